@@ -1,0 +1,12 @@
+/* base/base.h - the door of base/: what C lacks, knowing nothing of speech. */
+#ifndef MX_BASE_H
+#define MX_BASE_H
+#include "base/status.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/clock.h"
+#include "base/pool.h"
+#include "base/module.h"
+#endif

@@ -1,0 +1,156 @@
+/* base/mem.c - aligned blocks over posix_memalign, with a counter that tests can trip; arenas. */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MX_ALIGN 64
+#define MX_ARENA_BLOCK (64 * 1024)
+
+/* The size is kept in front of the block, a whole alignment wide, so that realloc can copy. */
+typedef struct header {
+    size_t bytes;
+} header;
+
+static atomic_llong countdown = -1;
+static atomic_llong n_allocated;
+static atomic_llong n_live;
+
+void mx_mem_fail_after(int64_t n) {
+    atomic_store(&countdown, n);
+    atomic_store(&n_allocated, 0);
+}
+
+int64_t mx_mem_count(void) { return atomic_load(&n_allocated); }
+
+int64_t mx_mem_live(void) { return atomic_load(&n_live); }
+
+static int tripped(void) {
+    atomic_fetch_add(&n_allocated, 1);
+    if (atomic_load(&countdown) < 0)
+        return 0;
+    return atomic_fetch_sub(&countdown, 1) == 0;
+}
+
+void *mx_alloc(size_t bytes) {
+    void *raw = NULL;
+    if (bytes > SIZE_MAX / 2 || tripped() || posix_memalign(&raw, MX_ALIGN, bytes + MX_ALIGN) != 0) {
+        mx_fail(MXW_E_MEMORY, "out of memory (%zu bytes asked)", bytes);
+        return NULL;
+    }
+    ((header *)raw)->bytes = bytes;
+    atomic_fetch_add(&n_live, 1);
+    return (char *)raw + MX_ALIGN;
+}
+
+void *mx_alloc_array(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        mx_fail(MXW_E_MEMORY, "out of memory (%zu items of %zu bytes asked)", count, size);
+        return NULL;
+    }
+    return mx_alloc(bytes);
+}
+
+void *mx_alloc_zero(size_t count, size_t size) {
+    void *block = mx_alloc_array(count, size);
+    if (block)
+        memset(block, 0, count * size);
+    return block;
+}
+
+void *mx_realloc(void *block, size_t bytes) {
+    if (!block)
+        return mx_alloc(bytes);
+    size_t old = ((header *)((char *)block - MX_ALIGN))->bytes;
+    void *fresh = mx_alloc(bytes);
+    if (!fresh)
+        return NULL;
+    memcpy(fresh, block, MX_MIN(old, bytes));
+    mx_free(block);
+    return fresh;
+}
+
+void mx_free(void *block) {
+    if (!block)
+        return;
+    atomic_fetch_sub(&n_live, 1);
+    free((char *)block - MX_ALIGN);
+}
+
+char *mx_strndup(const char *text, size_t n) {
+    if (!text)
+        return NULL;
+    n = strnlen(text, n);
+    char *copy = mx_alloc(n + 1);
+    if (copy) {
+        memcpy(copy, text, n);
+        copy[n] = 0;
+    }
+    return copy;
+}
+
+char *mx_strdup(const char *text) { return text ? mx_strndup(text, strlen(text)) : NULL; }
+
+mxw_status mx_grow(void *items_pointer, size_t *capacity, size_t need, size_t size) {
+    if (need <= *capacity)
+        return MXW_OK;
+    void *items;
+    memcpy(&items, items_pointer, sizeof(items));
+    size_t fresh = MX_MAX(need, *capacity < 8 ? 8 : *capacity * 2);
+    size_t bytes;
+    if (__builtin_mul_overflow(fresh, size, &bytes))
+        return mx_fail(MXW_E_MEMORY, "out of memory (%zu items of %zu bytes asked)", fresh, size);
+    items = mx_realloc(items, bytes);
+    if (!items)
+        return MXW_E_MEMORY;
+    memcpy(items_pointer, &items, sizeof(items));
+    *capacity = fresh;
+    return MXW_OK;
+}
+
+typedef struct mx_arena_block {
+    struct mx_arena_block *next;
+    size_t used, bytes;
+    _Alignas(MX_ALIGN) char data[];
+} mx_arena_block;
+
+void *mx_arena_alloc(mx_arena *arena, size_t bytes) {
+    size_t rounded = (bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN;
+    mx_arena_block *block = arena->head;
+    if (rounded < bytes) {
+        mx_fail(MXW_E_MEMORY, "out of memory (%zu bytes asked)", bytes);
+        return NULL;
+    }
+    if (!block || block->bytes - block->used < rounded) {
+        size_t size = MX_MAX(rounded, (size_t)MX_ARENA_BLOCK);
+        block = mx_alloc(sizeof(*block) + size);
+        if (!block)
+            return NULL;
+        block->next = arena->head;
+        block->used = 0;
+        block->bytes = size;
+        arena->head = block;
+    }
+    void *data = block->data + block->used;
+    block->used += rounded;
+    memset(data, 0, rounded);
+    return data;
+}
+
+char *mx_arena_strdup(mx_arena *arena, const char *text) {
+    size_t n = strlen(text) + 1;
+    char *copy = mx_arena_alloc(arena, n);
+    if (copy)
+        memcpy(copy, text, n);
+    return copy;
+}
+
+void mx_arena_free(mx_arena *arena) {
+    while (arena->head) {
+        mx_arena_block *next = arena->head->next;
+        mx_free(arena->head);
+        arena->head = next;
+    }
+}
