@@ -1,0 +1,55 @@
+/* exec/exec.h - the door of exec/: runs a graph on a device, eagerly or compiled.
+ *
+ * mx_program: a graph with its weights resolved and converted for one engine and device; immutable, shared by threads.
+ * mx_state:   named memory on the device that belongs to a session (key-value caches); programs of one session share it.
+ * mx_run:     one session's seat on a program: bound inputs, scratch, outputs. One thread at a time.
+ *
+ * What holds: the same inputs give the same bits, for any thread count and whatever else is in the batch. */
+#ifndef MX_EXEC_H
+#define MX_EXEC_H
+#include "base/pool.h"
+#include "graph/graph.h"
+
+typedef struct mxw_program mx_program;   /* opaque; the public handle wraps one of these */
+typedef struct mx_run mx_run;
+typedef struct mx_state mx_state;
+
+/* Where weights come from, so that exec need not know a checkpoint: fills *out with a view in any float dtype (or int8
+ * with per-row scales already applied by the source), or fails with the name in the line. The view must live as long
+ * as the program. */
+typedef struct mx_weight_source {
+    mxw_status (*find)(void *context, const char *name, mx_tensor *out);
+    void *context;
+} mx_weight_source;
+
+typedef struct mx_program_options {
+    mxw_engine engine;
+    const char *device;          /* "auto", "cpu", "cuda:0" */
+    mx_pool *pool;               /* outlives the program; NULL: the calling thread alone */
+    const mx_weight_source *weights;   /* NULL when the graph has none */
+} mx_program_options;
+
+mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);   /* g must outlive it */
+void mx_exec_unload(mx_program *program);
+const char *mx_exec_device(const mx_program *program);   /* "cpu" */
+
+mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on that program's device */
+mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);   /* zeroed */
+void mx_state_close(mx_state *state);
+
+/* Taps see every named value of a run, in order, as a host view valid during the call. */
+typedef void (*mx_tap_fn)(void *context, const char *name, const mx_tensor *value);
+
+mxw_status mx_run_open(const mx_program *program, mx_state *state /* or NULL */, mx_run **out);
+void mx_run_close(mx_run *run);
+/* Binds by name; the view (host, row major) must live until execute returns. Open sizes are taken from the dims. */
+mxw_status mx_run_input(mx_run *run, const char *name, const mx_tensor *tensor);
+/* Binds an input to an output of another run on the same device, without leaving the device. */
+mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output);
+/* An open size that no input carries. */
+mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
+void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
+mxw_status mx_run_execute(mx_run *run);
+/* A host view, valid until the next execute. */
+mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);
+#endif

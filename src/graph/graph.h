@@ -1,0 +1,69 @@
+/* graph/graph.h - the door of graph/: values and nodes, append-only, no device in sight.
+ *
+ * A graph is built by calls that append a node and return its value. Every value has a dtype and a shape, inferred
+ * and checked when the node is appended; a mistake makes the builder return 0 and the graph keep one line that says
+ * which op, what it expected and what it got. Later calls on 0 return 0, so a model checks once at the end.
+ *
+ * Leaves: inputs (given to each run), constants (bytes in the graph), weights (a name, resolved when a program is
+ * loaded), states (a session's memory, handed to a run; changed only through state_write).
+ * A dimension is a size >= 0, or an open size made by mx_graph_size (negative). */
+#ifndef MX_GRAPH_H
+#define MX_GRAPH_H
+#include "base/str.h"
+#include "op/op.h"
+#include "tensor/tensor.h"
+
+typedef struct mxw_graph mx_graph;   /* the public handle is this very struct */
+typedef mxw_value mx_value;
+
+mxw_status mx_graph_create(const char *name, mx_graph **out);
+void mx_graph_destroy(mx_graph *g);
+mxw_status mx_graph_status(const mx_graph *g);
+const char *mx_graph_error(const mx_graph *g);
+mxw_status mx_graph_print(const mx_graph *g, mx_str *out);
+
+int64_t mx_graph_size(mx_graph *g, const char *name, int64_t max);
+mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
+mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor);   /* copied */
+/* A weight by canonical name, seen by the graph as f32 whatever the checkpoint keeps it in. */
+mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims);
+mx_value mx_graph_state(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
+mxw_status mx_graph_output(mx_graph *g, const char *name, mx_value value);
+/* Names a value, so that a tap sees it ("encoder.blocks.0.attn.q"). Returns value. */
+mx_value mx_graph_name(mx_graph *g, mx_value value, const char *name);
+
+/* One builder per op; what each computes is said in max_whisper.h and op/ops.def. */
+mx_value mx_graph_matmul(mx_graph *g, mx_value a, mx_value b);
+mx_value mx_graph_linear(mx_graph *g, mx_value x, mx_value weight, mx_value bias);
+mx_value mx_graph_transpose(mx_graph *g, mx_value x);
+mx_value mx_graph_permute(mx_graph *g, mx_value x, const int *axes);
+mx_value mx_graph_reshape(mx_graph *g, mx_value x, int rank, const int64_t *dims);
+mx_value mx_graph_add(mx_graph *g, mx_value a, mx_value b);
+mx_value mx_graph_sub(mx_graph *g, mx_value a, mx_value b);
+mx_value mx_graph_mul(mx_graph *g, mx_value a, mx_value b);
+mx_value mx_graph_div(mx_graph *g, mx_value a, mx_value b);
+mx_value mx_graph_layer_norm(mx_graph *g, mx_value x, mx_value gamma, mx_value beta, double eps);
+mx_value mx_graph_gelu(mx_graph *g, mx_value x, mxw_gelu_kind kind);
+mx_value mx_graph_softmax(mx_graph *g, mx_value x);
+mx_value mx_graph_slice(mx_graph *g, mx_value x, int axis, int64_t start, int64_t stop, int64_t step);
+mx_value mx_graph_concat(mx_graph *g, const mx_value *values, int n, int axis);
+mx_value mx_graph_gather(mx_graph *g, mx_value table, mx_value index);
+mx_value mx_graph_cast(mx_graph *g, mx_value x, mxw_dtype dtype);
+mx_value mx_graph_reduce(mx_graph *g, mx_value x, mxw_reduce_kind kind, int axis);
+mx_value mx_graph_argmax(mx_graph *g, mx_value x);
+mxw_status mx_graph_top_k(mx_graph *g, mx_value x, int64_t k, mx_value out[2]);
+mx_value mx_graph_conv1d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, int stride, int pad);
+mx_value mx_graph_conv2d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, const int stride[2],
+                         const int pad[2]);
+mx_value mx_graph_attention(mx_graph *g, mx_value q, mx_value k, mx_value v, int heads, double scale, int causal);
+mx_value mx_graph_attention_cached(mx_graph *g, mx_value q, mx_value k, mx_value v, mx_value seq, mx_value pos,
+                                   mx_value cells, int heads, double scale);
+mx_value mx_graph_attention_window(mx_graph *g, mx_value q, mx_value k, mx_value v, mx_value window, int heads,
+                                   double scale);
+mx_value mx_graph_state_write(mx_graph *g, mx_value state, mx_value x, mx_value index);
+/* From logits to candidates (op/select.h): logits f32 [rows,vocab], rules i32 [rows,MX_RULE_WORDS], suppress u8
+ * [sets,vocab] (non-zero: never), k an open size or a number. out[0] ids i32 [rows,k], out[1] log probabilities f32
+ * [rows,k], out[2] statistics f32 [rows,MX_SELECT_STATS]. */
+mxw_status mx_graph_select(mx_graph *g, mx_value logits, mx_value rules, mx_value suppress, int64_t k,
+                           mx_value out[3]);
+#endif
