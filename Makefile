@@ -1,0 +1,77 @@
+# max-whisper: the front door. Every verb does what it needs first, and nothing twice; meson and ninja do the work.
+#
+# In: the variables below, given as `make VERB NAME=value`. Out: build/max-whisper, or what the verb says.
+
+MODEL   ?= tiny.en
+FILE    ?=
+ARGS    ?=
+PREFIX  ?= /usr/local
+SECONDS ?= 600
+
+BUILD   := build
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build model transcribe test test-full lint asan ubsan fuzz install clean
+.NOTPARALLEL:
+# FILE and MODEL reach the shell as the user wrote them, spaces and quotes included.
+export FILE MODEL
+
+help: ## this list
+	@echo "max-whisper: speech to text. Start with: make transcribe"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
+	    while IFS='|' read -r verb text; do printf '%-20s %s\n' "$$verb" "$$text"; done
+	@echo
+	@echo "  MODEL=NAME|PATH (tiny.en)  FILE=any audio or video  ARGS='more options'  PREFIX=/usr/local  SECONDS=600"
+	@echo "  Models live in \$$MAX_WHISPER_MODELS, else ~/.cache/max-whisper/models."
+
+setup: ## install the Debian packages that build and tests need
+	@tools/setup build test
+
+build: ## compile everything: build/max-whisper
+	@tools/setup build
+	@tools/build $(BUILD)
+
+model: ## put MODEL (tiny.en, base) into the model folder
+	@tools/setup build
+	@tools/fetch-model "$$MODEL"
+
+transcribe: build model ## print what is said in FILE (default: a sample) with MODEL
+	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
+	    $(BUILD)/max-whisper transcribe --model "$$MODEL" $(ARGS) "$$file"
+
+test: setup build ## build, fetch what the tests need, run them all but the long ones
+	@tools/fetch-model tiny.en base tiny.en-ct2
+	@tools/fetch-speech
+	@tools/run-tests $(BUILD) fast golden lint
+
+test-full: setup build ## the same and every clip, option and long file
+	@tools/fetch-model tiny.en base tiny.en-ct2
+	@tools/fetch-speech
+	@tools/run-tests $(BUILD) fast golden full lint
+
+lint: build ## check layering, style, exported symbols, the public header
+	@tools/lint --build $(BUILD)
+
+asan: setup ## run the tests under the address sanitizer
+	@tools/fetch-model tiny.en base tiny.en-ct2
+	@tools/fetch-speech
+	@tools/sanitize address build-asan
+
+ubsan: setup ## run the tests under the undefined-behaviour sanitizer
+	@tools/fetch-model tiny.en base tiny.en-ct2
+	@tools/fetch-speech
+	@tools/sanitize undefined build-ubsan
+
+fuzz: ## fuzz each parser for SECONDS
+	@tools/setup build fuzz
+	@tools/fuzz --seconds "$(SECONDS)"
+
+install: build ## install under PREFIX: command, library, modules, header, manual page, completion
+	@tools/build $(BUILD) -Dprefix="$(PREFIX)"
+	@meson install -C $(BUILD) --no-rebuild --quiet
+	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	@echo "installed: $$DESTDIR$(PREFIX)/bin/max-whisper"
+
+clean: ## remove everything that was built (models and speech stay)
+	@rm -rf build build-asan build-ubsan build-fuzz

@@ -1,0 +1,177 @@
+"""The linter's own test: a small sound tree passes, and each fault put into it is reported, and nothing else."""
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LOADER = importlib.machinery.SourceFileLoader("lint", os.path.join(ROOT, "tools", "lint"))
+lint = importlib.util.module_from_spec(importlib.util.spec_from_loader("lint", LOADER))
+LOADER.exec_module(lint)
+
+MAP = """# Map
+
+<!-- lint: layers -->
+
+    api       → pipeline
+    pipeline  → audio
+    modules   → device
+    all       → tensor base
+
+<!-- lint: doors -->
+
+    base/*    free
+
+<!-- lint: libraries -->
+
+    libav*    → modules/ffmpeg
+"""
+HEAD = "/* %s - what it is, said in one line. */\n"
+
+
+def c_file(name, *includes):
+    return HEAD % name + "".join(f'#include "{header}"\n' if header[0] != "<" else f"#include {header}\n"
+                                 for header in includes)
+
+
+SOUND = {
+    "docs/architecture.md": MAP,
+    "include/max_whisper.h": HEAD % "max_whisper.h" + "#define MXW_API\nMXW_API int mxw_one(void);\n",
+    "src/api.c": c_file("api.c", "max_whisper.h", "pipeline/pipeline.h"),
+    "src/meson.build": "core_src += files('api.c')\n",
+    "src/base/base.h": c_file("base/base.h"),
+    "src/base/mem.h": c_file("base/mem.h", "max_whisper.h"),
+    "src/audio/audio.h": c_file("audio/audio.h", "base/mem.h"),
+    "src/audio/wav.h": c_file("audio/wav.h"),
+    "src/audio/wav.c": c_file("audio/wav.c", "audio/wav.h", "audio/audio.h"),
+    "src/audio/open.c": c_file("audio/open.c", "audio/audio.h"),
+    "src/audio/meson.build": "core_src += files('wav.c', 'open.c')\n",
+    "src/device/device.h": c_file("device/device.h"),
+    "src/pipeline/pipeline.h": c_file("pipeline/pipeline.h", "audio/audio.h"),
+    "src/modules/ffmpeg/module.c": c_file("ffmpeg/module.c", "device/device.h", "<libavcodec/avcodec.h>"),
+    "src/modules/meson.build": "files('ffmpeg/module.c')\n",
+    "apps/cli/main.c": c_file("cli/main.c", "max_whisper.h", "args.h", "<stdio.h>"),
+    "apps/cli/args.h": c_file("cli/args.h"),
+    "apps/cli/meson.build": "cli_src = files('main.c')\n",
+    "tools/thing": "#!/bin/sh\n# tools/thing - does a thing.\n",
+    "tools/other.py": '"""tools/other.py - does another thing, in Python."""\n',
+    "Makefile": "all:\n\techo\n",
+}
+
+
+class LintTest(unittest.TestCase):
+    def faults(self, changes, build=None):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in {**SOUND, **changes}.items():
+                full = os.path.join(root, path)
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                with open(full, "w", encoding="utf-8", newline="") as stream:
+                    stream.write(text)
+            return lint.check(root, build)
+
+    def one(self, path, text, message):
+        """Exactly one fault, of that file, with that message in it."""
+        faults = self.faults({path: text})
+        self.assertEqual(len(faults), 1, faults)
+        self.assertTrue(faults[0].startswith(path), faults[0])
+        self.assertIn(message, faults[0])
+
+    def test_sound_tree(self):
+        self.assertEqual(self.faults({}), [])
+
+    def test_layer_turned_back(self):
+        self.one("src/audio/open.c", c_file("open.c", "audio/audio.h", "pipeline/pipeline.h"),
+                 "audio may not include pipeline")
+        self.one("src/base/base.h", c_file("base.h", "audio/audio.h"), "base may not include audio")
+        self.one("src/api.c", c_file("api.c", "audio/audio.h"), "api may not include audio")
+
+    def test_door(self):
+        self.one("src/pipeline/pipeline.h", c_file("pipeline.h", "audio/wav.h"), "entered by audio/audio.h")
+
+    def test_circle_in_the_map(self):
+        self.one("docs/architecture.md", MAP.replace("modules ", "audio     → pipeline\n    modules "), "a circle: ")
+
+    def test_map_missing(self):
+        self.one("docs/architecture.md", "# nothing\n", "tables")
+
+    def test_header_that_is_not_there(self):
+        self.one("src/audio/open.c", c_file("open.c", "audio/audio.h", "audio/gone.h"), "no header src/audio/gone.h")
+        self.one("src/audio/open.c", c_file("open.c", "audio/audio.h", "wav.h"), "by its folder")
+
+    def test_library_out_of_place(self):
+        self.one("src/audio/open.c", c_file("open.c", "audio/audio.h", "<libavutil/mem.h>"), "belongs in modules/")
+
+    def test_app_reaches_inside(self):
+        self.one("apps/cli/main.c", c_file("main.c", "max_whisper.h", "audio/audio.h"), "only max_whisper.h")
+        self.one("apps/cli/main.c", c_file("main.c", "../../src/audio/audio.h"), "only max_whisper.h")
+        self.one("apps/cli/main.c", c_file("main.c", "<audio/audio.h>"), "only max_whisper.h")
+
+    def test_own_header(self):
+        self.one("src/audio/wav.c", c_file("wav.c", "audio/audio.h"), "which it implements")
+        self.one("src/audio/open.c", c_file("open.c", "base/mem.h"), "no header of its own folder")
+
+    def test_contract(self):
+        self.one("src/audio/open.c", '#include "audio/audio.h"\n', "does not open with a comment")
+        self.one("tools/thing", "#!/bin/sh\necho\n", "does not open with a comment")
+        self.one("tools/other.py", "import os\n", "does not open with a comment")
+
+    def test_style(self):
+        sound = c_file("open.c", "audio/audio.h")
+        self.one("src/audio/open.c", sound + "int\tx;\n", "a tab")
+        self.one("src/audio/open.c", sound + "int x; \n", "blanks at the end")
+        self.one("src/audio/open.c", sound + "int\rx;\n", "a carriage return")
+        self.one("src/audio/open.c", sound + "int x;", "no newline")
+        self.one("src/audio/open.c", sound + "/* " + "x" * 115 + " */\n", "121 columns")
+        self.one("src/audio/open.c", sound + "int x;\n" * 599, "lines (at most 600)")
+
+    def test_limits_are_exact(self):
+        sound = c_file("open.c", "audio/audio.h")
+        self.assertEqual(self.faults({"src/audio/open.c": sound + "/* " + "é" * 114 + " */\n"}), [])
+        self.assertEqual(self.faults({"src/audio/open.c": sound + "int x;\n" * 598}), [])
+
+    def test_tables_are_exempt(self):
+        table = "/* lint: table */\n" + ("/* " + "x" * 150 + " */\n") * 700 + "/* lint: end */\n"
+        sound = c_file("open.c", "audio/audio.h")
+        self.assertEqual(self.faults({"src/audio/open.c": sound + table}), [])
+        self.one("src/audio/open.c", sound + table + "/* " + "x" * 115 + " */\n", "121 columns")
+
+    def test_words(self):
+        sound = c_file("open.c", "audio/audio.h")
+        for word in ("TO" + "DO", "FIX" + "ME"):
+            self.one("src/audio/open.c", sound + f"/* {word}: later */\n", "unfinished")
+        self.one("README.md", "see /ho" + "me/someone/file\n", "a path of one machine")
+        self.assertEqual(self.faults({"README.md": "see ~/.cache and src/ho" + "me/x and $HOME/ro" + "ot/x\n"}), [])
+
+    def test_source_that_nothing_builds(self):
+        self.one("src/audio/lost.c", c_file("lost.c", "audio/audio.h"), "in no meson.build")
+
+    def test_header_in_each_language(self):
+        plain = SOUND["include/max_whisper.h"]
+        self.one("include/max_whisper.h", plain + "int mxw_x(int class);\n", "C++17")
+        faults = self.faults({"include/max_whisper.h": plain + "int mxw_x(missing_t a);\n"})
+        self.assertEqual(len(faults), 3, faults)
+
+    def test_symbols(self):
+        cases = (("int mxw_one(void) { return 1; }", []),
+                 ("int mxw_one(void) { return 1; } int stray(void) { return 1; }", ["exports stray"]),
+                 ("int mxw_two(void) { return 1; }", ["declares mxw_one"]))
+        for source, expected in cases:
+            with tempfile.TemporaryDirectory() as build:
+                subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-x", "c", "-", "-o",
+                                os.path.join(build, "libmax_whisper.so")], input=source, text=True, check=True)
+                faults = self.faults({}, build)
+                self.assertEqual(len(faults), len(expected), faults)
+                for fault, message in zip(faults, expected):
+                    self.assertIn(message, fault)
+
+    def test_library_not_built(self):
+        with tempfile.TemporaryDirectory() as build:
+            self.assertIn("is not built", self.faults({}, build)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
