@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/clock.h"
