@@ -1,0 +1,234 @@
+/* audio/audio.c - chooses the reader: WAV that needs no conversion is read here, everything else goes to the FFmpeg
+ * module; without the module, other WAVs are converted here. */
+#include "audio/audio.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "audio/ffmpeg_module.h"
+#include "audio/input.h"
+#include "audio/resample.h"
+#include "audio/wav.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define BLOCK 4096   /* samples or frames read at a time */
+
+typedef enum reader { READ_PLAIN, READ_CONVERTED, READ_FFMPEG } reader;
+
+struct mx_audio {
+    char *path;
+    reader reader;
+    mx_input input;
+    mx_wav wav;
+    int64_t data_left;         /* bytes of the WAV's samples still to read, as its header says */
+    int ended;
+    mx_resample *resample;     /* NULL at 16 kHz */
+    const mx_ffmpeg_table *ffmpeg;
+    mx_ffmpeg *file;
+    uint8_t *bytes;            /* [BLOCK] frames of the WAV */
+    double mono[BLOCK];
+    int16_t pcm[BLOCK];
+};
+
+/* ---- opening ------------------------------------------------------------------------------------- */
+
+static int ffmpeg_read_bytes(void *user, uint8_t *bytes, int n) {
+    size_t got;
+    return n > 0 && mx_input_read_some(user, bytes, (size_t)n, &got) >= 0 ? (int)got : -1;
+}
+
+static int64_t ffmpeg_seek(void *user, int64_t offset) {
+    return offset >= 0 && mx_input_seek(user, offset) >= 0 ? offset : -1;
+}
+
+static mxw_status open_ffmpeg(mx_audio *audio) {
+    int standard = strcmp(audio->path, "-") == 0;
+    mx_ffmpeg_input input = {.name = audio->input.name, .path = standard ? NULL : audio->path, .user = &audio->input,
+                             .read = ffmpeg_read_bytes, .seek = audio->input.regular ? ffmpeg_seek : NULL,
+                             .size = audio->input.size};
+    audio->reader = READ_FFMPEG;
+    return audio->ffmpeg->open(&input, &audio->file);
+}
+
+static mxw_status open_wav(mx_audio *audio) {
+    mx_wav *wav = &audio->wav;
+    audio->data_left = wav->data_bytes;
+    audio->bytes = mx_alloc_array(BLOCK, (size_t)wav->frame_bytes);
+    if (!audio->bytes)
+        return MXW_E_MEMORY;
+    if (!wav->plain && wav->sample_rate != MXW_SAMPLE_RATE) {
+        mxw_status status = mx_resample_open(wav->sample_rate, &audio->resample);
+        if (status < 0)
+            return status;
+    }
+    audio->reader = wav->plain ? READ_PLAIN : READ_CONVERTED;
+    return mx_input_seek(&audio->input, wav->data_offset);
+}
+
+static pthread_once_t warn_once = PTHREAD_ONCE_INIT;
+
+static void warn_converter(void) {
+    mx_log(MXW_LOG_WARN, "audio", "%s: WAV files are converted by the built-in converter, whose samples are close to "
+           "FFmpeg's but not equal", mx_error());
+}
+
+static mxw_status check_not_empty(mx_input *input) {
+    uint8_t byte;
+    size_t got;
+    mxw_status status = mx_input_peek(input, 0, &byte, 1, &got);
+    if (status >= 0 && got == 0)
+        status = mx_fail(MXW_E_FORMAT, "%s: is empty", input->name);
+    return status;
+}
+
+/* WAV as it is; else FFmpeg; else WAV converted here; else the reason why neither. */
+static mxw_status choose(mx_audio *audio) {
+    mx_input *input = &audio->input;
+    const void *table = NULL;
+    mxw_status wav_status = MXW_E_FORMAT;
+    int is_wav = mx_wav_probe(input);
+    if (is_wav)
+        wav_status = mx_wav_parse(input, &audio->wav);
+    if (wav_status >= 0 && audio->wav.plain)
+        return open_wav(audio);
+    mxw_status status = mx_module_get("ffmpeg", &table);
+    audio->ffmpeg = table;
+    if (status >= 0)
+        return open_ffmpeg(audio);
+    if (wav_status >= 0) {
+        pthread_once(&warn_once, warn_converter);
+        return open_wav(audio);
+    }
+    if (is_wav)
+        return mx_wav_parse(input, &audio->wav);   /* for its line: a failed module search has replaced it */
+    return mx_fail_in(MXW_E_UNSUPPORTED, "%s: is not a WAV file, and other formats need FFmpeg", input->name);
+}
+
+mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out) {
+    mxw_status status = MXW_E_MEMORY;
+    *out = NULL;
+    mx_audio *audio = mx_alloc_zero(1, sizeof(*audio));
+    if (!audio)
+        return MXW_E_MEMORY;
+    audio->input.fd = -1;
+    audio->path = mx_strdup(source->path);
+    if (!audio->path)
+        goto out;
+    MX_TRY(mx_input_open(&audio->input, audio->path));
+    MX_TRY(check_not_empty(&audio->input));
+    MX_TRY(choose(audio));
+    *out = audio;
+out:
+    if (status < 0)
+        mx_audio_close(audio);
+    return status;
+}
+
+void mx_audio_close(mx_audio *audio) {
+    if (!audio)
+        return;
+    if (audio->file)
+        audio->ffmpeg->close(audio->file);
+    mx_resample_close(audio->resample);
+    mx_input_close(&audio->input);
+    mx_free(audio->bytes);
+    mx_free(audio->path);
+    mx_free(audio);
+}
+
+void mx_audio_info(const mx_audio *audio, mxw_audio_info *info) {
+    const mx_wav *wav = &audio->wav;
+    memset(info, 0, sizeof(*info));
+    if (audio->reader == READ_FFMPEG) {
+        audio->ffmpeg->info(audio->file, info);
+    } else {
+        int64_t bytes = wav->data_bytes;
+        if (audio->input.size >= 0)
+            bytes = MX_MIN(bytes, MX_MAX(audio->input.size - wav->data_offset, 0));
+        info->container = "wav";
+        info->codec = wav->codec_name;
+        info->sample_rate = wav->sample_rate;
+        info->channels = wav->channels;
+        info->duration_s =
+            bytes == MX_WAV_UNTIL_END ? -1 : (double)(bytes / wav->frame_bytes) / (double)wav->sample_rate;
+    }
+    info->path = audio->path;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+/* Whole frames of the WAV into audio->bytes. */
+static mxw_status read_frames(mx_audio *audio, size_t n, size_t *n_frames) {
+    size_t frame_bytes = (size_t)audio->wav.frame_bytes, got;
+    int64_t whole = MX_MIN((int64_t)(n * frame_bytes), audio->data_left);
+    mxw_status status = mx_input_read(&audio->input, audio->bytes, (size_t)whole, &got);
+    if (status < 0)
+        return status;
+    if ((int64_t)got < whole && audio->data_left != MX_WAV_UNTIL_END)
+        mx_log(MXW_LOG_WARN, "audio", "%s: ends %lld bytes before its header says; what is there is used",
+               audio->input.name, (long long)(audio->data_left - (int64_t)got));
+    if (audio->data_left != MX_WAV_UNTIL_END)
+        audio->data_left -= (int64_t)got;
+    *n_frames = got / frame_bytes;
+    audio->ended = *n_frames < n;
+    return MXW_OK;
+}
+
+static mxw_status read_plain(mx_audio *audio, float *samples, size_t n, size_t *got) {
+    *got = 0;
+    if (audio->ended)
+        return MXW_OK;
+    mxw_status status = read_frames(audio, n, got);
+    for (size_t i = 0; status >= 0 && i < *got; i++) {
+        uint32_t bits = (uint32_t)audio->bytes[2 * i] | (uint32_t)audio->bytes[2 * i + 1] << 8;
+        samples[i] = (float)(int16_t)bits / 32768.0f;
+    }
+    return status;
+}
+
+/* To 16 bits, as the reference hears it. */
+static float quantise(double value) {
+    return (float)(fmax(-32768.0, fmin(32767.0, nearbyint(value * 32768.0))) / 32768.0);
+}
+
+static mxw_status read_converted(mx_audio *audio, float *samples, size_t n, size_t *got) {
+    mxw_status status = MXW_OK;
+    size_t n_frames;
+    for (;;) {
+        *got = audio->resample ? mx_resample_read(audio->resample, audio->mono, n) : 0;
+        if (*got > 0 || audio->ended)
+            break;
+        status = read_frames(audio, audio->resample ? BLOCK : n, &n_frames);
+        if (status < 0)
+            return status;
+        mx_wav_decode(&audio->wav, audio->bytes, n_frames, audio->mono);
+        if (!audio->resample) {
+            *got = n_frames;
+            break;
+        }
+        status = mx_resample_feed(audio->resample, audio->mono, n_frames);
+        if (status < 0)
+            return status;
+        if (audio->ended)
+            mx_resample_finish(audio->resample);
+    }
+    for (size_t i = 0; i < *got; i++)
+        samples[i] = quantise(audio->mono[i]);
+    return status;
+}
+
+static mxw_status read_ffmpeg(mx_audio *audio, float *samples, size_t n, size_t *got) {
+    mxw_status status = audio->ffmpeg->read(audio->file, audio->pcm, n, got);
+    for (size_t i = 0; status >= 0 && i < *got; i++)
+        samples[i] = (float)audio->pcm[i] / 32768.0f;
+    return status;
+}
+
+mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got) {
+    static mxw_status (*const read_block[])(mx_audio *, float *, size_t, size_t *) = {read_plain, read_converted,
+                                                                                      read_ffmpeg};
+    return read_block[audio->reader](audio, samples, MX_MIN(n, (size_t)BLOCK), got);
+}

@@ -1,0 +1,30 @@
+/* audio/audio.h - the door of audio/: any file, pipe or container in, 16 kHz mono samples out.
+ *
+ * What holds: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` divided by 32768,
+ * bit for bit (same FFmpeg libraries). WAV is read without the FFmpeg module too; a WAV that is not 16 kHz mono
+ * 16-bit is then converted here, which is good but not bit-equal, and is logged as a warning.
+ * Reading is in blocks, so memory does not grow with the file. */
+#ifndef MX_AUDIO_H
+#define MX_AUDIO_H
+#include "base/status.h"
+
+typedef struct mx_audio mx_audio;
+
+typedef struct mx_audio_source {
+    const char *path;   /* a file, or "-" for standard input */
+} mx_audio_source;
+
+/* E_NOT_FOUND: no such file. E_IO: cannot be read, or is a folder. E_FORMAT: empty, damaged, or no sound format at
+ * all. E_MISSING: a media file without an audio stream. E_UNSUPPORTED: a codec or layout that is not known, or the
+ * FFmpeg module would be needed and is not installed. The line names the path. */
+mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out);
+void mx_audio_close(mx_audio *audio);   /* NULL is fine */
+
+/* Up to n samples (often fewer: a pipe's are given as they come), multiples of 1/32768 in [-1, 1); *got is 0 only at
+ * the end. A file that ends early or has damaged
+ * parts gives what could be read, with a warning in the log; E_FORMAT if that is nothing. */
+mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got);
+
+/* Strings live as long as the audio. */
+void mx_audio_info(const mx_audio *audio, mxw_audio_info *info);
+#endif

@@ -1,0 +1,27 @@
+/* audio/ffmpeg_module.h - the border between audio/ and modules/ffmpeg: the table that the module hands out.
+ * The module reports failures through the host's fail, with the name of the input in the line. */
+#ifndef MX_FFMPEG_MODULE_H
+#define MX_FFMPEG_MODULE_H
+#include "base/module.h"
+
+typedef struct mx_ffmpeg mx_ffmpeg;
+
+typedef struct mx_ffmpeg_input {
+    const char *name;   /* for messages */
+    const char *path;   /* a file to open, or NULL: the bytes come through the functions below */
+    void *user;
+    /* Bytes read, 0 at the end, negative on failure. */
+    int (*read)(void *user, uint8_t *bytes, int n);
+    /* From the start; the new offset or a negative number; NULL: cannot seek. */
+    int64_t (*seek)(void *user, int64_t offset);
+    int64_t size;       /* in bytes, if it can seek */
+} mx_ffmpeg_input;
+
+typedef struct mx_ffmpeg_table {
+    mxw_status (*open)(const mx_ffmpeg_input *input, mx_ffmpeg **out);
+    /* 16 kHz mono; *got 0 at the end. */
+    mxw_status (*read)(mx_ffmpeg *file, int16_t *samples, size_t n, size_t *got);
+    void (*info)(const mx_ffmpeg *file, mxw_audio_info *info);   /* all but the path */
+    void (*close)(mx_ffmpeg *file);
+} mx_ffmpeg_table;
+#endif

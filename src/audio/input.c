@@ -1,0 +1,149 @@
+/* audio/input.c - see input.h. */
+#include "audio/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define PEEK_LIMIT (16 << 20)
+
+static mxw_status fail_errno(const mx_input *input, int why) {
+    return mx_fail(why == ENOENT || why == ENOTDIR ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: %s", input->name,
+                   why == ENOENT ? "no such file" : strerror(why));
+}
+
+mxw_status mx_input_open(mx_input *input, const char *path) {
+    struct stat st;
+    int standard = strcmp(path, "-") == 0;
+    memset(input, 0, sizeof(*input));
+    input->name = standard ? "standard input" : path;
+    input->owned = !standard;
+    input->size = -1;
+    input->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (input->fd < 0 || fstat(input->fd, &st) != 0) {
+        mxw_status status = fail_errno(input, errno);
+        mx_input_close(input);
+        return status;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        mx_input_close(input);
+        return mx_fail(MXW_E_IO, "%s: is a folder, not a file", input->name);
+    }
+    off_t here = S_ISREG(st.st_mode) ? lseek(input->fd, 0, SEEK_CUR) : -1;
+    if (here >= 0) {
+        input->regular = 1;
+        input->start = here;
+        input->size = MX_MAX((int64_t)st.st_size - here, 0);
+    }
+    return MXW_OK;
+}
+
+void mx_input_close(mx_input *input) {
+    if (input->owned && input->fd >= 0)
+        close(input->fd);
+    mx_free(input->head);
+    input->head = NULL;
+    input->n_head = 0;
+    input->fd = -1;
+}
+
+/* One successful read, 0 at the end. */
+static mxw_status read_once(const mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got) {
+    ssize_t count;
+    *got = 0;
+    do
+        count = input->regular ? pread(input->fd, bytes, n, (off_t)(input->start + offset))
+                               : read(input->fd, bytes, n);
+    while (count < 0 && errno == EINTR);
+    if (count < 0)
+        return fail_errno(input, errno);
+    *got = (size_t)count;
+    return MXW_OK;
+}
+
+/* Makes sure that a pipe's first n bytes are in head, or all there are. */
+static mxw_status fill_head(mx_input *input, size_t n) {
+    while (input->n_head < n) {
+        size_t got;
+        mxw_status status = mx_grow(&input->head, &input->head_capacity, n, 1);
+        if (status >= 0)
+            status = read_once(input, 0, input->head + input->n_head, n - input->n_head, &got);
+        if (status < 0)
+            return status;
+        if (got == 0)
+            break;
+        input->n_head += got;
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_input_peek(mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got) {
+    *got = 0;
+    if (input->regular) {
+        while (*got < n) {
+            size_t part;
+            mxw_status status = read_once(input, offset + (int64_t)*got, (char *)bytes + *got, n - *got, &part);
+            if (status < 0)
+                return status;
+            if (part == 0)
+                break;
+            *got += part;
+        }
+        return MXW_OK;
+    }
+    if (offset > PEEK_LIMIT || n > PEEK_LIMIT)
+        return mx_fail(MXW_E_UNSUPPORTED, "%s: more than 16 MB lie before the sound of this pipe", input->name);
+    mxw_status status = fill_head(input, (size_t)offset + n);
+    if (status >= 0 && input->n_head > (size_t)offset) {
+        *got = MX_MIN(n, input->n_head - (size_t)offset);
+        memcpy(bytes, input->head + offset, *got);
+    }
+    return status;
+}
+
+mxw_status mx_input_read_some(mx_input *input, void *bytes, size_t n, size_t *got) {
+    mxw_status status = MXW_OK;
+    *got = 0;
+    if (!input->regular && input->position < (int64_t)input->n_head) {
+        *got = MX_MIN(n, input->n_head - (size_t)input->position);
+        memcpy(bytes, input->head + input->position, *got);
+    } else if (n > 0) {
+        status = read_once(input, input->position, bytes, n, got);
+    }
+    input->position += (int64_t)*got;
+    return status;
+}
+
+mxw_status mx_input_read(mx_input *input, void *bytes, size_t n, size_t *got) {
+    *got = 0;
+    while (*got < n) {
+        size_t part;
+        mxw_status status = mx_input_read_some(input, (char *)bytes + *got, n - *got, &part);
+        if (status < 0)
+            return status;
+        if (part == 0)
+            break;
+        *got += part;
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_input_seek(mx_input *input, int64_t offset) {
+    char scratch[4096];
+    if (input->regular || offset <= (int64_t)input->n_head) {
+        input->position = offset;
+        return MXW_OK;
+    }
+    while (input->position < offset) {
+        size_t got;
+        mxw_status status =
+            mx_input_read_some(input, scratch, (size_t)MX_MIN(offset - input->position, (int64_t)sizeof(scratch)), &got);
+        if (status < 0 || got == 0)
+            return status;
+    }
+    return MXW_OK;
+}

@@ -1,0 +1,30 @@
+/* audio/input.h - inside audio/: the bytes of a file or of standard input, read in order, with a look at any offset
+ * near the start before (a pipe keeps what was looked at and gives it again). */
+#ifndef MX_INPUT_H
+#define MX_INPUT_H
+#include "base/status.h"
+
+typedef struct mx_input {
+    const char *name;      /* for messages: the path, or "standard input" */
+    int fd;
+    int owned;             /* fd is closed with the input */
+    int regular;           /* a regular file: size is known and any offset can be read */
+    int64_t start;         /* offset of the first byte in fd (standard input may be half read) */
+    int64_t size;          /* bytes from start; -1 for a pipe */
+    int64_t position;      /* of the next mx_input_read, from start */
+    uint8_t *head;         /* a pipe's first bytes */
+    size_t n_head, head_capacity;
+} mx_input;
+
+/* path is kept, not copied. */
+mxw_status mx_input_open(mx_input *input, const char *path);
+void mx_input_close(mx_input *input);
+/* Bytes at an offset from the start, without moving the position; fewer than n only at the end. On a pipe only before
+ * the first mx_input_read, and only within the first 16 MB (E_UNSUPPORTED past them). */
+mxw_status mx_input_peek(mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got);
+/* The next bytes; fewer than n only at the end. */
+mxw_status mx_input_read(mx_input *input, void *bytes, size_t n, size_t *got);
+/* The next bytes, at least one unless at the end. */
+mxw_status mx_input_read_some(mx_input *input, void *bytes, size_t n, size_t *got);
+mxw_status mx_input_seek(mx_input *input, int64_t offset);   /* a pipe: forward only, by reading */
+#endif

@@ -1,0 +1,30 @@
+/* audio/wav.h - inside audio/: RIFF, RF64 and BW64 WAVE: what the header says, and its samples as mono doubles. */
+#ifndef MX_WAV_H
+#define MX_WAV_H
+#include "audio/input.h"
+
+typedef enum mx_wav_codec {
+    MX_WAV_U8, MX_WAV_S16, MX_WAV_S24, MX_WAV_S32, MX_WAV_F32, MX_WAV_F64, MX_WAV_ALAW, MX_WAV_MULAW
+} mx_wav_codec;
+
+#define MX_WAV_MAX_CHANNELS 64
+#define MX_WAV_UNTIL_END INT64_MAX
+
+typedef struct mx_wav {
+    mx_wav_codec codec;
+    const char *codec_name;       /* "pcm_s16le": FFmpeg's names */
+    int channels, sample_rate;
+    int sample_bytes, frame_bytes;
+    uint32_t mask;                /* speaker positions, 0 if the header names none */
+    int64_t data_offset;
+    int64_t data_bytes;           /* MX_WAV_UNTIL_END where the writer did not know */
+    int plain;                    /* 16 kHz mono 16-bit: the samples can be taken as they are */
+    double weight[MX_WAV_MAX_CHANNELS];   /* of each channel in the mono sum */
+} mx_wav;
+
+int mx_wav_probe(mx_input *input);   /* 1 if it starts as a WAV file does */
+/* E_FORMAT if damaged, E_UNSUPPORTED for a codec that is not in the list above. */
+mxw_status mx_wav_parse(mx_input *input, mx_wav *wav);
+/* n frames of bytes to mono, 1.0 being full scale. */
+void mx_wav_decode(const mx_wav *wav, const uint8_t *bytes, size_t n_frames, double *mono);
+#endif

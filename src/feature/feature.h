@@ -1,0 +1,40 @@
+/* feature/feature.h - the door of feature/: 16 kHz samples in, windows of Whisper's log-mel out.
+ *
+ * Frames stream in as samples are fed and are kept before the clamp, because the clamp needs the maximum of the whole
+ * file: in memory for short recordings, in an unlinked temporary file ($TMPDIR, else /tmp) for long ones, so memory
+ * stays flat. A window is cut and clamped at any position afterwards.
+ *
+ * What holds: frame t is that of openai-whisper's log_mel_spectrogram(audio, padding=480000) - n_fft 400, hop 160,
+ * periodic Hann, reflected start, last STFT frame dropped - and never depends on how the samples were split into
+ * calls. The content is floor(n_samples / 160) frames; 3000 frames of (almost) silence follow it. */
+#ifndef MX_FEATURE_H
+#define MX_FEATURE_H
+#include "base/status.h"
+
+#define MX_MEL_HOP 160        /* samples from one frame to the next */
+#define MX_MEL_FFT 400        /* samples that a frame looks at, centred on its own */
+#define MX_MEL_WINDOW 3000    /* frames in a window: 30 s */
+
+typedef struct mx_mel mx_mel;
+
+/* n_mels: 80 or 128. FILE: windows exist once finished. RUNNING: a window exists as soon as its frames do, and is
+ * clamped against the maximum of all frames up to its own end. */
+mxw_status mx_mel_open(int n_mels, mxw_mel_reference reference, mx_mel **out);
+/* The same with another limit on the memory that frames may take before they go to the temporary file. */
+mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t memory_bytes, mx_mel **out);
+void mx_mel_close(mx_mel *mel);   /* NULL is fine */
+
+mxw_status mx_mel_feed(mx_mel *mel, const float *samples, size_t n);
+mxw_status mx_mel_finish(mx_mel *mel);
+int mx_mel_finished(const mx_mel *mel);
+
+/* Content frames known so far: a frame needs the 200 samples after its centre, or the end. Final once finished. */
+int64_t mx_mel_frames(const mx_mel *mel);
+double mx_mel_seconds(const mx_mel *mel);   /* of the samples fed */
+
+/* Not padded: content frames [seek, seek + n_frames), then 0.0 (what a decoded window sees; n_frames at most 3000,
+ * inside the content). Padded: frames [seek, seek + 3000) of the content with its 30 s of silence behind it (what
+ * language detection sees; n_frames is not looked at). E_STATE if frames are not known yet. */
+mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded,
+                         float *out /* [3000][n_mels] */);
+#endif

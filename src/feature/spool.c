@@ -1,0 +1,121 @@
+/* feature/spool.c - see spool.h. Memory past the limit is one block that is written out each time it is full. */
+#include "feature/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+void mx_spool_init(mx_spool *spool, size_t record_bytes, size_t limit_bytes) {
+    memset(spool, 0, sizeof(*spool));
+    spool->record_bytes = record_bytes;
+    spool->limit_bytes = MX_MAX(limit_bytes, record_bytes);
+    spool->fd = -1;
+}
+
+void mx_spool_free(mx_spool *spool) {
+    if (spool->fd >= 0)
+        close(spool->fd);
+    mx_free(spool->memory);
+    spool->fd = -1;
+    spool->memory = NULL;
+}
+
+static const char *folder(void) {
+    const char *dir = getenv("TMPDIR");
+    return dir && *dir ? dir : "/tmp";
+}
+
+static mxw_status open_file(mx_spool *spool) {
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s/max-whisper-XXXXXX", folder());
+    if (n < 0 || n >= (int)sizeof(path))
+        return mx_fail(MXW_E_IO, "temporary folder: name too long");
+    spool->fd = mkostemp(path, O_CLOEXEC);
+    if (spool->fd < 0)
+        return mx_fail(MXW_E_IO, "%s: cannot create a temporary file for the mel frames: %s (set TMPDIR)", folder(),
+                       strerror(errno));
+    unlink(path);
+    return MXW_OK;
+}
+
+/* Writes what memory holds behind what the file holds. */
+static mxw_status flush(mx_spool *spool) {
+    size_t bytes = (size_t)(spool->n - spool->n_filed) * spool->record_bytes;
+    off_t at = (off_t)spool->n_filed * (off_t)spool->record_bytes;
+    size_t done = 0;
+    if (spool->fd < 0) {
+        mxw_status status = open_file(spool);
+        if (status < 0)
+            return status;
+    }
+    while (done < bytes) {
+        ssize_t n = pwrite(spool->fd, spool->memory + done, bytes - done, at + (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return mx_fail(MXW_E_IO, "%s: cannot write the temporary file of mel frames: %s (set TMPDIR)", folder(),
+                           strerror(n < 0 ? errno : ENOSPC));
+        done += (size_t)n;
+    }
+    spool->n_filed = spool->n;
+    return MXW_OK;
+}
+
+mxw_status mx_spool_add(mx_spool *spool, const void *record) {
+    size_t used = (size_t)(spool->n - spool->n_filed) * spool->record_bytes;
+    if (used + spool->record_bytes > spool->limit_bytes) {
+        mxw_status status = flush(spool);
+        if (status < 0)
+            return status;
+        used = 0;
+    }
+    if (used + spool->record_bytes > spool->capacity) {
+        size_t bytes = MX_MIN(MX_MAX(used + spool->record_bytes, spool->capacity * 2), spool->limit_bytes);
+        char *memory = mx_realloc(spool->memory, bytes);
+        if (!memory)
+            return MXW_E_MEMORY;
+        spool->memory = memory;
+        spool->capacity = bytes;
+    }
+    memcpy(spool->memory + used, record, spool->record_bytes);
+    spool->n++;
+    return MXW_OK;
+}
+
+static mxw_status read_file(const mx_spool *spool, off_t at, char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t got = pread(spool->fd, bytes, n, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return mx_fail(MXW_E_IO, "%s: cannot read the temporary file of mel frames: %s", folder(),
+                           got < 0 ? strerror(errno) : "it was cut short");
+        bytes += got;
+        at += got;
+        n -= (size_t)got;
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_spool_read(const mx_spool *spool, int64_t first, int64_t count, void *records) {
+    char *out = records;
+    if (first < spool->n_filed && count > 0) {
+        int64_t filed = MX_MIN(count, spool->n_filed - first);
+        size_t bytes = (size_t)filed * spool->record_bytes;
+        mxw_status status = read_file(spool, (off_t)first * (off_t)spool->record_bytes, out, bytes);
+        if (status < 0)
+            return status;
+        out += bytes;
+        first += filed;
+        count -= filed;
+    }
+    if (count > 0)
+        memcpy(out, spool->memory + (size_t)(first - spool->n_filed) * spool->record_bytes,
+               (size_t)count * spool->record_bytes);
+    return MXW_OK;
+}
