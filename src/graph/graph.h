@@ -6,15 +6,76 @@
  *
  * Leaves: inputs (given to each run), constants (bytes in the graph), weights (a name, resolved when a program is
  * loaded), states (a session's memory, handed to a run; changed only through state_write).
- * A dimension is a size >= 0, or an open size made by mx_graph_size (negative). */
+ * A dimension is a size >= 0, or an open size made by mx_graph_size (negative). An open size fits only itself; a size
+ * that follows from open ones (concat or slice along an open axis) is checked when it is known, at run time.
+ *
+ * Dtypes: arithmetic takes f32 or i32, both operands alike; layers take f32; ops that only move elements take any.
+ * Nothing is converted unasked: mixed dtypes are refused, cast says what is meant. */
 #ifndef MX_GRAPH_H
 #define MX_GRAPH_H
+#include "base/mem.h"
 #include "base/str.h"
 #include "op/op.h"
 #include "tensor/tensor.h"
 
 typedef struct mxw_graph mx_graph;   /* the public handle is this very struct */
 typedef mxw_value mx_value;
+
+/* ---- what compile and exec read ---------------------------------------------------------------------------------- */
+
+typedef enum mx_kind { MX_INPUT = 1, MX_CONSTANT, MX_WEIGHT, MX_STATE, MX_RESULT } mx_kind;
+
+typedef struct mx_value_info {
+    mx_kind kind;
+    mx_type type;
+    const char *name;      /* of a leaf; NULL for a result and for an unnamed constant */
+    const void *data;      /* of a constant: row major, 64-byte aligned */
+    int32_t node;          /* of a result: the node that makes it */
+    int32_t output;        /* ... and which of its outputs it is */
+    mx_value state;        /* the state leaf that this value is, itself or after writes; 0: it is none */
+} mx_value_info;
+
+typedef struct mx_node {
+    mx_op op;
+    mx_attrs attrs;
+    int n_inputs, n_outputs;
+    mx_value *inputs;      /* 0 where an input was left out */
+    mx_value outputs[MX_MAX_OUTPUTS];
+} mx_node;
+
+typedef struct mx_named {
+    const char *name;
+    mx_value value;
+    uint32_t hash;
+} mx_named;
+
+typedef struct mx_size {
+    const char *name;
+    int64_t max;
+} mx_size;
+
+/* Append-only: a value's inputs always come before it, so the order of nodes is an order of execution. */
+struct mxw_graph {
+    const char *name;
+    mx_value_info *values;   /* [0] is no value */
+    mx_node *nodes;
+    mx_size *sizes;          /* open sizes, MX_DIM_INDEX(dim) */
+    mx_named *names;         /* what taps see, in the order given; a value may have several */
+    mx_named *outputs;
+    size_t n_values, n_nodes, n_sizes, n_names, n_outputs;
+    size_t room_values, room_nodes, room_sizes, room_names, room_outputs;
+    mx_arena arena;
+    mxw_status status;       /* of the first mistake ... */
+    char error[512];         /* ... and its line */
+    mx_str text;             /* the printed form last given to a caller of the public API */
+};
+
+mx_size_names mx_graph_size_names(const mx_graph *g);
+/* Index of an input or state leaf, or of an output, by name; -1 if there is none. */
+mx_value mx_graph_find_leaf(const mx_graph *g, mx_kind kind, const char *name);
+int mx_graph_find_output(const mx_graph *g, const char *name);
+
+/* ---- building ------------------------------------------------------------------------------------------------------ */
 
 mxw_status mx_graph_create(const char *name, mx_graph **out);
 void mx_graph_destroy(mx_graph *g);
@@ -25,9 +86,11 @@ mxw_status mx_graph_print(const mx_graph *g, mx_str *out);
 int64_t mx_graph_size(mx_graph *g, const char *name, int64_t max);
 mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor);   /* copied */
-/* A weight by canonical name, seen by the graph as f32 whatever the checkpoint keeps it in. */
+/* A weight by canonical name, seen by the graph as f32 whatever the checkpoint keeps it in. Asked for again with the
+ * same sizes, it is the same value. */
 mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims);
 mx_value mx_graph_state(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
+/* An output's name is also a name of its value when that had none. */
 mxw_status mx_graph_output(mx_graph *g, const char *name, mx_value value);
 /* Names a value, so that a tap sees it ("encoder.blocks.0.attn.q"). Returns value. */
 mx_value mx_graph_name(mx_graph *g, mx_value value, const char *name);

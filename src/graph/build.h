@@ -1,0 +1,13 @@
+/* graph/build.h - what the builders share; private to the folder. */
+#ifndef MX_GRAPH_BUILD_H
+#define MX_GRAPH_BUILD_H
+#include "graph/graph.h"
+
+/* Keeps the first mistake of the graph; returns 0, the value that is none. */
+mx_value mx_graph_refuse(mx_graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, with the thread's last error as the line. */
+mx_value mx_graph_refuse_status(mx_graph *g, mxw_status status);
+/* Appends a node whose inputs are checked by inference; outputs gets its values. 0 returned on a mistake. */
+mx_value mx_graph_append(mx_graph *g, mx_op op, const mx_attrs *attrs, const mx_value *inputs, int n_inputs,
+                         mx_value *outputs);
+#endif
