@@ -75,7 +75,7 @@ mx_size_names mx_graph_size_names(const mx_graph *g);
 mx_value mx_graph_find_leaf(const mx_graph *g, mx_kind kind, const char *name);
 int mx_graph_find_output(const mx_graph *g, const char *name);
 
-/* ---- building ------------------------------------------------------------------------------------------------------ */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
 
 mxw_status mx_graph_create(const char *name, mx_graph **out);
 void mx_graph_destroy(mx_graph *g);

@@ -192,7 +192,8 @@ mxw_status mx_infer_REDUCE(mx_infer *f) {
     if (kind < MXW_REDUCE_SUM || kind > MXW_REDUCE_MIN)
         return mx_infer_bad(f, "kind is %d: expected sum, mean, max or min", kind);
     if (x->dtype != MXW_F32 && (x->dtype != MXW_I32 || kind == MXW_REDUCE_MEAN))
-        return mx_infer_bad(f, "x is %s: expected f32%s", mx_infer_type(f, x), kind == MXW_REDUCE_MEAN ? "" : " or i32");
+        return mx_infer_bad(f, "x is %s: expected f32%s", mx_infer_type(f, x),
+                            kind == MXW_REDUCE_MEAN ? "" : " or i32");
     if (x->dims[f->attrs->axis] == 0 && kind != MXW_REDUCE_SUM)
         return mx_infer_bad(f, "axis %d of %s is empty: expected at least one element", f->attrs->axis,
                             mx_infer_shape(f, x));

@@ -4,8 +4,8 @@
  *   1. statistics: no_speech = softmax(x)[no_speech] (0 when the id is negative), on the raw logits;
  *   2. the mask: id i is out when suppress[set][i] != 0, or i < min_id, or i >= ts_begin and i outside
  *      [ts_min, ts_max];
- *   3. with MX_RULE_TIMESTAMP_SUM: l = log_softmax of what is left; if logsumexp(l[ts_begin..]) > max(l[..ts_begin-1]),
- *      every id below ts_begin is out too;
+ *   3. with MX_RULE_TIMESTAMP_SUM: l = log_softmax of what is left; if logsumexp(l[ts_begin..]) is greater than
+ *      max(l[..ts_begin-1]), every id below ts_begin is out too;
  *   4. log probabilities: log_softmax of what is left now, at temperature 1 whatever the record's;
  *   5. candidates: at temperature 0 the k best, best first, ties by lower id. Above 0: candidate 0 is one id drawn with
  *      probability softmax(x / temperature) over what is left, from the counter-based generator keyed by (key, counter);
@@ -39,7 +39,7 @@ _Static_assert(sizeof(mx_rule) == MX_RULE_WORDS * 4, "a rule record is MX_RULE_W
 enum {
     MX_SELECT_NO_SPEECH,   /* probability of no_speech on the raw logits */
     MX_SELECT_LOG_SUM,     /* logsumexp of the logits left after the mask */
-    MX_SELECT_TS_MARGIN,   /* logsumexp of timestamps minus best text, at step 3; 0 when the rule is off or a side is empty */
+    MX_SELECT_TS_MARGIN,   /* logsumexp of timestamps minus best text, at step 3; 0: rule off or a side empty */
     MX_SELECT_STATS
 };
 #endif
