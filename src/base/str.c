@@ -68,25 +68,56 @@ mxw_status mx_str_status(const mx_str *s) { return s->status; }
 
 const char *mx_str_get(const mx_str *s) { return s->data ? s->data : ""; }
 
-/* Python's repr: the shortest digits that round-trip; plain notation when -4 <= exponent < 16. */
+/* "d.ddde-05": the next decimal of as many digits, further from zero. 0 if they are all nines. */
+static int next_decimal(char *digits) {
+    for (char *p = strchr(digits, 'e') - 1; p >= digits; p--) {
+        if (*p >= '0' && *p < '9') {
+            ++*p;
+            return 1;
+        }
+        if (*p == '9')
+            *p = '0';
+    }
+    return 0;
+}
+
+/* The fewest digits that read back as value, in "%e" form. The nearest decimal of so many digits may miss where the
+ * one above hits, but only at a power of two, whose neighbours lie further off above than below. */
+static void shortest_digits(double value, char digits[40]) {
+    for (int precision = 0; precision < 17; precision++) {
+        snprintf(digits, 40, "%.*e", precision, value);
+        if (strtod(digits, NULL) == value || (next_decimal(digits) && strtod(digits, NULL) == value))
+            return;
+    }
+}
+
+/* Python's repr: plain notation when -4 <= exponent < 16. Written digit by digit, so that no locale's comma gets in. */
 void mx_format_double(double value, char out[32]) {
     if (isnan(value) || isinf(value)) {
         snprintf(out, 32, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return;
     }
-    char digits[32];
-    int precision = 1;
-    for (; precision <= 17; precision++) {
-        snprintf(digits, sizeof(digits), "%.*e", precision - 1, value);
-        if (strtod(digits, NULL) == value)
-            break;
-    }
-    int exponent = atoi(strchr(digits, 'e') + 1);
+    char text[40], digits[20], *p = out;
+    shortest_digits(value, text);
+    int n = 0, exponent = atoi(strchr(text, 'e') + 1);
+    for (const char *t = text; *t != 'e'; t++)
+        if (*t >= '0' && *t <= '9')
+            digits[n++] = *t;
+    if (signbit(value))
+        *p++ = '-';
     if (exponent >= -4 && exponent < 16) {
-        int decimals = MX_MAX(precision - 1 - exponent, 1);
-        snprintf(out, 32, "%.*f", decimals, value);
+        int first = MX_MIN(exponent, 0), last = MX_MAX(n - 1, exponent + 1); /* at least one decimal place */
+        for (int i = first; i <= last; i++) {
+            *p++ = i >= 0 && i < n ? digits[i] : '0';
+            if (i == MX_MAX(exponent, 0) + MX_MIN(exponent, 0))
+                *p++ = '.';
+        }
+        *p = 0;
     } else {
-        char *e = strchr(digits, 'e');
-        snprintf(out, 32, "%.*se%c%02d", (int)(e - digits), digits, exponent < 0 ? '-' : '+', abs(exponent));
+        *p++ = digits[0];
+        if (n > 1)
+            *p++ = '.';
+        memcpy(p, digits + 1, (size_t)n - 1);
+        snprintf(p + n - 1, (size_t)(out + 32 - (p + n - 1)), "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
     }
 }

@@ -14,17 +14,19 @@ typedef struct merge {
 typedef struct encoder {
     const mx_vocabulary *vocabulary;
     const uint8_t *piece;
-    uint32_t n;             /* bytes of the piece */
-    uint32_t *length;       /* [n] of the part that starts at a byte; 0: inside a part */
-    uint32_t *before;       /* [n] where the part before starts */
-    merge *heap;            /* the candidate to apply first on top; some are out of date */
+    uint32_t n;       /* bytes of the piece */
+    uint32_t *length; /* [n] of the part that starts at a byte; 0: inside a part */
+    uint32_t *before; /* [n] where the part before starts */
+    merge *heap;      /* the candidate to apply first on top; some are out of date */
     size_t n_heap;
     size_t length_capacity, before_capacity, heap_capacity;
     int32_t *tokens;
     size_t n_tokens, token_capacity;
 } encoder;
 
-static int comes_first(const merge *a, const merge *b) { return a->rank != b->rank ? a->rank < b->rank : a->at < b->at; }
+static int comes_first(const merge *a, const merge *b) {
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
 
 static void heap_push(encoder *e, merge item) {
     size_t i = e->n_heap++;

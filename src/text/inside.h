@@ -9,8 +9,8 @@
 struct mx_text {
     mx_vocabulary vocabulary;
     mx_text_special special;
-    mx_str names;                                  /* written forms of the ids from eot on, one after the other */
-    uint32_t name_at[MX_TEXT_MAX_SPECIALS + 1];    /* where each begins in names */
+    mx_str names;                               /* written forms of the ids from eot on, one after the other */
+    uint32_t name_at[MX_TEXT_MAX_SPECIALS + 1]; /* where each begins in names */
     int32_t *non_speech;
     size_t n_non_speech;
 };

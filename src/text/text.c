@@ -44,10 +44,10 @@ static mxw_status name_specials(mx_text *text) {
 
 /* Symbols of annotations and speaker tags: "[DAVID]", "( speaking French )", and notes of music. Suppressed where
  * one is a single token, alone or after a blank. */
-static const char *const annotation[] = {
-    "\"", "#", "(", ")", "*", "+", "/", ":", ";", "<", "=", ">", "@", "[", "\\", "]", "^", "_", "`", "{", "|", "}", "~",
-    "「", "」", "『", "』", "<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('", "(\"", "((", "))", "(((", ")))",
-    "[[", "]]", "{{", "}}", "♪♪", "♪♪♪"};
+static const char *const annotation[] = {"\"",  "#",  "(",  ")",   "*",   "+",   "/",   ":",  ";",   "<",  "=",  ">",
+                                         "@",   "[",  "\\", "]",   "^",   "_",   "`",   "{",  "|",   "}",  "~",  "「",
+                                         "」",  "『", "』", "<<",  ">>",  "<<<", ">>>", "--", "---", "-(", "-[", "('",
+                                         "(\"", "((", "))", "(((", ")))", "[[",  "]]",  "{{", "}}",  "♪♪", "♪♪♪"};
 /* Suppressed by their first token even where they take several: all code points with those two first bytes may go. */
 static const char *const note[] = {"♩", "♪", "♫", "♬", "♭", "♮", "♯"};
 /* Fine between words, not at the start of one. */
@@ -96,8 +96,8 @@ mxw_status mx_text_open(int n_vocab, mx_text **out) {
     mxw_status status = MXW_OK;
     *out = NULL;
     if (n_vocab < 51864 || n_vocab > 51866)
-        return mx_fail(MXW_E_UNSUPPORTED,
-                       "no vocabulary has %d tokens (51864: English, 51865 and 51866: multilingual)", n_vocab);
+        return mx_fail(MXW_E_UNSUPPORTED, "no vocabulary has %d tokens (51864: English, 51865 and 51866: multilingual)",
+                       n_vocab);
     mx_text *text = mx_alloc_zero(1, sizeof(*text));
     if (!text)
         return MXW_E_MEMORY;

@@ -1,7 +1,8 @@
 /* text/text.h - the door of text/: tokens <-> UTF-8.
  *
  * In: text, or token ids. Out: the other one, as openai-whisper's tokenizer gives it. What holds: ids equal
- * tiktoken's on text of any assigned code points, and nothing is read at run time: both vocabularies are in the library.
+ * tiktoken's on text of any assigned code points, and nothing is read at run time: both vocabularies are in the
+ * library.
  *
  * An mx_text is immutable once opened and may be shared by threads. */
 #ifndef MX_TEXT_H
@@ -13,23 +14,23 @@ typedef struct mx_text mx_text;
 /* Ids that are not text. All follow from the vocabulary's size. */
 typedef struct mx_text_special {
     int32_t n_vocab;
-    int32_t multilingual;      /* 0: an English-only model; its language and task tokens exist but are never used */
-    int32_t eot;               /* end of text; every id below it is text */
-    int32_t sot;               /* start of transcript */
+    int32_t multilingual; /* 0: an English-only model; its language and task tokens exist but are never used */
+    int32_t eot;          /* end of text; every id below it is text */
+    int32_t sot;          /* start of transcript */
     int32_t first_language, n_languages;
     int32_t translate, transcribe;
-    int32_t sot_lm, sot_prev;  /* start of language model, of the previous text */
+    int32_t sot_lm, sot_prev; /* start of language model, of the previous text */
     int32_t no_speech, no_timestamps;
-    int32_t timestamp_begin;   /* <|0.00|>; then every 20 ms up to <|30.00|>, which is the last id */
+    int32_t timestamp_begin; /* <|0.00|>; then every 20 ms up to <|30.00|>, which is the last id */
 } mx_text_special;
 
 /* n_vocab: 51864 (English only), 51865 (multilingual, 99 languages), 51866 (100); any other is E_UNSUPPORTED. */
 mxw_status mx_text_open(int n_vocab, mx_text **out);
-void mx_text_close(mx_text *text);   /* NULL is fine */
+void mx_text_close(mx_text *text); /* NULL is fine */
 
 const mx_text_special *mx_text_specials(const mx_text *text);
-int32_t mx_text_language_token(const mx_text *text, const char *code);     /* -1 if the vocabulary has no such language */
-const char *mx_text_language_of(const mx_text *text, int32_t token);       /* code; NULL if it is not a language token */
+int32_t mx_text_language_token(const mx_text *text, const char *code); /* -1 if the vocabulary has no such language */
+const char *mx_text_language_of(const mx_text *text, int32_t token);   /* code; NULL if it is not a language token */
 
 /* utf8 [n] -> *tokens [*count], owned by the caller (mx_free). E_ARGUMENT if it is not UTF-8, or if the written
  * form of a special token ("<|endoftext|>") occurs in it. */

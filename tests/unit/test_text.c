@@ -53,7 +53,8 @@ static void check_decode(const mx_text *text, const json_t *cases) {
         for (int stamps = 0; stamps < 2; stamps++) {
             const json_t *want = json_object_get(item, stamps ? "with_timestamps" : "text");
             mx_str got = {0};
-            mxw_status status = stamps ? mx_text_decode_with_timestamps(text, ids, n, &got) : mx_text_decode(text, ids, n, &got);
+            mxw_status status =
+                stamps ? mx_text_decode_with_timestamps(text, ids, n, &got) : mx_text_decode(text, ids, n, &got);
             CHECK_EQ_INT(status, MXW_OK);
             CHECK(got.n == json_string_length(want) && memcmp(mx_str_get(&got), json_string_value(want), got.n) == 0);
             mx_str_free(&got);
@@ -118,8 +119,8 @@ static void check_languages(const json_t *golden) {
         CHECK_STR(mx_language_find(mx_language_code((int)i)), mx_language_code((int)i));
     }
     CHECK(mx_language_code((int)i) == NULL && mx_language_name((int)i) == NULL && mx_language_code(-1) == NULL);
-    json_array_foreach(json_object_get(golden, "aliases"), i, row)
-        CHECK_STR(mx_language_find(json_string_value(json_array_get(row, 0))), json_string_value(json_array_get(row, 1)));
+    json_array_foreach(json_object_get(golden, "aliases"), i, row) CHECK_STR(
+        mx_language_find(json_string_value(json_array_get(row, 0))), json_string_value(json_array_get(row, 1)));
     CHECK_STR(mx_language_find("Haitian Creole"), "ht");
     CHECK_STR(mx_language_find("CASTILIAN"), "es");
     CHECK_STR(mx_language_find("EN"), "en");
@@ -133,7 +134,8 @@ static size_t put_utf8(uint32_t c, char *out) {
     if (c < 0x800)
         return out[0] = (char)(0xC0 | c >> 6), out[1] = (char)(0x80 | (c & 63)), 2;
     if (c < 0x10000)
-        return out[0] = (char)(0xE0 | c >> 12), out[1] = (char)(0x80 | (c >> 6 & 63)), out[2] = (char)(0x80 | (c & 63)), 3;
+        return out[0] = (char)(0xE0 | c >> 12), out[1] = (char)(0x80 | (c >> 6 & 63)), out[2] = (char)(0x80 | (c & 63)),
+               3;
     out[0] = (char)(0xF0 | c >> 18), out[1] = (char)(0x80 | (c >> 12 & 63));
     out[2] = (char)(0x80 | (c >> 6 & 63)), out[3] = (char)(0x80 | (c & 63));
     return 4;
@@ -214,8 +216,17 @@ static void check_ids(const mx_text *text) {
 }
 
 static void check_bad_utf8(const mx_text *text) {
-    const char *const bad[] = {"\x80", "ab\xff", "\xC0\x80", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
-                               "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "ok\xE2\x82", "\xC3(", "\xF0\x9F\x98"};
+    const char *const bad[] = {"\x80",
+                               "ab\xff",
+                               "\xC0\x80",
+                               "\xE0\x9F\xBF",
+                               "\xED\xA0\x80",
+                               "\xF0\x8F\xBF\xBF",
+                               "\xF4\x90\x80\x80",
+                               "\xF5\x80\x80\x80",
+                               "ok\xE2\x82",
+                               "\xC3(",
+                               "\xF0\x9F\x98"};
     for (size_t i = 0; i < MX_COUNT(bad); i++) {
         int32_t *ids = NULL;
         size_t n;

@@ -1,0 +1,26 @@
+/* output/inside.h - what the writers share: where bytes gather, and text as Python's strip() leaves it. */
+#ifndef MX_OUTPUT_INSIDE_H
+#define MX_OUTPUT_INSIDE_H
+#include "output/output.h"
+
+/* Writers add to text and call mx_sink_pass after each segment, so that a long result needs little memory. */
+typedef struct mx_sink {
+    mx_str text;
+    mxw_status (*pass)(void *user, const void *bytes, size_t n);
+    void *user;
+} mx_sink;
+
+mxw_status mx_sink_pass(mx_sink *sink); /* on to the receiver once enough has gathered */
+
+/* One writer per format, named in the table of output.c. */
+mxw_status mx_write_txt(const mxw_result *result, mx_sink *sink);
+mxw_status mx_write_tsv(const mxw_result *result, mx_sink *sink);
+mxw_status mx_write_srt(const mxw_result *result, mx_sink *sink);
+mxw_status mx_write_vtt(const mxw_result *result, mx_sink *sink);
+mxw_status mx_write_json(const mxw_result *result, mx_sink *sink);
+
+/* The part of text between the white space at both ends. */
+const char *mx_output_strip(const char *text, size_t *n);
+/* Times in whole milliseconds, halves to even; E_ARGUMENT if one cannot be written. */
+mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms);
+#endif

@@ -1,0 +1,85 @@
+/* output/json.c - the whole result as Python's json.dump writes openai-whisper's: the same keys in the same order, ", "
+ * and ": ", ASCII only, floats with the fewest digits that read back, no newline at the end. */
+#include "output/inside.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static void add_escaped(mx_str *out, uint32_t c) {
+    static const char plain[] = "\"\\\n\r\t\f\b", letter[] = "\"\\nrtfb";
+    const char *known = c ? strchr(plain, c < 0x80 ? (int)c : -1) : NULL;
+    if (known)
+        mx_str_print(out, "\\%c", letter[known - plain]);
+    else if (c >= 0x10000)
+        mx_str_print(out, "\\u%04x\\u%04x", (unsigned)(0xD800 + ((c - 0x10000) >> 10)),
+                     (unsigned)(0xDC00 + ((c - 0x10000) & 0x3FF)));
+    else
+        mx_str_print(out, "\\u%04x", (unsigned)c);
+}
+
+static void add_string(mx_str *out, const char *text) {
+    size_t n = strlen(text), used;
+    mx_str_text(out, "\"");
+    for (size_t i = 0; i < n; i += used) {
+        uint32_t c = 0xFFFD;
+        mx_utf8_read(text + i, n - i, &c, &used);
+        if (c >= ' ' && c <= '~' && c != '"' && c != '\\')
+            mx_str_add(out, text + i, used);
+        else
+            add_escaped(out, c);
+    }
+    mx_str_text(out, "\"");
+}
+
+static void add_number(mx_str *out, double value) {
+    char digits[32];
+    mx_format_double(value, digits);
+    mx_str_text(out, isnan(value) ? "NaN" : isinf(value) ? (value > 0 ? "Infinity" : "-Infinity") : digits);
+}
+
+static void add_segment(mx_str *out, const mxw_segment *s) {
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"temperature", s->temperature},
+                   {"avg_logprob", s->avg_logprob},
+                   {"compression_ratio", s->compression_ratio},
+                   {"no_speech_prob", s->no_speech_prob}};
+    mx_str_print(out, "{\"id\": %" PRId64 ", \"seek\": %" PRId64 ", \"start\": ", s->id, s->seek);
+    add_number(out, s->start);
+    mx_str_text(out, ", \"end\": ");
+    add_number(out, s->end);
+    mx_str_text(out, ", \"text\": ");
+    add_string(out, s->text);
+    mx_str_text(out, ", \"tokens\": [");
+    for (size_t i = 0; i < s->n_tokens; i++)
+        mx_str_print(out, "%s%" PRId32, i ? ", " : "", s->tokens[i]);
+    mx_str_text(out, "]");
+    for (size_t i = 0; i < MX_COUNT(numbers); i++) {
+        mx_str_print(out, ", \"%s\": ", numbers[i].key);
+        add_number(out, numbers[i].value);
+    }
+    /* A segment that lasts no time or says nothing is emptied by the reference, which then leaves this key behind. */
+    mx_str_text(out, s->text[0] ? "}" : ", \"words\": []}");
+}
+
+mxw_status mx_write_json(const mxw_result *result, mx_sink *sink) {
+    mxw_status status = MXW_OK;
+    mx_str_text(&sink->text, "{\"text\": ");
+    add_string(&sink->text, result->text);
+    mx_str_text(&sink->text, ", \"segments\": [");
+    for (size_t i = 0; i < result->n_segments; i++) {
+        mx_str_text(&sink->text, i ? ", " : "");
+        add_segment(&sink->text, &result->segments[i]);
+        MX_TRY(mx_sink_pass(sink));
+    }
+    mx_str_text(&sink->text, "], \"language\": ");
+    if (result->language)
+        add_string(&sink->text, result->language);
+    else
+        mx_str_text(&sink->text, "null");
+    mx_str_text(&sink->text, "}");
+out:
+    return status;
+}

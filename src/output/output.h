@@ -1,0 +1,16 @@
+/* output/output.h - the door of output/: a result -> bytes.
+ *
+ * In: segments with times and text. Out: txt, srt, vtt, tsv or json. What holds: the bytes are those that
+ * openai-whisper's writers give for the same result, whatever the caller's locale. */
+#ifndef MX_OUTPUT_H
+#define MX_OUTPUT_H
+#include "base/base.h"
+
+/* The formats by name, in a fixed order; NULL past the end. A name is also the file's extension. */
+const char *mx_output_format(int index);
+/* Hands the bytes to fn piece by piece. E_ARGUMENT for an unknown format or for times that no format can write
+ * (negative, not finite); E_ABORTED when fn returns non-zero. */
+mxw_status mx_output_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user);
+/* The same into a file that appears whole or not at all. */
+mxw_status mx_output_save(const mxw_result *result, const char *format, const char *path);
+#endif
