@@ -1,0 +1,366 @@
+/* modules/ffmpeg/ffmpeg.c - any container and codec that FFmpeg reads, to 16 kHz mono 16-bit samples.
+ *
+ * What holds: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` with the same
+ * libraries. So the choice of stream, the options of demuxer and decoder, the going on after damaged packets and the
+ * single conversion are the command's. FFmpeg's own messages go to the host's log, never to standard error. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avstring.h>
+
+#include "audio/ffmpeg_module.h"
+#include "modules/ffmpeg/convert.h"
+
+#define IO_BYTES 32768
+#define DRAIN_ERRORS 1000   /* damaged frames in a row at the end, after which there is nothing more to hope for */
+
+static const mx_host *host;
+static _Thread_local char last_line[256];   /* FFmpeg's last complaint on this thread */
+
+struct mx_ffmpeg {
+    char *name;
+    mx_ffmpeg_input input;
+    int64_t position;              /* of our own reading functions */
+    AVIOContext *io;
+    AVFormatContext *format;
+    AVStream *stream;
+    AVCodecContext *decoder;
+    AVPacket *packet;
+    AVFrame *frame;
+    convert convert;
+    int ended;
+    int64_t n_damaged, n_samples;
+};
+
+/* ---- messages ------------------------------------------------------------------------------------ */
+
+static void log_line(void *context, int level, const char *format, va_list args) {
+    static _Thread_local int prefix = 1;
+    char line[512];
+    if (level > AV_LOG_WARNING)
+        return;
+    av_log_format_line2(context, level, format, args, line, sizeof(line), &prefix);
+    size_t n = strlen(line);
+    while (n > 0 && line[n - 1] == '\n')
+        line[--n] = 0;
+    if (n == 0)
+        return;
+    host->log(MXW_LOG_DEBUG, "ffmpeg", "%s", line);
+    if (level <= AV_LOG_ERROR) {
+        const char *text = line[0] == '[' && strstr(line, "] ") ? strstr(line, "] ") + 2 : line;
+        snprintf(last_line, sizeof(last_line), "%s", text);
+    }
+}
+
+static mxw_status fail_memory(const char *name) { return host->fail(MXW_E_MEMORY, "%s: out of memory", name); }
+
+static mxw_status fail_open(const char *name, int error) {
+    char text[AV_ERROR_MAX_STRING_SIZE];
+    av_strerror(error, text, sizeof(text));
+    if (error == AVERROR(ENOMEM))
+        return fail_memory(name);
+    if (error == AVERROR(ENOENT))
+        return host->fail(MXW_E_NOT_FOUND, "%s: no such file", name);
+    if (error == AVERROR_INVALIDDATA && !last_line[0])
+        return host->fail(MXW_E_FORMAT, "%s: is not an audio or video file", name);
+    if (error == AVERROR_INVALIDDATA || error == AVERROR_EOF)
+        return host->fail(MXW_E_FORMAT, "%s: is damaged or cut short (%s)", name, last_line[0] ? last_line : text);
+    if (error == AVERROR_DECODER_NOT_FOUND || error == AVERROR_DEMUXER_NOT_FOUND || error == AVERROR_PATCHWELCOME)
+        return host->fail(MXW_E_UNSUPPORTED, "%s: FFmpeg does not read this format (%s)", name, text);
+    return host->fail(MXW_E_IO, "%s: cannot be read (%s)", name, text);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------- */
+
+static int read_bytes(void *user, uint8_t *bytes, int n) {
+    mx_ffmpeg *file = user;
+    int got = file->input.read(file->input.user, bytes, n);
+    if (got > 0)
+        file->position += got;
+    return got > 0 ? got : got == 0 ? AVERROR_EOF : AVERROR(EIO);
+}
+
+static int64_t seek_bytes(void *user, int64_t offset, int whence) {
+    mx_ffmpeg *file = user;
+    if (whence & AVSEEK_SIZE)
+        return file->input.size;
+    switch (whence & ~AVSEEK_FORCE) {
+    case SEEK_CUR:
+        offset += file->position;
+        break;
+    case SEEK_END:
+        offset += file->input.size;
+        break;
+    }
+    if (file->input.seek(file->input.user, offset) != offset)
+        return AVERROR(EIO);
+    file->position = offset;
+    return offset;
+}
+
+static int open_io(mx_ffmpeg *file) {
+    uint8_t *buffer = av_malloc(IO_BYTES);
+    if (!buffer)
+        return AVERROR(ENOMEM);
+    file->io = avio_alloc_context(buffer, IO_BYTES, 0, file, read_bytes, NULL, file->input.seek ? seek_bytes : NULL);
+    if (!file->io) {
+        av_free(buffer);
+        return AVERROR(ENOMEM);
+    }
+    file->io->seekable = file->input.seek ? AVIO_SEEKABLE_NORMAL : 0;
+    file->format->pb = file->io;
+    return 0;
+}
+
+/* "file:" keeps a path with a colon from being taken for a protocol, and a playlist from reaching the network: what
+ * a local file may open is FFmpeg's own list for files. A pipe may open nothing else. */
+static int open_format(mx_ffmpeg *file) {
+    AVDictionary *options = NULL;
+    char *url = NULL;
+    file->format = avformat_alloc_context();
+    int ret = file->format ? 0 : AVERROR(ENOMEM);
+    if (ret >= 0 && file->input.path) {
+        url = av_asprintf("file:%s", file->input.path);
+        ret = url ? 0 : AVERROR(ENOMEM);
+    } else if (ret >= 0) {
+        ret = open_io(file);
+        if (ret >= 0)
+            ret = av_dict_set(&options, "protocol_whitelist", "crypto,data", 0);
+    }
+    if (ret >= 0)
+        ret = av_dict_set(&options, "scan_all_pmts", "1", 0);
+    if (ret >= 0)
+        ret = avformat_open_input(&file->format, url, NULL, &options);
+    av_free(url);
+    av_dict_free(&options);
+    return ret;
+}
+
+/* The command's choice: streams that gave packets while probing, then default ones, then most channels. */
+static AVStream *choose_stream(const AVFormatContext *format) {
+    AVStream *best = NULL;
+    int64_t best_score = 0;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        AVStream *stream = format->streams[i];
+        int64_t score = stream->codecpar->ch_layout.nb_channels;
+        score += stream->event_flags & AVSTREAM_EVENT_FLAG_NEW_PACKETS ? 100000000 : 0;
+        score += stream->disposition & AV_DISPOSITION_DEFAULT ? 5000000 : 0;
+        if (stream->codecpar->codec_type == AVMEDIA_TYPE_AUDIO && score > best_score) {
+            best_score = score;
+            best = stream;
+        }
+    }
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        format->streams[i]->discard = format->streams[i] == best ? AVDISCARD_NONE : AVDISCARD_ALL;
+    return best;
+}
+
+static int open_decoder(mx_ffmpeg *file, const AVCodec *codec) {
+    AVDictionary *options = NULL;
+    file->decoder = avcodec_alloc_context3(codec);
+    if (!file->decoder)
+        return AVERROR(ENOMEM);
+    int ret = avcodec_parameters_to_context(file->decoder, file->stream->codecpar);
+    if (ret < 0)
+        return ret;
+    AVChannelLayout *layout = &file->decoder->ch_layout;
+    if (layout->order == AV_CHANNEL_ORDER_UNSPEC)
+        av_channel_layout_default(layout, layout->nb_channels);
+    file->decoder->pkt_timebase = file->stream->time_base;
+    ret = av_dict_set(&options, "threads", "auto", 0);
+    if (ret >= 0)
+        ret = avcodec_open2(file->decoder, codec, &options);
+    av_dict_free(&options);
+    return ret;
+}
+
+static mxw_status open_stream(mx_ffmpeg *file) {
+    int ret = avformat_find_stream_info(file->format, NULL);
+    if (ret < 0 && file->format->nb_streams == 0)
+        return fail_open(file->name, ret);
+    file->stream = choose_stream(file->format);
+    if (!file->stream)
+        return host->fail(MXW_E_MISSING, "%s: has no audio stream", file->name);
+    const AVCodec *codec = avcodec_find_decoder(file->stream->codecpar->codec_id);
+    if (!codec)
+        return host->fail(MXW_E_UNSUPPORTED, "%s: FFmpeg has no decoder for its audio (%s)", file->name,
+                          avcodec_get_name(file->stream->codecpar->codec_id));
+    ret = open_decoder(file, codec);
+    if (ret == AVERROR(ENOMEM))
+        return fail_memory(file->name);
+    if (ret < 0)
+        return host->fail(MXW_E_FORMAT, "%s: its audio (%s) is damaged or not supported (%s)", file->name, codec->name,
+                          last_line[0] ? last_line : "the decoder does not start");
+    return MXW_OK;
+}
+
+static void close_file(mx_ffmpeg *file) {
+    if (!file)
+        return;
+    convert_free(&file->convert);
+    av_frame_free(&file->frame);
+    av_packet_free(&file->packet);
+    avcodec_free_context(&file->decoder);
+    avformat_close_input(&file->format);
+    if (file->io) {
+        av_freep(&file->io->buffer);
+        avio_context_free(&file->io);
+    }
+    av_free(file->name);
+    av_free(file);
+}
+
+static mxw_status open_file(const mx_ffmpeg_input *input, mx_ffmpeg **out) {
+    mxw_status status = MXW_OK;
+    *out = NULL;
+    last_line[0] = 0;
+    mx_ffmpeg *file = av_mallocz(sizeof(*file));
+    if (!file)
+        return fail_memory(input->name);
+    file->input = *input;
+    file->name = av_strdup(input->name);
+    file->packet = av_packet_alloc();
+    file->frame = av_frame_alloc();
+    if (!file->name || !file->packet || !file->frame) {
+        status = fail_memory(input->name);
+    } else {
+        int ret = open_format(file);
+        status = ret < 0 ? fail_open(file->name, ret) : open_stream(file);
+    }
+    if (status < 0)
+        close_file(file);
+    else
+        *out = file;
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+/* Frames that the decoder has ready are converted. 0 when it wants more, AVERROR_EOF at its end. */
+static int receive(mx_ffmpeg *file) {
+    for (;;) {
+        int ret = avcodec_receive_frame(file->decoder, file->frame);
+        if (ret < 0)
+            return ret == AVERROR(EAGAIN) ? 0 : ret;
+        ret = file->frame->sample_rate > 0 ? convert_frame(&file->convert, file->frame) : AVERROR_INVALIDDATA;
+        av_frame_unref(file->frame);
+        if (ret < 0)
+            return ret;
+    }
+}
+
+/* A packet that does not decode is counted and left out, as the command does. */
+static int decode_packet(mx_ffmpeg *file) {
+    int ret = avcodec_send_packet(file->decoder, file->packet);
+    av_packet_unref(file->packet);
+    if (ret >= 0 || ret == AVERROR_EOF)
+        ret = receive(file);
+    if (ret < 0 && ret != AVERROR_EOF && ret != AVERROR(ENOMEM))
+        file->n_damaged++;
+    return ret == AVERROR(ENOMEM) ? ret : 0;
+}
+
+static int drain(mx_ffmpeg *file) {
+    int ret = avcodec_send_packet(file->decoder, NULL);
+    for (int errors = 0; errors < DRAIN_ERRORS && ret != AVERROR_EOF; errors++) {
+        ret = receive(file);
+        if (ret == 0)
+            break;
+        if (ret == AVERROR(ENOMEM))
+            return ret;
+        file->n_damaged += ret != AVERROR_EOF;
+    }
+    file->ended = 1;
+    return convert_finish(&file->convert);
+}
+
+static double stated_seconds(const mx_ffmpeg *file) {
+    const AVStream *stream = file->stream;
+    if (file->format->duration_estimation_method == AVFMT_DURATION_FROM_BITRATE)
+        return -1;
+    if (stream->duration != AV_NOPTS_VALUE)
+        return (double)stream->duration * av_q2d(stream->time_base);
+    return -1;
+}
+
+/* What a user should know about a file that was read to its end. */
+static mxw_status sum_up(const mx_ffmpeg *file) {
+    double seconds = (double)file->n_samples / 16000, stated = stated_seconds(file);
+    if (file->n_samples == 0 && file->n_damaged > 0)
+        return host->fail(MXW_E_FORMAT, "%s: no sound could be decoded: all of its %lld packets are damaged (%s)",
+                          file->name, (long long)file->n_damaged, last_line[0] ? last_line : "unknown reason");
+    if (file->n_samples == 0)
+        host->log(MXW_LOG_WARN, "audio", "%s: its audio stream has no samples", file->name);
+    else if (seconds < stated * 0.99 - 0.5)
+        host->log(MXW_LOG_WARN, "audio", "%s: is cut short: %.1f of %.1f seconds are there", file->name, seconds, stated);
+    if (file->n_damaged > 0)
+        host->log(MXW_LOG_WARN, "audio", "%s: %lld damaged packets were left out", file->name,
+                  (long long)file->n_damaged);
+    return MXW_OK;
+}
+
+/* One more packet, or the end. */
+static int advance(mx_ffmpeg *file) {
+    int ret = av_read_frame(file->format, file->packet);
+    if (ret == AVERROR(EAGAIN))
+        return 0;
+    if (ret >= 0 && file->packet->stream_index == file->stream->index)
+        return decode_packet(file);
+    av_packet_unref(file->packet);
+    if (ret >= 0)
+        return 0;
+    if (ret != AVERROR_EOF) {
+        char text[AV_ERROR_MAX_STRING_SIZE];
+        av_strerror(ret, text, sizeof(text));
+        host->log(MXW_LOG_WARN, "audio", "%s: reading stopped early (%s)", file->name, text);
+    }
+    return drain(file);
+}
+
+static mxw_status read_samples(mx_ffmpeg *file, int16_t *samples, size_t n, size_t *got) {
+    for (;;) {
+        *got = convert_take(&file->convert, samples, n);
+        file->n_samples += (int64_t)*got;
+        if (*got > 0 || n == 0)
+            return MXW_OK;
+        if (file->ended == 2)
+            return MXW_OK;
+        if (file->ended) {
+            file->ended = 2;
+            return sum_up(file);
+        }
+        if (advance(file) == AVERROR(ENOMEM))
+            return fail_memory(file->name);
+    }
+}
+
+static void get_info(const mx_ffmpeg *file, mxw_audio_info *info) {
+    const AVCodecParameters *codec = file->stream->codecpar;
+    int estimated = file->format->duration_estimation_method == AVFMT_DURATION_FROM_BITRATE;
+    info->container = file->format->iformat->name;
+    info->codec = avcodec_get_name(codec->codec_id);
+    info->sample_rate = codec->sample_rate;
+    info->channels = codec->ch_layout.nb_channels;
+    info->duration_s = stated_seconds(file);
+    if (info->duration_s < 0)
+        info->duration_s = estimated || file->format->duration == AV_NOPTS_VALUE
+                               ? -1
+                               : (double)file->format->duration / AV_TIME_BASE;
+}
+
+/* ---- the module ---------------------------------------------------------------------------------- */
+
+static const mx_ffmpeg_table table = {open_file, read_samples, get_info, close_file};
+
+const void *mx_module_open(const mx_host *services, uint32_t abi);
+
+__attribute__((visibility("default"))) const void *mx_module_open(const mx_host *services, uint32_t abi) {
+    if (abi != MX_MODULE_ABI)
+        return NULL;
+    host = services;
+    av_log_set_callback(log_line);
+    return &table;
+}
