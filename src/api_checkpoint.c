@@ -1,0 +1,89 @@
+/* api_checkpoint.c - the public view of a checkpoint over weights/: argument checks live here. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "weights/weights.h"
+
+/* The public handle is the checkpoint itself. */
+static mx_weights *inner(const mxw_checkpoint *checkpoint) { return (mx_weights *)(uintptr_t)checkpoint; }
+
+static mxw_status no_argument(const char *function) {
+    return mx_fail(MXW_E_ARGUMENT, "%s: an argument is NULL", function);
+}
+
+mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, mxw_checkpoint **out) {
+    if (!out)
+        return no_argument(__func__);
+    *out = NULL;
+    if (!name_or_path)
+        return no_argument(__func__);
+    mx_weights *w = NULL;
+    mxw_status status = mx_weights_open(name_or_path, model_dir, &w);
+    *out = (mxw_checkpoint *)(void *)w;
+    return status;
+}
+
+void mxw_checkpoint_close(mxw_checkpoint *checkpoint) { mx_weights_close(inner(checkpoint)); }
+
+mxw_status mxw_checkpoint_get_info(const mxw_checkpoint *checkpoint, mxw_checkpoint_info *info) {
+    if (!checkpoint || !info)
+        return no_argument(__func__);
+    mx_weights_info(inner(checkpoint), info);
+    return MXW_OK;
+}
+
+mxw_status mxw_checkpoint_tensor(const mxw_checkpoint *checkpoint, int64_t index, mxw_tensor_info *info) {
+    if (!checkpoint || !info)
+        return no_argument(__func__);
+    return mx_weights_tensor(inner(checkpoint), index, info, NULL);
+}
+
+int64_t mxw_checkpoint_find(const mxw_checkpoint *checkpoint, const char *name) {
+    if (!checkpoint || !name)
+        return no_argument(__func__);
+    return mx_weights_index(inner(checkpoint), name);
+}
+
+mxw_status mxw_checkpoint_read_f32(const mxw_checkpoint *checkpoint, int64_t index, float *out, size_t n) {
+    if (!checkpoint || !out)
+        return no_argument(__func__);
+    mx_tensor view;
+    mxw_tensor_info info;
+    mxw_status status = mx_weights_tensor(inner(checkpoint), index, &info, &view);
+    if (status < 0)
+        return status;
+    if (n != (size_t)mx_tensor_count(&view))
+        return mx_fail(MXW_E_ARGUMENT, "%s: tensor %s has %lld elements, room was given for %zu", __func__, info.name,
+                       (long long)mx_tensor_count(&view), n);
+    return mx_tensor_to_f32(&view, out);
+}
+
+mxw_status mxw_checkpoint_crc32(const mxw_checkpoint *checkpoint, int64_t index, uint32_t *crc) {
+    if (!checkpoint || !crc)
+        return no_argument(__func__);
+    return mx_weights_crc32(inner(checkpoint), index, crc);
+}
+
+mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const char *path) {
+    if (!checkpoint || !path)
+        return no_argument(__func__);
+    return mx_weights_export_npz(inner(checkpoint), path);
+}
+
+const char *mxw_model_dir(const char *option) { return mx_model_dir(option); }
+
+const char *mxw_model_name(int index, const char *model_dir, const char **path) {
+    static _Thread_local char found[4096];
+    const mx_released *r = mx_released_get(index);
+    if (path)
+        *path = NULL;
+    if (!r || !path)
+        return r ? r->name : NULL;
+    mx_str where = {0};
+    if (mx_model_find(r, model_dir, &where) == MXW_OK && where.n < sizeof(found)) {
+        snprintf(found, sizeof(found), "%s", mx_str_get(&where));
+        *path = found;
+    }
+    mx_str_free(&where);
+    return r->name;
+}

@@ -1,0 +1,127 @@
+/* weights/config.c - what lies beside a model.bin: config.json (alignment heads) and the vocabulary (its length).
+ * config.json's lang_ids are not read: published ones are wrong for .en models; ids follow from the vocabulary. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "weights/store.h"
+
+#define MAX_CONFIG_BYTES (4u << 20)
+#define MAX_VOCABULARY_BYTES (64u << 20)
+
+static mxw_status load_json(const uint8_t *bytes, size_t n, json_t **root) {
+    json_error_t error;
+    *root = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL, &error);
+    if (!*root)
+        return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, error.text);
+    return MXW_OK;
+}
+
+static int in_range(const json_t *number, int32_t limit) {
+    return json_is_integer(number) && json_integer_value(number) >= 0 && json_integer_value(number) < limit;
+}
+
+static mxw_status read_heads(const json_t *list, mx_weights *w) {
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n == 0 || n > (size_t)w->dims.n_text_layer * (size_t)w->dims.n_text_head)
+        return mx_fail(MXW_E_FORMAT, "alignment_heads is not a list of [layer, head]");
+    int32_t(*heads)[2] = mx_arena_alloc(&w->arena, n * sizeof(*heads));
+    if (!heads)
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *pair = json_array_get(list, i);
+        const json_t *layer = json_array_get(pair, 0), *head = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !in_range(layer, w->dims.n_text_layer) ||
+            !in_range(head, w->dims.n_text_head))
+            return mx_fail(MXW_E_FORMAT, "alignment_heads: item %zu is not a [layer, head] of this model", i);
+        heads[i][0] = (int32_t)json_integer_value(layer);
+        heads[i][1] = (int32_t)json_integer_value(head);
+    }
+    w->heads = (const int32_t(*)[2])heads;
+    w->n_heads = n;
+    return MXW_OK;
+}
+
+mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w) {
+    json_t *root = NULL;
+    mxw_status status = n > MAX_CONFIG_BYTES ? mx_fail(MXW_E_FORMAT, "%zu bytes are too many", n)
+                                             : load_json(bytes, n, &root);
+    if (status == MXW_OK && !json_is_object(root))
+        status = mx_fail(MXW_E_FORMAT, "not a JSON object");
+    const json_t *heads = json_object_get(root, "alignment_heads");
+    if (status == MXW_OK && heads && !json_is_null(heads))
+        status = read_heads(heads, w);
+    json_decref(root);
+    return status;
+}
+
+static mxw_status count_json(const uint8_t *bytes, size_t n, int64_t *count) {
+    json_t *root = NULL;
+    mxw_status status = load_json(bytes, n, &root);
+    *count = (int64_t)json_array_size(root);
+    for (int64_t i = 0; status == MXW_OK && i < *count; i++)
+        if (!json_is_string(json_array_get(root, (size_t)i)))
+            status = mx_fail(MXW_E_FORMAT, "item %lld is not a string", (long long)i);
+    if (status == MXW_OK && !json_is_array(root))
+        status = mx_fail(MXW_E_FORMAT, "not a list of tokens");
+    json_decref(root);
+    return status;
+}
+
+/* One token a line; the last line may lack its end. */
+static int64_t count_lines(const uint8_t *bytes, size_t n) {
+    int64_t lines = n && bytes[n - 1] != '\n';
+    for (size_t i = 0; i < n; i++)
+        lines += bytes[i] == '\n';
+    return lines;
+}
+
+mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t *count) {
+    if (n > MAX_VOCABULARY_BYTES)
+        return mx_fail(MXW_E_FORMAT, "%zu bytes are too many", n);
+    if (json)
+        return count_json(bytes, n, count);
+    *count = count_lines(bytes, n);
+    return MXW_OK;
+}
+
+/* A file of the checkpoint's folder. E_NOT_FOUND without harm if it is not there. */
+static mxw_status open_beside(const mx_weights *w, const char *leaf, mx_str *path, mx_map *map) {
+    const char *slash = strrchr(w->path, '/');
+    mx_str_clear(path);
+    mx_str_add(path, w->path, slash ? (size_t)(slash - w->path) + 1 : 0);
+    mx_str_text(path, leaf);
+    return mx_str_status(path) < 0 ? mx_str_status(path) : mx_map_open(mx_str_get(path), map);
+}
+
+static mxw_status check_vocabulary(const mx_weights *w, const mx_map *map, int json) {
+    int64_t count = 0;
+    mxw_status status = mx_vocabulary_count(map->data, map->n, json, &count);
+    if (status == MXW_OK && count != w->dims.n_vocab)
+        return mx_fail(MXW_E_FORMAT, "%lld tokens, but the embedding has %d rows", (long long)count,
+                       (int)w->dims.n_vocab);
+    return status;
+}
+
+mxw_status mx_config_load(mx_weights *w) {
+    static const char *const leaves[] = {"config.json", "vocabulary.json", "vocabulary.txt"};
+    mx_str path = {0};
+    mxw_status status = MXW_OK;
+    for (size_t i = 0; i < MX_COUNT(leaves) && status == MXW_OK; i++) {
+        mx_map map;
+        status = open_beside(w, leaves[i], &path, &map);
+        if (status == MXW_E_NOT_FOUND) {
+            mx_log(MXW_LOG_DEBUG, "weights", "%s: not there", mx_str_get(&path));
+            status = MXW_OK;
+            continue;
+        }
+        if (status < 0)
+            break;
+        status = i == 0 ? mx_config_parse(map.data, map.n, w) : check_vocabulary(w, &map, i == 1);
+        if (status < 0)
+            mx_fail_in(status, "%s", leaves[i]);
+        mx_map_close(&map);
+    }
+    mx_str_free(&path);
+    return status;
+}

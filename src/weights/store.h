@@ -1,0 +1,93 @@
+/* weights/store.h - inside weights/: what a container reader fills, and what the door makes of it.
+ * A reader adds the file's tensors under the file's own names; open.c then resolves every canonical tensor against
+ * them through the format's name function. Everything lives in the arena or in the map. */
+#ifndef MX_WEIGHTS_STORE_H
+#define MX_WEIGHTS_STORE_H
+#include "base/file.h"
+#include "base/mem.h"
+#include "weights/weights.h"
+
+/* A tensor as the file has it. */
+typedef struct mx_raw {
+    const char *name;
+    mx_tensor view;
+    int mapped;
+    const char *alias_of;   /* another name for this tensor of the file, or NULL */
+    int used;     /* part of the architecture, or a setting that was looked at */
+} mx_raw;
+
+/* Where a canonical tensor lies: rows part/parts of a tensor of the file. */
+typedef struct mx_place {
+    char name[160];
+    int part, parts;
+} mx_place;
+
+typedef struct mx_format {
+    const char *label;            /* "OpenAI .pt" */
+    const char *encoder_layer;    /* what the file's names of layer 0.. start with: "encoder.blocks." */
+    const char *decoder_layer;
+    int (*probe)(const uint8_t *bytes, size_t n);
+    mxw_status (*read)(mx_weights *w);                    /* fills raws; may set dims */
+    void (*place)(const char *pattern, int layer, mx_place *place);
+    mxw_status (*settle)(mx_weights *w);                  /* raws are sorted now: settings, quantised ones; may be NULL */
+    mxw_status (*check)(mx_weights *w);                   /* every tensor is in place now; may be NULL */
+} mx_format;
+
+extern const mx_format mx_format_pt, mx_format_ct2;
+
+/* A canonical tensor. */
+typedef struct mx_named {
+    const char *name;
+    const mx_raw *raw;
+    mx_tensor view;
+} mx_named;
+
+struct mx_weights {
+    mx_arena arena;
+    mx_map map;
+    const uint8_t *bytes;         /* the file: map.data, or what a test handed in */
+    size_t n_bytes;
+    const char *path;
+    const mx_format *format;
+    mx_raw *raws;                 /* sorted by name once read */
+    size_t n_raws, raws_capacity;
+    mxw_dims dims;
+    mx_named *tensors;            /* canonical order */
+    const mx_named **by_name;     /* sorted */
+    int64_t n_tensors, n_encoder, n_parameters;
+    const char *size_name;
+    const int32_t (*heads)[2];
+    size_t n_heads;
+};
+
+/* For tests and fuzzing: a checkpoint in memory, which must outlive it. */
+mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **out);
+
+mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_tensor *view, mx_raw **out);
+mx_raw *mx_raw_find(const mx_weights *w, const char *name);    /* after reading */
+/* The rows of one canonical tensor inside its raw one: E_MISSING, E_FORMAT name it. */
+mxw_status mx_raw_part(const mx_raw *raw, const mx_place *place, mx_tensor *view);
+
+/* arch.c: what the dimensions call for. */
+typedef struct mx_arch_tensor {
+    const char *pattern;          /* '#' for the layer */
+    int layer;                    /* -1 outside of layers */
+    int encoder;
+    int rank;
+    int64_t dims[3];
+} mx_arch_tensor;
+int64_t mx_arch_count(const mxw_dims *dims);
+mx_arch_tensor mx_arch_get(const mxw_dims *dims, int64_t index);
+/* Sane, and consistent with each other; one line if not. */
+mxw_status mx_dims_check(const mxw_dims *dims);
+/* Pattern with the layer's number for '#'. */
+void mx_arch_name(const char *pattern, int layer, char *out, size_t n);
+
+/* dims.c: dimensions from the shapes, for files that do not state them. Fields already set are kept. */
+mxw_status mx_dims_derive(mx_weights *w);
+
+/* config.c: what lies beside a model.bin. */
+mxw_status mx_config_load(mx_weights *w);   /* config.json, vocabulary.txt or .json in the file's folder */
+mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w);                      /* alignment heads */
+mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t *count);
+#endif

@@ -1,0 +1,361 @@
+/* weights/weights.c - the door: opens a checkpoint, resolves every tensor of the architecture, answers by name.
+ * Nothing is put in place of a tensor that is missing or misshapen: the first such one fails the opening by its name. */
+#include "weights/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "weights/cursor.h"
+#include "weights/store.h"
+
+static const mx_format *const formats[] = {&mx_format_pt, &mx_format_ct2};
+
+/* ---- the file's tensors --------------------------------------------------------------------------- */
+
+mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_tensor *view, mx_raw **out) {
+    mxw_status status = mx_grow(&w->raws, &w->raws_capacity, w->n_raws + 1, sizeof(*w->raws));
+    if (status < 0)
+        return status;
+    char *copy = mx_arena_alloc(&w->arena, name_n + 1);   /* cleared, so terminated */
+    if (!copy)
+        return MXW_E_MEMORY;
+    memcpy(copy, name, name_n);
+    mx_raw *raw = &w->raws[w->n_raws++];
+    *raw = (mx_raw){.name = copy, .view = *view};
+    *out = raw;
+    return MXW_OK;
+}
+
+static int compare_raws(const void *a, const void *b) {
+    return strcmp(((const mx_raw *)a)->name, ((const mx_raw *)b)->name);
+}
+
+static mxw_status sort_raws(mx_weights *w) {
+    if (w->n_raws)
+        qsort(w->raws, w->n_raws, sizeof(*w->raws), compare_raws);
+    for (size_t i = 1; i < w->n_raws; i++)
+        if (strcmp(w->raws[i - 1].name, w->raws[i].name) == 0)
+            return mx_fail(MXW_E_FORMAT, "tensor %s appears twice",
+                           mx_show(w->raws[i].name, strlen(w->raws[i].name)).text);
+    return MXW_OK;
+}
+
+mx_raw *mx_raw_find(const mx_weights *w, const char *name) {
+    mx_raw key = {.name = name};
+    return w->n_raws ? bsearch(&key, w->raws, w->n_raws, sizeof(key), compare_raws) : NULL;
+}
+
+mxw_status mx_raw_part(const mx_raw *raw, const mx_place *place, mx_tensor *view) {
+    *view = raw->view;
+    if (place->parts == 1)
+        return MXW_OK;
+    if (view->rank < 1 || view->dims[0] % place->parts)
+        return mx_fail(MXW_E_FORMAT, "tensor %s does not split into %d parts", raw->name, place->parts);
+    view->dims[0] /= place->parts;
+    int64_t rows = view->dims[0] * place->part;
+    view->data = (char *)view->data + rows * view->strides[0] * (int64_t)mx_dtype_bytes(view->dtype);
+    return MXW_OK;
+}
+
+/* ---- the architecture's tensors ------------------------------------------------------------------- */
+
+static mxw_status check_shape(const mx_arch_tensor *want, const char *name, const mx_tensor *got) {
+    mx_tensor wanted = mx_tensor_of(got->dtype, want->rank, want->dims, NULL);
+    char expected[96], found[96];
+    if (got->rank == want->rank && memcmp(got->dims, want->dims, (size_t)want->rank * sizeof(int64_t)) == 0 &&
+        mx_dtype_is_float(got->dtype))
+        return MXW_OK;
+    mx_tensor_describe(got, found, sizeof(found));
+    if (!mx_dtype_is_float(got->dtype))
+        return mx_fail(MXW_E_FORMAT, "tensor %s is %s, not a float type", name, found);
+    mx_tensor_describe(&wanted, expected, sizeof(expected));
+    return mx_fail(MXW_E_FORMAT, "tensor %s is %s, expected %s", name, found, expected);
+}
+
+static mxw_status resolve(mx_weights *w, int64_t index, mx_named *named) {
+    mx_arch_tensor want = mx_arch_get(&w->dims, index);
+    char name[160];
+    mx_place place;
+    mx_arch_name(want.pattern, want.layer, name, sizeof(name));
+    w->format->place(want.pattern, want.layer, &place);
+    mx_raw *raw = mx_raw_find(w, place.name);
+    if (!raw && strcmp(place.name, name) != 0)
+        return mx_fail(MXW_E_MISSING, "tensor %s is missing (%s in the file's own names)", name, place.name);
+    if (!raw)
+        return mx_fail(MXW_E_MISSING, "tensor %s is missing", name);
+    named->raw = raw;
+    raw->used = 1;
+    mxw_status status = mx_raw_part(raw, &place, &named->view);
+    if (status == MXW_OK)
+        status = check_shape(&want, name, &named->view);
+    if (status < 0)
+        return status;
+    named->name = mx_arena_strdup(&w->arena, name);
+    w->n_encoder += want.encoder;
+    w->n_parameters += mx_tensor_count(&named->view);
+    return named->name ? MXW_OK : MXW_E_MEMORY;
+}
+
+static int compare_named(const void *a, const void *b) {
+    const mx_named *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static mxw_status resolve_all(mx_weights *w) {
+    int64_t n = mx_arch_count(&w->dims);
+    w->tensors = mx_arena_alloc(&w->arena, (size_t)n * sizeof(*w->tensors));
+    w->by_name = mx_arena_alloc(&w->arena, (size_t)n * sizeof(*w->by_name));
+    if (!w->tensors || !w->by_name)
+        return MXW_E_MEMORY;
+    for (int64_t i = 0; i < n; i++) {
+        mxw_status status = resolve(w, i, &w->tensors[i]);
+        if (status < 0)
+            return status;
+        w->by_name[i] = &w->tensors[i];
+    }
+    w->n_tensors = n;
+    qsort(w->by_name, (size_t)n, sizeof(*w->by_name), compare_named);
+    return MXW_OK;
+}
+
+static void report_extras(const mx_weights *w) {
+    for (size_t i = 0; i < w->n_raws; i++)
+        if (!w->raws[i].used)
+            mx_log(w->raws[i].view.rank ? MXW_LOG_WARN : MXW_LOG_DEBUG, "weights", "%s: %s is not used", w->path,
+                   mx_show(w->raws[i].name, strlen(w->raws[i].name)).text);
+}
+
+/* ---- which released model it is ------------------------------------------------------------------- */
+
+/* The last part of the path without .pt, or its folder's name for a model.bin. */
+static int path_says(const char *path, const char *name) {
+    size_t n = strlen(path), name_n = strlen(name);
+    const char *end = path + n;
+    if (n > 3 && strcmp(end - 3, ".pt") == 0)
+        end -= 3;
+    else if (n > 10 && strcmp(end - 10, "/model.bin") == 0)
+        end -= 10;
+    return (size_t)(end - path) >= name_n && memcmp(end - name_n, name, name_n) == 0 &&
+           (end - name_n == path || end[-(ptrdiff_t)name_n - 1] == '/');
+}
+
+/* Of several with the same dimensions (large-v1 and -v2) the one that the path names, else the latest. */
+static const mx_released *released_as(const mx_weights *w) {
+    const mx_released *found = NULL, *r;
+    for (int i = 0; (r = mx_released_get(i)); i++) {
+        if (memcmp(&r->dims, &w->dims, sizeof(w->dims)) != 0)
+            continue;
+        if (path_says(w->path, r->name))
+            return r;
+        found = r;
+    }
+    return found;
+}
+
+static mxw_status last_half_heads(mx_weights *w) {
+    int32_t first = w->dims.n_text_layer / 2, n_head = w->dims.n_text_head;
+    w->n_heads = (size_t)(w->dims.n_text_layer - first) * (size_t)n_head;
+    int32_t(*heads)[2] = mx_arena_alloc(&w->arena, w->n_heads * sizeof(*heads));
+    if (!heads)
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < w->n_heads; i++) {
+        heads[i][0] = first + (int32_t)(i / (size_t)n_head);
+        heads[i][1] = (int32_t)(i % (size_t)n_head);
+    }
+    w->heads = (const int32_t(*)[2])heads;
+    return MXW_OK;
+}
+
+static mxw_status identify(mx_weights *w) {
+    const mx_released *r = released_as(w);
+    w->size_name = r ? r->name : "custom";
+    if (w->n_heads)
+        return MXW_OK;
+    if (!r || r->heads[0][0] < 0)
+        return last_half_heads(w);
+    w->heads = r->heads;
+    while (w->heads[w->n_heads][0] >= 0)
+        w->n_heads++;
+    return MXW_OK;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------- */
+
+static mxw_status read_all(mx_weights *w) {
+    mxw_status status;
+    for (size_t i = 0; i < MX_COUNT(formats) && !w->format; i++)
+        if (formats[i]->probe(w->bytes, w->n_bytes))
+            w->format = formats[i];
+    if (w->n_bytes == 0)
+        return mx_fail(MXW_E_FORMAT, "the file is empty");
+    if (!w->format)
+        return mx_fail(MXW_E_FORMAT, "not a Whisper checkpoint (neither an OpenAI .pt nor a CTranslate2 model.bin)");
+    MX_TRY(w->format->read(w));
+    MX_TRY(sort_raws(w));
+    if (w->format->settle)
+        MX_TRY(w->format->settle(w));
+    MX_TRY(mx_dims_derive(w));
+    MX_TRY(mx_dims_check(&w->dims));
+    MX_TRY(resolve_all(w));
+    if (w->format->check)
+        MX_TRY(w->format->check(w));
+out:
+    return status;
+}
+
+static mxw_status finish(mx_weights *w, mxw_status status, mx_weights **out) {
+    if (status == MXW_OK)
+        status = identify(w);
+    if (status < 0) {
+        mx_fail_in(status, "%s", w->path ? w->path : "?");
+        mx_weights_close(w);
+        return status;
+    }
+    report_extras(w);
+    *out = w;
+    return MXW_OK;
+}
+
+mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **out) {
+    *out = NULL;
+    mx_weights *w = mx_alloc_zero(1, sizeof(*w));
+    if (!w)
+        return MXW_E_MEMORY;
+    w->path = "memory";
+    w->bytes = bytes;
+    w->n_bytes = n;
+    return finish(w, read_all(w), out);
+}
+
+static mxw_status open_path(mx_weights *w, const char *path) {
+    mxw_status status;
+    w->path = mx_arena_strdup(&w->arena, path);
+    if (!w->path)
+        return MXW_E_MEMORY;
+    MX_TRY(mx_map_open(path, &w->map));
+    w->bytes = w->map.data;
+    w->n_bytes = w->map.n;
+    status = read_all(w);
+    if (status == MXW_OK && w->format == &mx_format_ct2)
+        status = mx_config_load(w);
+out:
+    return status;
+}
+
+mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out) {
+    int64_t start = mx_now_ns();
+    mx_str path = {0};
+    *out = NULL;
+    mxw_status status = mx_model_locate(name_or_path, model_dir, &path);
+    mx_weights *w = status == MXW_OK ? mx_alloc_zero(1, sizeof(*w)) : NULL;
+    if (status == MXW_OK && !w)
+        status = MXW_E_MEMORY;
+    if (w)
+        status = finish(w, open_path(w, mx_str_get(&path)), out);
+    if (status == MXW_OK)
+        mx_log_timed(MXW_LOG_INFO, "weights", mx_since_ms(start), "%s: %s, %s, %lld tensors, %lld parameters", w->path,
+                     w->format->label, w->size_name, (long long)w->n_tensors, (long long)w->n_parameters);
+    mx_str_free(&path);
+    return status;
+}
+
+void mx_weights_close(mx_weights *w) {
+    if (!w)
+        return;
+    mx_map_close(&w->map);
+    mx_free(w->raws);
+    mx_arena_free(&w->arena);
+    mx_free(w);
+}
+
+/* ---- answers -------------------------------------------------------------------------------------- */
+
+void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info) {
+    /* As openai-whisper counts them: ids past the English vocabulary are languages. */
+    int multilingual = w->dims.n_vocab >= 51865;
+    *info = (mxw_checkpoint_info){
+        .path = w->path,
+        .format = w->format->label,
+        .size_name = w->size_name,
+        .dims = w->dims,
+        .multilingual = multilingual,
+        .n_languages = multilingual ? MX_MIN(w->dims.n_vocab - 51766, 100) : 0,
+        .n_tensors = w->n_tensors,
+        .n_encoder_tensors = w->n_encoder,
+        .n_decoder_tensors = w->n_tensors - w->n_encoder,
+        .n_parameters = w->n_parameters,
+        .file_bytes = w->n_bytes,
+    };
+}
+
+int64_t mx_weights_count(const mx_weights *w) { return w->n_tensors; }
+
+mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *info, mx_tensor *view) {
+    if (i < 0 || i >= w->n_tensors)
+        return mx_fail(MXW_E_ARGUMENT, "%s: tensor %lld of %lld", w->path, (long long)i, (long long)w->n_tensors);
+    const mx_named *t = &w->tensors[i];
+    if (view)
+        *view = t->view;
+    if (info) {
+        *info = (mxw_tensor_info){.name = t->name, .file_name = t->raw->name, .dtype = t->view.dtype,
+                                  .rank = t->view.rank, .bytes = mx_tensor_bytes(&t->view), .mapped = t->raw->mapped};
+        memcpy(info->dims, t->view.dims, sizeof(info->dims));
+    }
+    return MXW_OK;
+}
+
+static const mx_named *by_name(const mx_weights *w, const char *name) {
+    mx_named key = {.name = name};
+    const mx_named *pointer = &key;
+    const mx_named **found =
+        bsearch(&pointer, w->by_name, (size_t)w->n_tensors, sizeof(*w->by_name), compare_named);
+    return found ? *found : NULL;
+}
+
+static mxw_status missing(const mx_weights *w, const char *name) {
+    return mx_fail(MXW_E_MISSING, "%s: tensor %s is missing", w->path, mx_show(name, strlen(name)).text);
+}
+
+int64_t mx_weights_index(const mx_weights *w, const char *name) {
+    const mx_named *t = by_name(w, name);
+    if (t)
+        return t - w->tensors;
+    for (int64_t i = 0; i < w->n_tensors; i++)
+        if (strcmp(w->tensors[i].raw->name, name) == 0)
+            return i;
+    return missing(w, name);
+}
+
+mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out) {
+    const mx_named *t = by_name(w, name);
+    const mx_raw *raw = t ? NULL : mx_raw_find(w, name);
+    if (!t && !raw)
+        return missing(w, name);
+    *out = t ? t->view : raw->view;
+    return MXW_OK;
+}
+
+mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc) {
+    mx_tensor t;
+    mxw_status status = mx_weights_tensor(w, i, NULL, &t);
+    if (status < 0)
+        return status;
+    size_t bytes = mx_tensor_bytes(&t);
+    void *copy = mx_tensor_contiguous(&t) ? NULL : mx_alloc(bytes);
+    if (!copy && !mx_tensor_contiguous(&t))
+        return MXW_E_MEMORY;
+    if (copy)
+        mx_tensor_pack(&t, copy);
+    *crc = (uint32_t)crc32_z(0, copy ? copy : t.data, bytes);
+    mx_free(copy);
+    return MXW_OK;
+}
+
+const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2] {
+    *n = w->n_heads;
+    return w->heads;
+}

@@ -1,0 +1,50 @@
+/* weights/weights.h - the door of weights/: any checkpoint -> canonical name -> tensor view.
+ *
+ * In: a released name, a file or a folder. Out: the tensors of Whisper under openai-whisper's names, as views of the
+ * mapped file wherever its layout allows (strided or unaligned where it must), as copies only where the file is
+ * quantised. What holds: once open, every tensor that the dimensions call for is there, in a float type and of the right
+ * shape; nothing is ever substituted. Immutable after opening; may be shared between threads. */
+#ifndef MX_WEIGHTS_H
+#define MX_WEIGHTS_H
+#include "base/str.h"
+#include "tensor/tensor.h"
+
+typedef struct mx_weights mx_weights;
+
+/* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder that holds one. */
+mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
+void mx_weights_close(mx_weights *w);   /* NULL is fine */
+
+void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info);   /* strings live as long as w */
+int64_t mx_weights_count(const mx_weights *w);
+/* Tensor i in canonical order: either of info and view may be NULL. */
+mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *info, mx_tensor *view);
+/* By canonical name, or by the file's own (a fused tensor is found at its first part); negative status if there is none. */
+int64_t mx_weights_index(const mx_weights *w, const char *name);
+/* The same as a view; by the file's own name a fused tensor comes whole. E_MISSING: "PATH: tensor NAME is missing". */
+mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out);
+/* CRC-32 of the elements of tensor i, row major, in their own dtype. */
+mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc);
+/* Weights (bf16 widened to f32: numpy has none), "dims.NAME" scalars and "alignment_heads" as one .npz. */
+mxw_status mx_weights_export_npz(const mx_weights *w, const char *path);
+/* {layer, head} of the cross attention that follow time: config.json's, else the released table's for these
+ * dimensions, else every head of the last half of the layers. At least one. */
+const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2];
+
+/* Where models live: option, $MAX_WHISPER_MODELS, $XDG_CACHE_HOME/max-whisper/models, ~/.cache/max-whisper/models. The
+ * string is valid until the next call on this thread. */
+const char *mx_model_dir(const char *option);
+/* The weights file that a name or path means. */
+mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_str *path);
+
+/* The released models, in order; NULL past the end. */
+typedef struct mx_released {
+    const char *name, *alias;       /* alias may be NULL */
+    mxw_dims dims;
+    const int32_t (*heads)[2];      /* ended by {-1, -1} */
+} mx_released;
+const mx_released *mx_released_get(int index);
+const mx_released *mx_released_find(const char *name);   /* by name or alias; NULL if it is none */
+/* Where it lies under model_dir (NULL: mx_model_dir); E_NOT_FOUND, maybe without a line, if it does not. */
+mxw_status mx_model_find(const mx_released *released, const char *model_dir, mx_str *path);
+#endif
