@@ -67,11 +67,9 @@ fuzz: ## fuzz each parser for SECONDS
 	@tools/setup build fuzz
 	@tools/fuzz --seconds "$(SECONDS)"
 
-install: build ## install under PREFIX: command, library, modules, header, manual page, completion
-	@tools/build $(BUILD) -Dprefix="$(PREFIX)"
-	@meson install -C $(BUILD) --no-rebuild --quiet
-	@if [ -z "$$DESTDIR" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
-	@echo "installed: $$DESTDIR$(PREFIX)/bin/max-whisper"
+install: ## build and install under PREFIX: command, library, modules, header, manual page, completion
+	@tools/setup build
+	@tools/install $(BUILD) "$(PREFIX)"
 
 clean: ## remove everything that was built (models and speech stay)
 	@rm -rf build build-asan build-ubsan build-fuzz
