@@ -13,6 +13,25 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GOLDEN = os.path.join(ROOT, "tests", "golden")
+PACKAGES = ["openai-whisper==20250625", "torch", "numpy", "tiktoken"]
+
+
+def speech_folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.environ.get("MAX_WHISPER_SPEECH") or os.path.join(cache, "max-whisper", "speech")
+
+
+def command_env(args):
+    """The private environment: made if --create names a folder, else only told."""
+    lines = [f"{sys.executable} -m venv FOLDER", "FOLDER/bin/pip install " + " ".join(PACKAGES),
+             "FOLDER/bin/python tools/reference.py selftest --pt tiny.en.pt --ct2 tiny.en-ct2/model.bin"]
+    if not args.create:
+        print("The oracle needs ffmpeg and a private Python environment:\n  " + "\n  ".join(lines))
+        return
+    import subprocess
+
+    subprocess.run([sys.executable, "-m", "venv", args.create], check=True)
+    subprocess.run([os.path.join(args.create, "bin", "pip"), "install", *PACKAGES], check=True)
 
 
 def command_tokenizer(args):
@@ -21,12 +40,89 @@ def command_tokenizer(args):
     tokens.write(args.output)
 
 
+def command_selftest(args):
+    from oracle import models
+
+    models.selftest(args.pt, args.ct2)
+
+
+def command_samples(args):
+    from oracle import clips
+
+    source = clips.Clips(args.data, args.speech)
+    clips.pack(source, source.names(), args.output, int(args.megabytes * 1e6))
+
+
+def model_paths(args):
+    pairs = [item.split("=", 1) for item in args.model]
+    if any(len(pair) != 2 for pair in pairs):
+        raise SystemExit("--model wants NAME=PATH, for example tiny.en=models/tiny.en.pt")
+    return pairs
+
+
+def command_transcribe(args):
+    from oracle import clips, run
+
+    clip_arguments = (args.data, args.speech, args.samples)
+    names = args.clip or clips.Clips(*clip_arguments).names()
+    run.run(model_paths(args), args.mode.split(","), names, clip_arguments, args.output, args.jobs, args.threads)
+
+
+def command_writers(args):
+    from oracle import clips, writers
+
+    writers.write(model_paths(args), clips.Clips(args.data, args.speech, args.samples), args.output)
+
+
+def command_activations(args):
+    from oracle import activations, clips
+
+    activations.write(model_paths(args), clips.Clips(args.data, args.speech, args.samples), args.output)
+
+
+def command_mel(args):
+    from oracle import activations, clips
+
+    activations.write_mel(clips.Clips(args.data, args.speech, args.samples), args.output)
+
+
+def add_sources(sub, models=True):
+    sub.add_argument("--data", default=os.path.join(ROOT, "..", "shared", "data"), help="the development set")
+    sub.add_argument("--speech", default=speech_folder(), help="the package speech")
+    sub.add_argument("--samples", nargs="*", default=[], help="packed samples, instead of --data, --speech and ffmpeg")
+    sub.add_argument("--output", default=GOLDEN)
+    if models:
+        sub.add_argument("--model", action="append", required=True, metavar="NAME=PATH", help=".pt, model.bin or its folder")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    sub = commands.add_parser("tokenizer", help="ids of strings, decode cases, special ids")
+
+    def command(name, function, text):
+        sub = commands.add_parser(name, help=text)
+        sub.set_defaults(run=function)
+        return sub
+
+    sub = command("env", command_env, "tells, or with --create makes, the private environment")
+    sub.add_argument("--create", metavar="FOLDER")
+    sub = command("tokenizer", command_tokenizer, "ids of strings, decode cases, special ids")
     sub.add_argument("--output", default=os.path.join(GOLDEN, "tokenizer.json"))
-    sub.set_defaults(run=command_tokenizer)
+    sub = command("selftest", command_selftest, "proves the CTranslate2 reader on tiny.en against the .pt")
+    sub.add_argument("--pt", required=True)
+    sub.add_argument("--ct2", required=True)
+    sub = command("samples", command_samples, "packs every clip's samples for a machine without ffmpeg")
+    add_sources(sub, models=False)
+    sub.add_argument("--megabytes", type=float, default=60, help="of samples in each packed file")
+    sub = command("transcribe", command_transcribe, "whole files, per window: tokens, probabilities, margins")
+    add_sources(sub)
+    sub.add_argument("--mode", default="greedy,beam5", help="of greedy, beam5, options, fallback")
+    sub.add_argument("--clip", action="append", help="only these (default: all)")
+    sub.add_argument("--jobs", type=int, default=1, help="processes")
+    sub.add_argument("--threads", type=int, default=1, help="torch threads of each process")
+    add_sources(command("writers", command_writers, "the library's own txt, srt, vtt, tsv and json files"))
+    add_sources(command("activations", command_activations, "encoder stages and first logits of three clips, subsampled"))
+    add_sources(command("mel", command_mel, "log-mel of three clips, subsampled"), models=False)
     args = parser.parse_args()
     args.run(args)
 

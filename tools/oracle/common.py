@@ -1,8 +1,7 @@
 """What every part of the oracle shares: finding the library, rounding floats, writing compact JSON.
 
-The library is imported late and with its one heavy, unused dependency (numba, wanted by whisper.timing for word
-times) replaced by an empty stand-in when it is not installed, so that the oracle runs wherever torch, numpy and
-tiktoken are.
+The library is imported late, and two of its dependencies that play no part here (numba, for word times, and tqdm)
+are replaced by stand-ins where they are not installed, so that the oracle runs wherever torch, numpy and tiktoken are.
 """
 
 import hashlib
@@ -14,14 +13,32 @@ import types
 SAMPLE_RATE = 16000
 
 
+class NoProgressBar:
+    """What transcribe() asks of tqdm when it shows nothing."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+    def update(self, count):
+        pass
+
+
 def whisper_library():
-    """openai-whisper, imported on first use; numba is stubbed only where it is absent."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        stub = types.ModuleType("numba")
-        stub.jit = lambda *args, **kwargs: (args[0] if args and callable(args[0]) else (lambda function: function))
-        sys.modules["numba"] = stub
+    """openai-whisper, imported on first use; numba and tqdm are stubbed only where they are absent."""
+    if "whisper" not in sys.modules:
+        stand_ins = {"numba": {"jit": lambda *args, **kwargs: (lambda function: function)}, "tqdm": {"tqdm": NoProgressBar}}
+        for name, members in stand_ins.items():
+            try:
+                __import__(name)
+            except ImportError:
+                sys.modules[name] = types.ModuleType(name)
+                vars(sys.modules[name]).update(members)
     import whisper
 
     return whisper
