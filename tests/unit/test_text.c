@@ -152,7 +152,7 @@ static uint32_t block_crc(const mx_text *text, uint32_t first) {
             p += *shape == '?' ? put_utf8(c, p) : put_utf8((uint32_t)*shape, p);
         int32_t *ids;
         size_t n;
-        if (!CHECK_EQ_INT(mx_text_encode(text, probe, (size_t)(p - probe), &ids, &n), MXW_OK))
+        if (mx_text_encode(text, probe, (size_t)(p - probe), &ids, &n) < 0)
             return 0;
         for (size_t i = 0; i < n; i++) {
             uint8_t b[4] = {(uint8_t)ids[i], (uint8_t)(ids[i] >> 8), 0, 0};
