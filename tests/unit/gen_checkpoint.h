@@ -1,0 +1,35 @@
+/* gen_checkpoint.h - random but valid checkpoints for tests: any dimensions, as OpenAI .pt or CTranslate2 folder.
+ * The same seed and dimensions give the same values in every format, up to the rounding of the type asked for. Weights
+ * are scaled by their fan-in and norms are near 1, so that activations stay finite at any depth. Every function returns
+ * 0, or non-zero after printing why. */
+#ifndef GEN_CHECKPOINT_H
+#define GEN_CHECKPOINT_H
+#include "weights/weights.h"
+
+typedef struct gen_options {
+    mxw_dims dims;
+    mxw_dtype dtype;            /* MXW_F32 (0), MXW_F16, MXW_BF16; MXW_I8 for CTranslate2: matrices int8, the rest f32 */
+    uint64_t seed;
+    const char *without;        /* leave this tensor out (canonical name, or the file's own); NULL: none */
+    const char *cut;            /* give this one a row less */
+    const char *extra;          /* add a tensor of this name */
+    int plain;                  /* .pt: the state dict alone, without dims */
+    int key_bias;               /* CTranslate2: a key bias that is not 0 */
+    int no_config;              /* CTranslate2: neither config.json nor vocabulary */
+} gen_options;
+
+/* Small dimensions: one layer each, state 8 (2 heads), 80 mel bins, 16 frames, 8 tokens of context, vocabulary 32. */
+mxw_dims gen_small_dims(void);
+/* A released model's, with at most `layers` layers a side. */
+mxw_dims gen_released_dims(const char *name, int layers);
+
+int gen_pt(const char *path, const gen_options *options);
+int gen_ct2(const char *folder, const gen_options *options);   /* makes the folder: model.bin, config.json, vocabulary.txt */
+
+/* The values of a tensor before they are rounded to the type: n of them. */
+void gen_values(const gen_options *options, const char *canonical, const mx_tensor *shape, float *out);
+
+/* A fresh folder under $TMPDIR; removed with what is in it by gen_remove. */
+int gen_temp(char *path, size_t n);
+void gen_remove(const char *path);
+#endif
