@@ -1,6 +1,6 @@
 """Stages of the encoder, and the first logits, of a few clips: statistics and every Nth value.
 
-Every stage is recorded time-major, [time][channel], whatever layout the library keeps it in; index i of `values` is
+Stages bear the names that the graph's taps have. Every stage is recorded time-major, [time][channel], whatever layout the library keeps it in; index i of `values` is
 element i * stride of that array, flat. Statistics are in float64 over the whole stage.
 """
 
@@ -60,20 +60,20 @@ def encoder_stages(model, mel):
         hooks.append(module.register_forward_pre_hook(lambda _m, inputs: keep(name, inputs[0])))
 
     encoder = model.encoder
-    after(encoder.conv1, "conv1", True)
-    after(encoder.conv2, "conv2", True)
-    before(encoder.blocks[0], "positions")
+    after(encoder.conv1, "encoder.conv1", True)
+    after(encoder.conv2, "encoder.conv2", True)
+    before(encoder.blocks[0], "encoder.positions")
     for index, block in enumerate(encoder.blocks):
-        prefix = f"block{index}."
-        after(block.attn_ln, prefix + "attn_norm")
-        after(block.attn.query, prefix + "q")
-        after(block.attn.key, prefix + "k")
-        after(block.attn.value, prefix + "v")
-        after(block.attn, prefix + "attn_out")
-        before(block.mlp_ln, prefix + "attn_residual")
-        after(block.mlp, prefix + "mlp_out")
-        after(block, prefix + "residual")
-    after(encoder.ln_post, "ln_post")
+        prefix = f"encoder.blocks.{index}."
+        after(block.attn_ln, prefix + "attn_ln")
+        after(block.attn.query, prefix + "attn.q")
+        after(block.attn.key, prefix + "attn.k")
+        after(block.attn.value, prefix + "attn.v")
+        after(block.attn, prefix + "attn")
+        before(block.mlp_ln, prefix + "attn.residual")
+        after(block.mlp, prefix + "mlp")
+        after(block, prefix + "mlp.residual")
+    after(encoder.ln_post, "encoder.ln_post")
     real = library.F
     library.F = proxy = GeluProxy(real)
     try:
@@ -83,10 +83,10 @@ def encoder_stages(model, mel):
         library.F = real
         for hook in hooks:
             hook.remove()
-    keep("gelu1", proxy.seen[0], True)
-    keep("gelu2", proxy.seen[1], True)
-    order = ["conv1", "gelu1", "conv2", "gelu2", "positions"]
-    order += [name for name in stages if name.startswith("block")] + ["ln_post"]
+    keep("encoder.gelu1", proxy.seen[0], True)
+    keep("encoder.gelu2", proxy.seen[1], True)
+    order = ["encoder." + name for name in ("conv1", "gelu1", "conv2", "gelu2", "positions")]
+    order += [name for name in stages if name.startswith("encoder.blocks")] + ["encoder.ln_post"]
     return [(name, stages[name]) for name in order]
 
 
@@ -104,7 +104,7 @@ def first_logits_row(clip, model, features):
     tokenizer = get_tokenizer(model.is_multilingual, num_languages=model.num_languages, language="en", task="transcribe")
     with torch.no_grad():
         logits = model.logits(torch.tensor([list(tokenizer.sot_sequence)]), features)[0, -1].numpy()
-    row = stage_row(clip, "logits", logits[None, :], LOGIT_STRIDE)
+    row = stage_row(clip, "decoder.logits", logits[None, :], LOGIT_STRIDE)
     top = np.argsort(-logits)[:10]
     return {**row, "tokens": list(tokenizer.sot_sequence), "top": [[int(i), number(logits[i])] for i in top]}
 
