@@ -5,7 +5,9 @@ Usage: python3 tools/tokenizer_random.py > tests/golden/tokenizer-random.json
 (needs openai-whisper 20250625 and tiktoken 0.14.0; the same bytes every time)
 
 "strings": random text over the code points that tiktoken's Unicode assigns, with its ids.
-"blocks": for 4096 code points from `first` on, CRC-32 of the ids (int32, little endian) of probe(c) for each c.
+"classes": for 4096 code points from `first` on, CRC-32 of one letter each: L letter, N number, S space, O other. Ids
+alone cannot tell: where no merge would cross the border of two classes, they are the same without it.
+"blocks": for the same code points, CRC-32 of the ids (int32, little endian) of probe(c) for each c.
 """
 import json
 import random
@@ -21,9 +23,9 @@ FRAGMENTS = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "''s", " 's", " 
 BLOCKS = [*range(0, 0x40000, 0x1000), 0xE0000, 0xF0000, 0x10F000]
 
 
-def assigned():
-    """Every code point that tiktoken's own regular expressions know: it encodes matches only."""
-    encoding = tiktoken.Encoding("probe", pat_str=r"[^\p{Cn}]", mergeable_ranks={bytes([i]): i for i in range(256)},
+def members(pattern):
+    """Every code point that matches, as tiktoken's own regular expressions see it: it encodes matches only."""
+    encoding = tiktoken.Encoding("probe", pat_str=pattern, mergeable_ranks={bytes([i]): i for i in range(256)},
                                  special_tokens={})
     text = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
     return list(bytes(encoding.encode_ordinary(text)).decode())
@@ -31,7 +33,7 @@ def assigned():
 
 def strings():
     rng = random.Random(20250625)
-    every = assigned()
+    every = members(r"[^\p{Cn}]")
     low = [c for c in every if ord(c) < 0x3000]
     for i in range(400):
         pool = (every, low, FRAGMENTS, every + low * 9 + FRAGMENTS * 900)[i % 4]
@@ -50,8 +52,18 @@ def block_crc(tokenizer, first):
     return zlib.crc32(struct.pack(f"<{len(ids)}i", *ids))
 
 
+def classes():
+    letter = dict.fromkeys(members(r"\p{L}"), "L") | dict.fromkeys(members(r"\p{N}"), "N")
+    letter |= dict.fromkeys(members(r"\s"), "S")
+    for first in BLOCKS:
+        points = [c for c in range(first, first + 0x1000) if not 0xD800 <= c < 0xE000]
+        yield {"first": first, "crc": zlib.crc32("".join(letter.get(chr(c), "O") for c in points).encode())}
+
+
 def main():
-    print('{"made_by": "tools/tokenizer_random.py", "vocabularies": [')
+    print('{"made_by": "tools/tokenizer_random.py", "classes": [')
+    print(",\n".join(map(json.dumps, classes())))
+    print('], "vocabularies": [')
     texts = list(strings())
     for n_vocab, multilingual, end in ((51864, False, ","), (51866, True, "")):
         tokenizer = get_tokenizer(multilingual, num_languages=100 if multilingual else 99)

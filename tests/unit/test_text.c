@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "check.h"
+#include "text/split.h"
 
 static json_t *load(const char *name) {
     char path[4096];
@@ -163,6 +164,36 @@ static uint32_t block_crc(const mx_text *text, uint32_t first) {
     return (uint32_t)crc;
 }
 
+/* L, N, S or O: the kind of neighbour that a code point makes one piece with. */
+static char class_of(uint32_t point) {
+    static const char neighbours[] = "a1\n!", names[] = "LNSO";
+    char class_name = 0;
+    for (size_t i = 0; i < 4; i++) {
+        char pair[8] = {neighbours[i]};
+        size_t n = 1 + put_utf8(point, pair + 1);
+        if (mx_text_piece((const uint8_t *)pair, n) == n)
+            class_name = class_name ? '?' : names[i];
+    }
+    return class_name;
+}
+
+static void check_classes(const json_t *golden) {
+    size_t i;
+    const json_t *block;
+    json_array_foreach(json_object_get(golden, "classes"), i, block) {
+        uint32_t first = (uint32_t)json_integer_value(json_object_get(block, "first"));
+        uLong crc = crc32(0, NULL, 0);
+        for (uint32_t c = first; c < first + 0x1000; c++) {
+            char class_name = class_of(c);
+            if (c < 0xD800 || c >= 0xE000)
+                crc = crc32(crc, (const Bytef *)&class_name, 1);
+        }
+        if (!CHECK_EQ_INT(crc, json_integer_value(json_object_get(block, "crc"))))
+            printf("    code points from U+%04X\n", (unsigned)first);
+    }
+    CHECK(i > 60);
+}
+
 static void check_random(const json_t *golden) {
     size_t i, k;
     const json_t *vocabulary, *block;
@@ -304,6 +335,7 @@ int main(void) {
     }
     CHECK_EQ_INT(i, 3);
     check_languages(golden);
+    check_classes(random_golden);
     check_random(random_golden);
     check_memory();
     mx_text *none = NULL;
