@@ -23,8 +23,11 @@ def speech_folder():
 
 def command_env(args):
     """The private environment: made if --create names a folder, else only told."""
-    lines = [f"{sys.executable} -m venv FOLDER", "FOLDER/bin/pip install " + " ".join(PACKAGES),
-             "FOLDER/bin/python tools/reference.py selftest --pt tiny.en.pt --ct2 tiny.en-ct2/model.bin"]
+    lines = [
+        f"{sys.executable} -m venv FOLDER",
+        "FOLDER/bin/pip install " + " ".join(PACKAGES),
+        "FOLDER/bin/python tools/reference.py selftest --pt tiny.en.pt --ct2 tiny.en-ct2/model.bin",
+    ]
     if not args.create:
         print("The oracle needs ffmpeg and a private Python environment:\n  " + "\n  ".join(lines))
         return
@@ -92,7 +95,9 @@ def add_sources(sub, models=True):
     sub.add_argument("--samples", nargs="*", default=[], help="packed samples, instead of --data, --speech and ffmpeg")
     sub.add_argument("--output", default=GOLDEN)
     if models:
-        sub.add_argument("--model", action="append", required=True, metavar="NAME=PATH", help=".pt, model.bin or its folder")
+        sub.add_argument(
+            "--model", action="append", required=True, metavar="NAME=PATH", help=".pt, model.bin or its folder"
+        )
 
 
 def main():
@@ -121,7 +126,9 @@ def main():
     sub.add_argument("--jobs", type=int, default=1, help="processes")
     sub.add_argument("--threads", type=int, default=1, help="torch threads of each process")
     add_sources(command("writers", command_writers, "the library's own txt, srt, vtt, tsv and json files"))
-    add_sources(command("activations", command_activations, "encoder stages and first logits of three clips, subsampled"))
+    add_sources(
+        command("activations", command_activations, "encoder stages and first logits of three clips, subsampled")
+    )
     add_sources(command("mel", command_mel, "log-mel of three clips, subsampled"), models=False)
     args = parser.parse_args()
     args.run(args)

@@ -88,7 +88,9 @@ double golden_number(const json_t *row, const char *key) { return json_number_va
 
 int64_t golden_integer(const json_t *row, const char *key) { return json_integer_value(field(row, key, JSON_INTEGER)); }
 
-const char *golden_string(const json_t *row, const char *key) { return json_string_value(field(row, key, JSON_STRING)); }
+const char *golden_string(const json_t *row, const char *key) {
+    return json_string_value(field(row, key, JSON_STRING));
+}
 
 const json_t *golden_array(const json_t *row, const char *key) { return field(row, key, JSON_ARRAY); }
 

@@ -14,7 +14,7 @@
 typedef struct golden_clip {
     float *samples;
     size_t n;
-    char sha256[65];   /* of the samples as 16-bit little-endian integers */
+    char sha256[65]; /* of the samples as 16-bit little-endian integers */
 } golden_clip;
 
 /* The rows of tests/golden/NAME as a JSON array; exits with a line if it cannot be read. */

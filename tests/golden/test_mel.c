@@ -18,8 +18,8 @@ static void compare(const json_t *row, const float *mel) {
         worst = d > worst ? d : worst;
         sum += d;
     }
-    printf("%s %s: %zu values, max difference %.2g, mean %.2g\n", golden_string(row, "clip"), golden_string(row, "stage"), n, worst,
-           sum / (double)n);
+    printf("%s %s: %zu values, max difference %.2g, mean %.2g\n", golden_string(row, "clip"),
+           golden_string(row, "stage"), n, worst, sum / (double)n);
     CHECK(n > 1000);
     CHECK(worst <= MAX_DIFFERENCE);
     CHECK(sum / (double)n <= MEAN_DIFFERENCE);

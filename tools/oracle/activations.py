@@ -1,7 +1,8 @@
 """Stages of the encoder, and the first logits, of a few clips: statistics and every Nth value.
 
-Stages bear the names that the graph's taps have. Every stage is recorded time-major, [time][channel], whatever layout the library keeps it in; index i of `values` is
-element i * stride of that array, flat. Statistics are in float64 over the whole stage.
+Stages bear the names that the graph's taps have. Every stage is recorded time-major, [time][channel], whatever layout
+the library keeps it in; index i of `values` is element i * stride of that array, flat. Statistics are in float64 over
+the whole stage.
 """
 
 import os
@@ -22,9 +23,18 @@ def stage_row(clip, stage, array, stride, digits=7):
     """array: float32, time-major"""
     flat = np.ascontiguousarray(array, np.float32).reshape(-1)
     wide = flat.astype(np.float64)
-    return {"clip": clip, "stage": stage, "shape": list(array.shape), "mean": number(wide.mean(), 9), "std": number(wide.std(), 9),
-            "min": number(flat.min(), 9), "max": number(flat.max(), 9), "l2": number(np.sqrt((wide * wide).sum()), 9),
-            "stride": stride, "values": numbers(flat[::stride], digits)}
+    return {
+        "clip": clip,
+        "stage": stage,
+        "shape": list(array.shape),
+        "mean": number(wide.mean(), 9),
+        "std": number(wide.std(), 9),
+        "min": number(flat.min(), 9),
+        "max": number(flat.max(), 9),
+        "l2": number(np.sqrt((wide * wide).sum()), 9),
+        "stride": stride,
+        "values": numbers(flat[::stride], digits),
+    }
 
 
 class GeluProxy:
@@ -54,7 +64,11 @@ def encoder_stages(model, mel):
         stages[name] = (value.T if transpose else value).numpy().copy()
 
     def after(module, name, transpose=False):
-        hooks.append(module.register_forward_hook(lambda _m, _i, out: keep(name, out if torch.is_tensor(out) else out[0], transpose)))
+        hooks.append(
+            module.register_forward_hook(
+                lambda _m, _i, out: keep(name, out if torch.is_tensor(out) else out[0], transpose)
+            )
+        )
 
     def before(module, name):
         hooks.append(module.register_forward_pre_hook(lambda _m, inputs: keep(name, inputs[0])))
@@ -101,7 +115,9 @@ def first_logits_row(clip, model, features):
     import torch
     from whisper.tokenizer import get_tokenizer
 
-    tokenizer = get_tokenizer(model.is_multilingual, num_languages=model.num_languages, language="en", task="transcribe")
+    tokenizer = get_tokenizer(
+        model.is_multilingual, num_languages=model.num_languages, language="en", task="transcribe"
+    )
     with torch.no_grad():
         logits = model.logits(torch.tensor([list(tokenizer.sot_sequence)]), features)[0, -1].numpy()
     row = stage_row(clip, "decoder.logits", logits[None, :], LOGIT_STRIDE)
@@ -110,7 +126,8 @@ def first_logits_row(clip, model, features):
 
 
 def first_window(samples, n_mels):
-    """The first window's mel as transcribe() cuts it: content up to its end, then zeros. [n_mels][3000], and the content's frames."""
+    """The first window's mel as transcribe() cuts it, [n_mels][3000], content up to its end and then zeros; and how
+    many frames of content the file has."""
     whisper = whisper_library()
     mel = whisper.log_mel_spectrogram(samples.astype(np.float32) / 32768.0, n_mels, padding=480000)
     content = mel.shape[-1] - 3000
@@ -133,9 +150,14 @@ def write(model_paths, clips, output):
             rows += [stage_row(clip, stage, array, STAGE_STRIDE) for stage, array in stages]
             rows.append(first_logits_row(clip, model, torch.from_numpy(stages[-1][1])[None]))
         mel = synthetic_mel()
-        rows.append({"clip": "synthetic", "made_by": "numpy.random.seed(42); randn(80,3000)*20-40 as float32, [80][3000]"})
+        rows.append(
+            {"clip": "synthetic", "made_by": "numpy.random.seed(42); randn(80,3000)*20-40 as float32, [80][3000]"}
+        )
         rows.append(stage_row("synthetic", "mel", mel.T, MEL_STRIDE, 9))
-        rows += [stage_row("synthetic", stage, array, STAGE_STRIDE) for stage, array in encoder_stages(model, torch.from_numpy(mel)[None])]
+        rows += [
+            stage_row("synthetic", stage, array, STAGE_STRIDE)
+            for stage, array in encoder_stages(model, torch.from_numpy(mel)[None])
+        ]
         write_json_lines(os.path.join(output, name, "activations.jsonl"), rows)
 
 

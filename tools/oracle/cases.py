@@ -9,9 +9,9 @@ MODES = {
     "beam5": {"temperature": 0.0, "beam_size": 5},
 }
 
-SHORT = "package:pocketsphinx-librivox-0870"   # 7 s, kept in tests/data
-LONG = "package:two_cities"                    # 44 s, two windows
-BECKETT = "package:endgame_nagg_nell"          # 28 s, two speakers
+SHORT = "package:pocketsphinx-librivox-0870"  # 7 s, kept in tests/data
+LONG = "package:two_cities"  # 44 s, two windows
+BECKETT = "package:endgame_nagg_nell"  # 28 s, two speakers
 GERMAN = "de/kerstin/de_rhasspy-0148.flac"
 SPANISH = "es/fleurs/fleurs-es-000.ogg"
 PROMPT = "A Tale of Two Cities, by Charles Dickens. Monsieur Defarge, Lucie Manette."
@@ -62,11 +62,28 @@ OPTION_CASES = {
 
 # The default ladder on speech that fails at temperature 0 and on speech that does not.
 FALLBACK_CLIPS = {
-    "tiny.en": ["package:two_cities", "package:beckett", "package:pocketsphinx-cards-001", "package:pocketsphinx-numbers",
-                "nonspeech/sb_noise2.wav", "nonspeech/sb_noise4.wav", "nonspeech/silence.wav",
-                "nonspeech/moh_macroform-cold_day.wav", "cs/fillets/cabin1_k1-m-podivin.ogg",
-                "cs/fillets/stairs_sch-m-spadlo.ogg", GERMAN, SPANISH],
-    "base": ["package:two_cities", "package:beckett", "package:pocketsphinx-cards-001", "nonspeech/sb_noise2.wav",
-             "nonspeech/sb_noise4.wav", "nonspeech/silence.wav", "cs/fillets/cabin1_k1-m-podivin.ogg",
-             "cs/fillets/stairs_sch-m-spadlo.ogg"],
+    "tiny.en": [
+        "package:two_cities",
+        "package:beckett",
+        "package:pocketsphinx-cards-001",
+        "package:pocketsphinx-numbers",
+        "nonspeech/sb_noise2.wav",
+        "nonspeech/sb_noise4.wav",
+        "nonspeech/silence.wav",
+        "nonspeech/moh_macroform-cold_day.wav",
+        "cs/fillets/cabin1_k1-m-podivin.ogg",
+        "cs/fillets/stairs_sch-m-spadlo.ogg",
+        GERMAN,
+        SPANISH,
+    ],
+    "base": [
+        "package:two_cities",
+        "package:beckett",
+        "package:pocketsphinx-cards-001",
+        "nonspeech/sb_noise2.wav",
+        "nonspeech/sb_noise4.wav",
+        "nonspeech/silence.wav",
+        "cs/fillets/cabin1_k1-m-podivin.ogg",
+        "cs/fillets/stairs_sch-m-spadlo.ogg",
+    ],
 }

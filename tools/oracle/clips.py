@@ -13,14 +13,39 @@ import numpy as np
 
 from .common import SAMPLE_RATE, sha256
 
-PACKAGE = ["two_cities", "beckett", "endgame_nagg_nell", "prompts-161s", "pocketsphinx-goforward", "pocketsphinx-numbers",
-           "pocketsphinx-something"] + [f"pocketsphinx-cards-00{n}" for n in range(1, 6)] + [
-           f"pocketsphinx-librivox-{n}" for n in ("0870", "0880", "0890", "0920", "0930")]
+PACKAGE = (
+    [
+        "two_cities",
+        "beckett",
+        "endgame_nagg_nell",
+        "prompts-161s",
+        "pocketsphinx-goforward",
+        "pocketsphinx-numbers",
+        "pocketsphinx-something",
+    ]
+    + [f"pocketsphinx-cards-00{n}" for n in range(1, 6)]
+    + [f"pocketsphinx-librivox-{n}" for n in ("0870", "0880", "0890", "0920", "0930")]
+)
 
 
 def decode(path):
-    command = ["ffmpeg", "-nostdin", "-v", "error", "-i", path, "-f", "s16le", "-ac", "1", "-acodec", "pcm_s16le", "-ar",
-               str(SAMPLE_RATE), "-"]
+    command = [
+        "ffmpeg",
+        "-nostdin",
+        "-v",
+        "error",
+        "-i",
+        path,
+        "-f",
+        "s16le",
+        "-ac",
+        "1",
+        "-acodec",
+        "pcm_s16le",
+        "-ar",
+        str(SAMPLE_RATE),
+        "-",
+    ]
     return np.frombuffer(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, "<i2")
 
 
@@ -49,7 +74,7 @@ class Clips:
 
     def path(self, name):
         if name.startswith("package:"):
-            return os.path.join(self.speech_folder or "", name[len("package:"):] + ".wav")
+            return os.path.join(self.speech_folder or "", name[len("package:") :] + ".wav")
         beside = os.path.join(self.data_folder or "", name)
         return beside if os.path.exists(beside) else name
 
@@ -88,5 +113,10 @@ def pack(clips, names, folder, limit):
     for number, group in enumerate(groups):
         counts = np.array([samples.size for _, samples in group], np.int64)
         differences = np.concatenate([np.diff(samples, prepend=np.int16(0)) for _, samples in group])
-        np.savez_compressed(os.path.join(folder, f"samples-{number}.npz"), names=json.dumps([name for name, _ in group]),
-                            counts=counts, ends=np.cumsum(counts), differences=differences)
+        np.savez_compressed(
+            os.path.join(folder, f"samples-{number}.npz"),
+            names=json.dumps([name for name, _ in group]),
+            counts=counts,
+            ends=np.cumsum(counts),
+            differences=differences,
+        )

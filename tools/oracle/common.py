@@ -32,7 +32,10 @@ class NoProgressBar:
 def whisper_library():
     """openai-whisper, imported on first use; numba and tqdm are stubbed only where they are absent."""
     if "whisper" not in sys.modules:
-        stand_ins = {"numba": {"jit": lambda *args, **kwargs: (lambda function: function)}, "tqdm": {"tqdm": NoProgressBar}}
+        stand_ins = {
+            "numba": {"jit": lambda *args, **kwargs: (lambda function: function)},
+            "tqdm": {"tqdm": NoProgressBar},
+        }
         for name, members in stand_ins.items():
             try:
                 __import__(name)

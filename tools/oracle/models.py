@@ -108,7 +108,8 @@ def ct2_state_dict(path):
     state["decoder.token_embedding.weight"] = take("decoder/embeddings/weight")
     layers = {}
     for side, decoder in (("encoder", False), ("decoder", True)):
-        layers[side] = 1 + max(int(n.split("layer_")[1].split("/")[0]) for n in variables if n.startswith(f"{side}/layer_") and "layer_norm" != n.split("/")[1])
+        folders = {name.split("/")[1] for name in variables if name.startswith(f"{side}/layer_")} - {"layer_norm"}
+        layers[side] = len(folders)
         for index in range(layers[side]):
             ct2_layer(take, fused, state, f"{side}.blocks.{index}", f"{side}/layer_{index}", decoder)
         ours = "encoder.ln_post" if side == "encoder" else "decoder.ln"
@@ -119,10 +120,18 @@ def ct2_state_dict(path):
         raise SystemExit(f"{path}: tensors of unknown use: {', '.join(left)}")
     vocabulary, width = state["decoder.token_embedding.weight"].shape
     context, audio_width = state["encoder.positional_embedding"].shape
-    dimensions = {"n_mels": state["encoder.conv1.weight"].shape[1], "n_audio_ctx": context, "n_audio_state": audio_width,
-                  "n_audio_head": audio_width // 64, "n_audio_layer": layers["encoder"], "n_vocab": vocabulary,
-                  "n_text_ctx": state["decoder.positional_embedding"].shape[0], "n_text_state": width,
-                  "n_text_head": width // 64, "n_text_layer": layers["decoder"]}
+    dimensions = {
+        "n_mels": state["encoder.conv1.weight"].shape[1],
+        "n_audio_ctx": context,
+        "n_audio_state": audio_width,
+        "n_audio_head": audio_width // 64,
+        "n_audio_layer": layers["encoder"],
+        "n_vocab": vocabulary,
+        "n_text_ctx": state["decoder.positional_embedding"].shape[0],
+        "n_text_state": width,
+        "n_text_head": width // 64,
+        "n_text_layer": layers["decoder"],
+    }
     return dimensions, state
 
 

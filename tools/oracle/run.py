@@ -42,15 +42,25 @@ def run_job(job):
 
 
 def fallback_row(row):
-    """Only what is decided before chance enters: windows up to the first that falls back, as decoded at temperature 0."""
+    """Only what is decided before chance enters: windows up to the first that falls back, at temperature 0."""
     decisions, windows = [], row["windows"]
     for place, window in enumerate(windows):
         again = place + 1 < len(windows) and windows[place + 1]["temperature"] > 0
-        decisions.append({"seek": window["seek"], "needs_fallback": again, "avg_logprob": window["avg_logprob"],
-                          "no_speech_prob": window["no_speech_prob"], "compression_ratio": window["compression_ratio"],
-                          "margins": {"logprob": number(abs(window["avg_logprob"] + 1.0), 5),
-                                      "no_speech": number(abs(window["no_speech_prob"] - 0.6), 5),
-                                      "compression": number(abs(window["compression_ratio"] - 2.4), 5), **window["margins"]}})
+        decisions.append(
+            {
+                "seek": window["seek"],
+                "needs_fallback": again,
+                "avg_logprob": window["avg_logprob"],
+                "no_speech_prob": window["no_speech_prob"],
+                "compression_ratio": window["compression_ratio"],
+                "margins": {
+                    "logprob": number(abs(window["avg_logprob"] + 1.0), 5),
+                    "no_speech": number(abs(window["no_speech_prob"] - 0.6), 5),
+                    "compression": number(abs(window["compression_ratio"] - 2.4), 5),
+                    **window["margins"],
+                },
+            }
+        )
         if again:
             break
     return {key: row[key] for key in ("clip", "samples", "sha256", "language")} | {"decisions": decisions}
@@ -66,10 +76,14 @@ def plan(model_paths, modes, names):
             elif mode == "options":
                 rows = [(case, clip, options) for case, clip, options in cases.OPTION_CASES[model]]
             else:
-                rows = [(None, clip, {"temperature": (0.0, 0.2), "beam_size": 5, "best_of": 5})
-                        for clip in cases.FALLBACK_CLIPS[model]]
-            jobs += [{"model": model, "path": path, "mode": mode, "case": case, "clip": clip, "options": options}
-                     for case, clip, options in rows]
+                rows = [
+                    (None, clip, {"temperature": (0.0, 0.2), "beam_size": 5, "best_of": 5})
+                    for clip in cases.FALLBACK_CLIPS[model]
+                ]
+            jobs += [
+                {"model": model, "path": path, "mode": mode, "case": case, "clip": clip, "options": options}
+                for case, clip, options in rows
+            ]
     return jobs
 
 
@@ -104,8 +118,9 @@ def run(model_paths, modes, names, clip_arguments, output, workers, threads):
                 files[path] = open(path, "a", encoding="utf-8")
             files[path].write(dumps(row) + "\n")
             files[path].flush()
-            print(f"{count}/{len(todo)} {time.time() - started:.0f}s {job['model']} {job['mode']} {job['case'] or ''} {job['clip']}: "
-                  f"{row['samples'] / 16000:.1f} s in {seconds:.1f} s", flush=True)
+            what = f"{job['model']} {job['mode']} {job['case'] or ''} {job['clip']}"
+            took = f"{row['samples'] / 16000:.1f} s in {seconds:.1f} s"
+            print(f"{count}/{len(todo)} {time.time() - started:.0f}s {what}: {took}", flush=True)
     for file in files.values():
         file.close()
     for path in done:

@@ -11,6 +11,8 @@ import unicodedata
 
 from .common import versions, whisper_library
 
+# lint: table
+# fmt: off
 SENTENCES = [
     "", " ", "  ", "a", " a", "a ", " a ", "Hello world", " Hello, world!", "hello  world", "hello   world   ",
     "The quick brown fox jumps over the lazy dog.", " I'm sure they've said we'll go; he'd've known it's John's.",
@@ -36,6 +38,8 @@ SENTENCES = [
     " Mr. Quilter is the apostle of the middle classes, and we are glad to welcome his gospel.",
     " And so, my fellow Americans, ask not what your country can do for you, ask what you can do for your country.",
 ]
+# fmt: on
+# lint: end
 REFUSED = ["<|endoftext|>", "a <|startoftranscript|> b", "<|en|>", "<|0.00|>", "x<|nospeech|>"]
 FIXED_UNICODE = (14, 0, 0)  # code points assigned after this are left out: regex libraries disagree about them
 
@@ -72,9 +76,17 @@ def decode_cases(tokenizer, rng):
     for _ in range(120):
         lists.append([rng.randrange(256) for _ in range(rng.randint(1, 8))])
         lists.append([rng.randrange(eot) for _ in range(rng.randint(1, 12))])
-    lists += [[], [eot], [start], [start, *tokenizer.encode(" Hello"), start + 100, start + 100, *tokenizer.encode(" world."), start + 1500],
-              [tokenizer.sot, tokenizer.no_timestamps, *tokenizer.encode(" x"), eot]]
-    return [{"ids": ids, "text": tokenizer.decode(ids), "with_timestamps": tokenizer.decode_with_timestamps(ids)} for ids in lists]
+    lists += [
+        [],
+        [eot],
+        [start],
+        [start, *tokenizer.encode(" Hello"), start + 100, start + 100, *tokenizer.encode(" world."), start + 1500],
+        [tokenizer.sot, tokenizer.no_timestamps, *tokenizer.encode(" x"), eot],
+    ]
+    return [
+        {"ids": ids, "text": tokenizer.decode(ids), "with_timestamps": tokenizer.decode_with_timestamps(ids)}
+        for ids in lists
+    ]
 
 
 def refused(tokenizer, text):
@@ -86,18 +98,40 @@ def refused(tokenizer, text):
 
 
 def vocabulary(name, multilingual, num_languages, strings, library):
-    tokenizer = library.get_tokenizer(multilingual, num_languages=num_languages, language="en" if multilingual else None,
-                                      task="transcribe" if multilingual else None)
-    special = {key: getattr(tokenizer, key) for key in
-               ("eot", "sot", "translate", "transcribe", "sot_lm", "sot_prev", "no_speech", "no_timestamps", "timestamp_begin")}
+    tokenizer = library.get_tokenizer(
+        multilingual,
+        num_languages=num_languages,
+        language="en" if multilingual else None,
+        task="transcribe" if multilingual else None,
+    )
+    special = {
+        key: getattr(tokenizer, key)
+        for key in (
+            "eot",
+            "sot",
+            "translate",
+            "transcribe",
+            "sot_lm",
+            "sot_prev",
+            "no_speech",
+            "no_timestamps",
+            "timestamp_begin",
+        )
+    }
     # the library keeps its specials in a set, whose order changes from run to run: sorted here
     languages = sorted(zip(tokenizer.all_language_tokens, tokenizer.all_language_codes))
-    entry = {"name": name, "multilingual": multilingual, "num_languages": num_languages,
-             "n_vocab": tokenizer.encoding.n_vocab, "special": special,
-             "language_tokens": [token for token, _ in languages], "language_codes": [code for _, code in languages],
-             "sot_sequence": list(tokenizer.sot_sequence),
-             "sot_sequence_including_notimestamps": list(tokenizer.sot_sequence_including_notimestamps),
-             "non_speech_tokens": list(tokenizer.non_speech_tokens)}
+    entry = {
+        "name": name,
+        "multilingual": multilingual,
+        "num_languages": num_languages,
+        "n_vocab": tokenizer.encoding.n_vocab,
+        "special": special,
+        "language_tokens": [token for token, _ in languages],
+        "language_codes": [code for _, code in languages],
+        "sot_sequence": list(tokenizer.sot_sequence),
+        "sot_sequence_including_notimestamps": list(tokenizer.sot_sequence_including_notimestamps),
+        "non_speech_tokens": list(tokenizer.non_speech_tokens),
+    }
     if num_languages == 99:
         entry["encode"] = [{"text": text, "ids": tokenizer.encode(text)} for text in strings]
         entry["refused"] = [text for text in REFUSED if refused(tokenizer, text)]
@@ -110,11 +144,14 @@ def write(path):
     from whisper import tokenizer as library
 
     if unicodedata.unidata_version.split(".")[0] != str(FIXED_UNICODE[0]):
-        raise SystemExit(f"tokenizer goldens want a Python whose unicodedata is version {FIXED_UNICODE[0]} (Python 3.11), "
-                         f"this one has {unicodedata.unidata_version}")
+        raise SystemExit(
+            f"tokenizer goldens want a Python whose unicodedata is version {FIXED_UNICODE[0]} (Python 3.11), "
+            f"this one has {unicodedata.unidata_version}"
+        )
     strings = SENTENCES + random_strings(600, seed=42)
     value = {
-        "made_by": "tools/reference.py tokenizer", "versions": versions(),
+        "made_by": "tools/reference.py tokenizer",
+        "versions": versions(),
         "languages": [[code, name] for code, name in library.LANGUAGES.items()],
         "aliases": [[name, code] for name, code in library.TO_LANGUAGE_CODE.items()],
         "vocabularies": [

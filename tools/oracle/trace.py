@@ -188,12 +188,22 @@ def task_class(real_task, proxy, trace):
             logprobs = self.history.get(body + (self.tokenizer.eot,)) or self.history.get(body, [])
             seek, size = trace.slices[-1]
             before = self.sot_index
-            trace.windows.append({
-                "seek": seek, "size": size, "prompt": list(start[:before]), "sot": list(start[before:]), "tokens": result.tokens,
-                "logprobs": numbers(logprobs, 6), "sum_logprob": number(self.chosen["sum_logprob"]),
-                "avg_logprob": number(result.avg_logprob), "no_speech_prob": number(result.no_speech_prob),
-                "compression_ratio": result.compression_ratio, "temperature": result.temperature,
-                "margins": self.margins.record()})
+            trace.windows.append(
+                {
+                    "seek": seek,
+                    "size": size,
+                    "prompt": list(start[:before]),
+                    "sot": list(start[before:]),
+                    "tokens": result.tokens,
+                    "logprobs": numbers(logprobs, 6),
+                    "sum_logprob": number(self.chosen["sum_logprob"]),
+                    "avg_logprob": number(result.avg_logprob),
+                    "no_speech_prob": number(result.no_speech_prob),
+                    "compression_ratio": result.compression_ratio,
+                    "temperature": result.temperature,
+                    "margins": self.margins.record(),
+                }
+            )
             return results
 
     return WatchedTask
@@ -220,8 +230,12 @@ def watching(model):
     def detect_language(mel, *args, **kwargs):
         token, probabilities = real_detect(mel, *args, **kwargs)
         best = sorted(probabilities.items(), key=lambda item: -item[1])[:2]
-        trace.language = {"code": best[0][0], "probability": number(best[0][1]), "second": best[1][0],
-                          "second_probability": number(best[1][1])}
+        trace.language = {
+            "code": best[0][0],
+            "probability": number(best[0][1]),
+            "second": best[1][0],
+            "second_probability": number(best[1][1]),
+        }
         return token, probabilities
 
     decoding.DecodingTask = task_class(real_task, proxy, trace)
@@ -243,5 +257,10 @@ def transcribe(model, samples, **options):
         result = whisper.transcribe(model, samples.astype(np.float32) / 32768.0, fp16=False, **options)
     # a segment's probabilities are those of the window it came from: its seek tells which
     segments = [{key: s[key] for key in ("seek", "start", "end", "text", "tokens")} for s in result["segments"]]
-    return {"language": result["language"], "detected": trace.language, "windows": trace.windows, "segments": segments,
-            "text": result["text"]}
+    return {
+        "language": result["language"],
+        "detected": trace.language,
+        "windows": trace.windows,
+        "segments": segments,
+        "text": result["text"],
+    }

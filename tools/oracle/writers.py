@@ -1,6 +1,6 @@
 """openai-whisper's own output files for a few clips, byte for byte as its command line writes them.
 
-The command line's options: beam 5, best_of 5, temperature 0; the fallback ladder is left out so that chance has no part.
+The command line's options: beam 5, best_of 5, temperature 0; the fallback ladder is left out: chance has no part.
 """
 
 import os
@@ -28,5 +28,14 @@ def write(model_paths, clips, output):
         for clip in CLIPS:
             samples = clips.samples("package:" + clip).astype(np.float32) / 32768.0
             language = "en" if not model.is_multilingual else None
-            result = whisper.transcribe(model, samples, temperature=[0.0], fp16=False, beam_size=5, best_of=5, language=language)
-            writer(result, clip + ".wav", highlight_words=False, max_line_count=None, max_line_width=None, max_words_per_line=None)
+            result = whisper.transcribe(
+                model, samples, temperature=[0.0], fp16=False, beam_size=5, best_of=5, language=language
+            )
+            writer(
+                result,
+                clip + ".wav",
+                highlight_words=False,
+                max_line_count=None,
+                max_line_width=None,
+                max_words_per_line=None,
+            )
