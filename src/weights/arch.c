@@ -98,7 +98,7 @@ mxw_status mx_dims_check(const mxw_dims *d) {
         return mx_fail(MXW_E_FORMAT, "dims: states of %d and %d do not divide into %d and %d heads",
                        (int)d->n_audio_state, (int)d->n_text_state, (int)d->n_audio_head, (int)d->n_text_head);
     if (d->n_audio_state != d->n_text_state)
-        return mx_fail(MXW_E_UNSUPPORTED, "dims: encoder state %d and decoder state %d differ; cross attention needs one",
+        return mx_fail(MXW_E_UNSUPPORTED, "dims: encoder state %d and decoder state %d differ; they must be the same",
                        (int)d->n_audio_state, (int)d->n_text_state);
     return MXW_OK;
 }

@@ -11,6 +11,7 @@
 #define MAX_VERSION 6
 #define SPEC "WhisperSpec"
 #define MAX_REVISION 3
+#define MIN_RECORD_BYTES 9   /* empty name, rank, type, size */
 
 /* The file's numbers for types. */
 static const struct type {
@@ -52,8 +53,11 @@ static mxw_status read_header(mx_cursor *c, uint64_t *n_records) {
         return mx_fail(MXW_E_UNSUPPORTED, "a CTranslate2 file of another model (%s, not " SPEC ")",
                        mx_show(spec, strlen(spec)).text);
     if (version < MIN_VERSION || version > MAX_VERSION || revision > MAX_REVISION)
-        return mx_fail(MXW_E_UNSUPPORTED, "CTranslate2 version %d, revision %d; versions %d to %d up to revision %d are read",
+        return mx_fail(MXW_E_UNSUPPORTED,
+                       "CTranslate2 version %d, revision %d; versions %d to %d up to revision %d are read",
                        (int)version, (int)revision, MIN_VERSION, MAX_VERSION, MAX_REVISION);
+    if (*n_records > mx_cursor_left(c) / MIN_RECORD_BYTES)
+        return truncated();
     return MXW_OK;
 }
 

@@ -6,11 +6,12 @@
 #include "base/file.h"
 #include "weights/store.h"
 
-#define ZIP64_LIMIT 0xffffffffu
+#define ZIP64_MARK 0xffffffffu   /* in a 32-bit field: look into the ZIP64 one */
 
 typedef struct writer {
     mx_save *save;
     uint64_t at;           /* bytes written */
+    uint64_t limit;        /* offsets from here on go into ZIP64 fields */
     mx_str directory;      /* grows beside the members, written last */
     uint64_t members;
     mx_str head;           /* scratch: header of one member */
@@ -60,7 +61,7 @@ static void npy_header(mx_str *s, const mx_tensor *t) {
     mx_str_free(&text);
 }
 
-/* The fields that a local header and a directory entry share. A member is far below 4 GiB: only offsets can be above. */
+/* The fields that a local header and a directory entry share. A member is below 4 GiB: only offsets can be above. */
 static void add_common(mx_str *s, uint32_t crc, uint64_t bytes, size_t name_n, size_t extra_n) {
     add_number(s, 0, 2);              /* flags */
     add_number(s, 0, 2);              /* stored */
@@ -75,7 +76,7 @@ static void add_common(mx_str *s, uint32_t crc, uint64_t bytes, size_t name_n, s
 
 static void add_directory_entry(writer *w, const char *name, uint32_t crc, uint64_t bytes) {
     mx_str *d = &w->directory;
-    int large = w->at >= ZIP64_LIMIT;
+    int large = w->at >= w->limit;
     add_number(d, 0x02014b50, 4);
     add_number(d, 45, 2);
     add_number(d, large ? 45 : 20, 2);
@@ -84,7 +85,7 @@ static void add_directory_entry(writer *w, const char *name, uint32_t crc, uint6
     add_number(d, 0, 2);              /* disk */
     add_number(d, 0, 2);
     add_number(d, 0, 4);
-    add_number(d, large ? ZIP64_LIMIT : w->at, 4);
+    add_number(d, large ? ZIP64_MARK : w->at, 4);
     mx_str_text(d, name);
     if (large) {
         add_number(d, 1, 2);
@@ -104,7 +105,7 @@ static mxw_status add_member(writer *w, const char *name, const mx_tensor *t) {
     MX_TRY(mx_str_status(&npy));
     MX_TRY(mx_str_status(&file));
     uint64_t bytes = (uint64_t)npy.n + data_n;
-    if (bytes >= ZIP64_LIMIT) {
+    if (bytes >= ZIP64_MARK) {
         status = mx_fail(MXW_E_UNSUPPORTED, "tensor %s is too large for one member", name);
         goto out;
     }
@@ -177,7 +178,7 @@ static mxw_status add_end(writer *w) {
     mxw_status status = put(w, mx_str_get(&w->directory), bytes);
     if (status < 0)
         return status;
-    int large = offset >= ZIP64_LIMIT || w->members >= 0xffff;
+    int large = offset >= w->limit || w->members >= 0xffff;
     mx_str_clear(s);
     if (large) {
         uint64_t at = w->at;
@@ -199,15 +200,19 @@ static mxw_status add_end(writer *w) {
     add_number(s, 0, 4);              /* disks */
     add_number(s, large ? 0xffff : w->members, 2);
     add_number(s, large ? 0xffff : w->members, 2);
-    add_number(s, large ? ZIP64_LIMIT : bytes, 4);
-    add_number(s, large ? ZIP64_LIMIT : offset, 4);
+    add_number(s, large ? ZIP64_MARK : bytes, 4);
+    add_number(s, large ? ZIP64_MARK : offset, 4);
     add_number(s, 0, 2);
     status = mx_str_status(s);
     return status < 0 ? status : put(w, s->data, s->n);
 }
 
 mxw_status mx_weights_export_npz(const mx_weights *weights, const char *path) {
-    writer w = {0};
+    return mx_npz_write(weights, path, ZIP64_MARK);
+}
+
+mxw_status mx_npz_write(const mx_weights *weights, const char *path, uint64_t zip64_limit) {
+    writer w = {.limit = zip64_limit};
     mxw_status status;
     MX_TRY(mx_save_open(path, &w.save));
     for (int64_t i = 0; i < weights->n_tensors; i++)

@@ -29,9 +29,9 @@ struct mx_pickle {
         int64_t number;                                                     /* BOOL, INT */
         double real;
         struct { const char *data; size_t n; } text;                        /* in the pickle's bytes, UTF-8, no 0 */
-        struct { mx_pickle **items; size_t n, capacity; } list;             /* TUPLE, LIST; DICT: key, value, key, ... */
+        struct { mx_pickle **items; size_t n, capacity; } list;             /* DICT: key, value, key, ... */
         const struct mx_pickle_global *global;
-        struct { mxw_dtype dtype; const mx_pickle *key; int64_t n; } storage;   /* key: TEXT; n elements */
+        struct { mxw_dtype dtype; const mx_pickle *key; int64_t n; } storage;   /* n elements */
         mx_pickle_tensor *tensor;
     };
 };

@@ -29,7 +29,7 @@ typedef struct mx_format {
     int (*probe)(const uint8_t *bytes, size_t n);
     mxw_status (*read)(mx_weights *w);                    /* fills raws; may set dims */
     void (*place)(const char *pattern, int layer, mx_place *place);
-    mxw_status (*settle)(mx_weights *w);                  /* raws are sorted now: settings, quantised ones; may be NULL */
+    mxw_status (*settle)(mx_weights *w);                  /* raws are sorted now; may be NULL */
     mxw_status (*check)(mx_weights *w);                   /* every tensor is in place now; may be NULL */
 } mx_format;
 
@@ -90,4 +90,7 @@ mxw_status mx_dims_derive(mx_weights *w);
 mxw_status mx_config_load(mx_weights *w);   /* config.json, vocabulary.txt or .json in the file's folder */
 mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w);                      /* alignment heads */
 mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t *count);
+
+/* npz.c: the export, with ZIP64 fields for offsets from zip64_limit on (a test need not write 4 GiB). */
+mxw_status mx_npz_write(const mx_weights *w, const char *path, uint64_t zip64_limit);
 #endif

@@ -1,5 +1,5 @@
 /* weights/weights.c - the door: opens a checkpoint, resolves every tensor of the architecture, answers by name.
- * Nothing is put in place of a tensor that is missing or misshapen: the first such one fails the opening by its name. */
+ * Nothing is put in place of a tensor that is missing or misshapen: the first such one fails the opening, by name. */
 #include "weights/weights.h"
 
 #include <stdlib.h>

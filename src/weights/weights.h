@@ -2,8 +2,8 @@
  *
  * In: a released name, a file or a folder. Out: the tensors of Whisper under openai-whisper's names, as views of the
  * mapped file wherever its layout allows (strided or unaligned where it must), as copies only where the file is
- * quantised. What holds: once open, every tensor that the dimensions call for is there, in a float type and of the right
- * shape; nothing is ever substituted. Immutable after opening; may be shared between threads. */
+ * quantised. What holds: once open, every tensor that the dimensions call for is there, in a float type and of the
+ * right shape; nothing is ever substituted. Immutable after opening; may be shared between threads. */
 #ifndef MX_WEIGHTS_H
 #define MX_WEIGHTS_H
 #include "base/str.h"
@@ -11,7 +11,7 @@
 
 typedef struct mx_weights mx_weights;
 
-/* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder that holds one. */
+/* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
 
@@ -19,7 +19,7 @@ void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info);   /* strin
 int64_t mx_weights_count(const mx_weights *w);
 /* Tensor i in canonical order: either of info and view may be NULL. */
 mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *info, mx_tensor *view);
-/* By canonical name, or by the file's own (a fused tensor is found at its first part); negative status if there is none. */
+/* By canonical name, or by the file's own (a fused tensor is found at its first part); negative if there is none. */
 int64_t mx_weights_index(const mx_weights *w, const char *name);
 /* The same as a view; by the file's own name a fused tensor comes whole. E_MISSING: "PATH: tensor NAME is missing". */
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out);

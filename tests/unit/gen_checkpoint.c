@@ -289,7 +289,8 @@ static void quantise(const float *values, int64_t rows, int64_t columns, mx_str 
 }
 
 /* One record of the file from the canonical tensors that lie in it; parts that none fills are 0 (the key's bias). */
-static int ct2_tensor(mx_str *s, const gen_options *o, const item *first, int64_t index, int64_t n_items, int *records) {
+static int ct2_tensor(mx_str *s, const gen_options *o, const item *first, int64_t index, int64_t n_items,
+                      int *records) {
     mx_tensor shape = first->shape;
     int64_t part = mx_tensor_count(&shape);
     int parts = first->place.parts, quantised = o->dtype == MXW_I8 && shape.rank > 1;
@@ -435,6 +436,11 @@ int gen_ct2(const char *folder, const gen_options *o) {
 mxw_dims gen_small_dims(void) {
     return (mxw_dims){.n_mels = 80, .n_audio_ctx = 16, .n_audio_state = 8, .n_audio_head = 2, .n_audio_layer = 1,
                       .n_vocab = 32, .n_text_ctx = 8, .n_text_state = 8, .n_text_head = 2, .n_text_layer = 1};
+}
+
+mxw_dims gen_least_dims(void) {
+    return (mxw_dims){.n_mels = 1, .n_audio_ctx = 2, .n_audio_state = 2, .n_audio_head = 1, .n_audio_layer = 1,
+                      .n_vocab = 2, .n_text_ctx = 1, .n_text_state = 2, .n_text_head = 1, .n_text_layer = 1};
 }
 
 mxw_dims gen_released_dims(const char *name, int layers) {

@@ -8,7 +8,7 @@
 
 typedef struct gen_options {
     mxw_dims dims;
-    mxw_dtype dtype;            /* MXW_F32 (0), MXW_F16, MXW_BF16; MXW_I8 for CTranslate2: matrices int8, the rest f32 */
+    mxw_dtype dtype;            /* MXW_F32 (0), MXW_F16, MXW_BF16; for CTranslate2 MXW_I8: matrices int8, the rest f32 */
     uint64_t seed;
     const char *without;        /* leave this tensor out (canonical name, or the file's own); NULL: none */
     const char *cut;            /* give this one a row less */
@@ -20,11 +20,13 @@ typedef struct gen_options {
 
 /* Small dimensions: one layer each, state 8 (2 heads), 80 mel bins, 16 frames, 8 tokens of context, vocabulary 32. */
 mxw_dims gen_small_dims(void);
+/* The least that is a model: every size 1 or 2. For fuzz seeds. */
+mxw_dims gen_least_dims(void);
 /* A released model's, with at most `layers` layers a side. */
 mxw_dims gen_released_dims(const char *name, int layers);
 
 int gen_pt(const char *path, const gen_options *options);
-int gen_ct2(const char *folder, const gen_options *options);   /* makes the folder: model.bin, config.json, vocabulary.txt */
+int gen_ct2(const char *folder, const gen_options *options);   /* a folder: model.bin, config.json, vocabulary.txt */
 
 /* The values of a tensor before they are rounded to the type: n of them. */
 void gen_values(const gen_options *options, const char *canonical, const mx_tensor *shape, float *out);

@@ -1,5 +1,5 @@
 /* make_checkpoint.c - writes a random checkpoint by hand: for fuzz seeds, and to try a size that cannot be fetched.
- *   make_checkpoint pt|ct2 f32|f16|bf16|i8 OUT [released name|small [layers [seed]]]
+ *   make_checkpoint pt|ct2 f32|f16|bf16|i8 OUT [released name|small|least [layers [seed]]]
  * OUT is a file for pt, a folder for ct2. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,15 @@ int main(int argc, char **argv) {
         type++;
     int pt = argc > 3 && strcmp(argv[1], "pt") == 0;
     const char *size = argc > 4 ? argv[4] : "small";
-    if (argc < 4 || type == MX_COUNT(types) || (!pt && strcmp(argv[1], "ct2") != 0) || (pt && types[type].dtype == MXW_I8) ||
-        (strcmp(size, "small") != 0 && !mx_released_find(size))) {
-        fprintf(stderr, "usage: make_checkpoint pt|ct2 f32|f16|bf16|i8 OUT [RELEASED NAME|small [LAYERS [SEED]]]\n");
+    if (argc < 4 || type == MX_COUNT(types) || (!pt && strcmp(argv[1], "ct2") != 0) ||
+        (pt && types[type].dtype == MXW_I8) ||
+        (strcmp(size, "small") != 0 && strcmp(size, "least") != 0 && !mx_released_find(size))) {
+        fprintf(stderr, "usage: make_checkpoint pt|ct2 f32|f16|bf16|i8 OUT [NAME|small|least [LAYERS [SEED]]]\n");
         return 2;
     }
     o.dtype = types[type].dtype;
-    o.dims = strcmp(size, "small") == 0 ? gen_small_dims() : gen_released_dims(size, argc > 5 ? atoi(argv[5]) : 1);
+    o.dims = strcmp(size, "small") == 0   ? gen_small_dims()
+             : strcmp(size, "least") == 0 ? gen_least_dims()
+                                          : gen_released_dims(size, argc > 5 ? atoi(argv[5]) : 1);
     return pt ? gen_pt(argv[3], &o) : gen_ct2(argv[3], &o);
 }

@@ -253,7 +253,8 @@ static void test_locate(void) {
     gen_options o = {.dims = gen_small_dims()};
     mx_weights *w = NULL;
     const char *found = NULL;
-    open_fails("tiny.en", folder, MXW_E_NOT_FOUND, "(looked for tiny.en.pt, tiny.en/model.bin); `make model MODEL=tiny.en`");
+    open_fails("tiny.en", folder, MXW_E_NOT_FOUND,
+               "(looked for tiny.en.pt, tiny.en/model.bin); `make model MODEL=tiny.en`");
     open_fails("large", folder, MXW_E_NOT_FOUND, "model 'large-v3' is not in ");
     open_fails("smal", folder, MXW_E_NOT_FOUND, "did you mean 'small'?");
     open_fails("./no/such", folder, MXW_E_NOT_FOUND, "./no/such: no such file or folder");
@@ -288,20 +289,35 @@ static void test_model_dir(void) {
     CHECK_STR(mxw_model_dir(NULL), "/me/.cache/max-whisper/models");
 }
 
-/* Every released size (one layer a side) loads, and is told apart once it has all of its layers. */
+/* One layer a side of a released size, in the format that `ct2` says. */
+static void test_size(const mx_released *r, int ct2, int n_vocab) {
+    gen_options o = {.dims = gen_released_dims(r->name, 1), .dtype = MXW_F16};
+    o.dims.n_vocab = n_vocab;
+    mx_weights *w = open_generated(ct2, &o);
+    CHECK(w && mx_weights_count(w) == 5 + 15 + 2 + 2 + 24 + 2);
+    mx_weights_close(w);
+    gen_remove(at("ct2"));
+}
+
+/* Every released width loads; the table's own lines make sense. */
 static void test_released(void) {
     const mx_released *r;
+    int32_t last_state = 0, last_mels = 0;
     for (int i = 0; (r = mx_released_get(i)); i++) {
-        gen_options o = {.dims = gen_released_dims(r->name, 1), .dtype = MXW_F16};
-        o.dims.n_vocab = 64;   /* the full vocabulary is a matter of time, not of code */
-        mx_weights *w = open_generated(i % 2, &o);
-        CHECK(w && mx_weights_count(w) == 5 + 15 + 2 + 2 + 24 + 2);
-        mx_weights_close(w);
         CHECK_EQ_INT(mx_dims_check(&r->dims), MXW_OK);
         for (int h = 0; r->heads[h][0] >= 0; h++)
             CHECK(r->heads[h][0] < r->dims.n_text_layer && r->heads[h][1] < r->dims.n_text_head);
+        if (r->alias)
+            CHECK(mx_released_find(r->alias) == r);
+        if (r->dims.n_audio_state > last_state || r->dims.n_mels > last_mels)
+            test_size(r, i % 4 == 2, 64);   /* the full vocabulary is a matter of time, not of code */
+        last_state = MX_MAX(last_state, r->dims.n_audio_state);
+        last_mels = MX_MAX(last_mels, r->dims.n_mels);
     }
-    gen_remove(at("ct2"));
+}
+
+/* A released model is known by its dimensions; two of the same by the file's name. */
+static void test_size_name(void) {
     gen_options o = {.dims = gen_released_dims("tiny", 4), .dtype = MXW_F16};
     mxw_checkpoint_info info;
     mx_weights *w = open_generated(0, &o);
@@ -316,7 +332,15 @@ static void test_released(void) {
     mx_weights_close(w);
 }
 
-int main(void) {
+/* Argument "full": every released size with its whole vocabulary, in both formats. */
+static void test_all_sizes(void) {
+    const mx_released *r;
+    for (int i = 0; (r = mx_released_get(i)); i++)
+        for (int ct2 = 0; ct2 < 2; ct2++)
+            test_size(r, ct2, r->dims.n_vocab);
+}
+
+int main(int argc, char **argv) {
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
     int64_t live = mx_mem_live();
@@ -330,6 +354,9 @@ int main(void) {
     test_locate();
     test_model_dir();
     test_released();
+    test_size_name();
+    if (argc > 1 && strcmp(argv[1], "full") == 0)
+        test_all_sizes();
     CHECK_EQ_INT(mx_mem_live(), live);
     gen_remove(folder);
     return check_done();
