@@ -1,0 +1,144 @@
+/* device/cpu/attention.c - attention in its three forms: whole windows, rows over a cache, rows over a window. */
+#include "device/cpu/cpu.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define TILE_QUERIES 125   /* their scores over 1500 keys are 750 kB: a second-level cache */
+
+typedef struct attention {
+    const mx_call *call;
+    const mx_kernels *kernels;
+    mx_cpu_scratch scratch;
+    int64_t t, s, d, heads, width, tiles;   /* queries, keys, all heads' width, heads, one head's width */
+    const float *q, *k, *v;
+    float *y;
+    const int32_t *seq, *pos, *cells, *window;
+    int64_t rows, ctx;
+} attention;
+
+static attention begin(const mx_call *call, const mx_kernels *kernels, mx_cpu_scratch scratch) {
+    const mx_tensor *in = call->inputs;
+    attention a = {.call = call, .kernels = kernels, .scratch = scratch, .heads = call->attrs->heads};
+    a.q = in[0].data;
+    a.k = in[1].data;
+    a.v = in[2].data;
+    a.y = call->outputs[0].data;
+    a.d = in[0].dims[in[0].rank - 1];
+    a.width = a.d / a.heads;
+    return a;
+}
+
+/* ---- whole windows ----------------------------------------------------------------------------------------------- */
+
+mx_cpu_scratch mx_cpu_attention_scratch(const mx_call *call) {
+    int64_t queries = MX_MIN(call->inputs[0].dims[1], TILE_QUERIES);
+    return (mx_cpu_scratch){.slot = (size_t)(queries * call->inputs[1].dims[1]) * sizeof(float)};
+}
+
+static void softmax_causal(const attention *a, float *scores, int64_t first, int64_t queries) {
+    for (int64_t i = 0; i < queries; i++) {
+        int64_t keys = first + i + a->s - a->t + 1;
+        float *row = scores + i * a->s;
+        a->kernels->softmax(row, row, 1, keys, a->s, (float)a->call->attrs->scale);
+        memset(row + keys, 0, (size_t)(a->s - keys) * sizeof(float));
+    }
+}
+
+/* One entry, one head, a tile of queries. */
+static void run_queries(void *context, int64_t piece, int slot) {
+    const attention *a = context;
+    int64_t first = piece % a->tiles * TILE_QUERIES, head = piece / a->tiles % a->heads;
+    int64_t entry = piece / a->tiles / a->heads, queries = MX_MIN(TILE_QUERIES, a->t - first);
+    int64_t to_keys = entry * a->s * a->d + head * a->width;
+    int64_t to_queries = (entry * a->t + first) * a->d + head * a->width;
+    float *scores = mx_cpu_slot(a->call, a->scratch, slot);
+    int wide = a->d > INT_MAX || a->s > INT_MAX;
+    void (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t, int, float *, int64_t) =
+        wide ? mx_ref_gemm : a->kernels->gemm;
+    gemm(queries, a->s, a->width, a->q + to_queries, a->d, a->k + to_keys, a->d, 1, scores, a->s);
+    if (a->call->attrs->causal)
+        softmax_causal(a, scores, first, queries);
+    else
+        a->kernels->softmax(scores, scores, queries, a->s, a->s, (float)a->call->attrs->scale);
+    gemm(queries, a->width, a->s, scores, a->s, a->v + to_keys, a->d, 0, a->y + to_queries, a->d);
+}
+
+mxw_status mx_cpu_attention(const mx_call *call, const mx_kernels *kernels) {
+    attention a = begin(call, kernels, mx_cpu_attention_scratch(call));
+    a.t = call->inputs[0].dims[1];
+    a.s = call->inputs[1].dims[1];
+    a.tiles = a.t ? (a.t - 1) / TILE_QUERIES + 1 : 0;
+    mx_cpu_for(call, call->inputs[0].dims[0] * a.heads * a.tiles, run_queries, &a);
+    return MXW_OK;
+}
+
+/* ---- rows over a cache ------------------------------------------------------------------------------------------- */
+
+mx_cpu_scratch mx_cpu_attention_cached_scratch(const mx_call *call) {
+    return (mx_cpu_scratch){.slot = (size_t)call->inputs[5].dims[1] * sizeof(float)};
+}
+
+static void run_cached(void *context, int64_t piece, int slot) {
+    const attention *a = context;
+    int64_t row = piece % a->rows, head = piece / a->rows;
+    int64_t at = row * a->d + head * a->width, shift = head * a->width;
+    a->kernels->attend(a->y + at, a->q + at, a->k + shift, a->v + shift, a->cells + a->seq[row] * a->ctx,
+                       (int64_t)a->pos[row] + 1, a->d, a->width, (float)a->call->attrs->scale,
+                       mx_cpu_slot(a->call, a->scratch, slot));
+}
+
+/* Every cell that a row will read lies in the cache. */
+static mxw_status check_cells(const attention *a, int64_t n_cells) {
+    for (int64_t r = 0; r < a->rows; r++) {
+        const int32_t *cells = a->cells + a->seq[r] * a->ctx;
+        for (int32_t p = 0; p <= a->pos[r]; p++)
+            if (cells[p] < 0 || cells[p] >= n_cells)
+                return mx_fail(MXW_E_ARGUMENT, "%s: cells[%d][%d] is %d: expected 0 to %lld",
+                               mx_op_name(a->call->op), (int)a->seq[r], (int)p, (int)cells[p], (long long)n_cells - 1);
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_cpu_attention_cached(const mx_call *call, const mx_kernels *kernels) {
+    attention a = begin(call, kernels, mx_cpu_attention_cached_scratch(call));
+    mxw_status status;
+    a.rows = call->inputs[0].dims[0];
+    a.seq = call->inputs[3].data;
+    a.pos = call->inputs[4].data;
+    a.cells = call->inputs[5].data;
+    a.ctx = call->inputs[5].dims[1];
+    MX_TRY(mx_cpu_check_index(call, "seq", &call->inputs[3], call->inputs[5].dims[0]));
+    MX_TRY(mx_cpu_check_index(call, "pos", &call->inputs[4], a.ctx));
+    MX_TRY(check_cells(&a, call->inputs[1].dims[0]));
+    mx_cpu_for(call, a.rows * a.heads, run_cached, &a);
+out:
+    return status;
+}
+
+/* ---- rows over a window ------------------------------------------------------------------------------------------ */
+
+mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call) {
+    return (mx_cpu_scratch){.slot = (size_t)call->inputs[1].dims[1] * sizeof(float)};
+}
+
+/* Heads go outside: neighbouring pieces read the same keys while they are in the cache. */
+static void run_window(void *context, int64_t piece, int slot) {
+    const attention *a = context;
+    int64_t row = piece % a->rows, head = piece / a->rows;
+    int64_t at = row * a->d + head * a->width, keys = a->window[row] * a->s * a->d + head * a->width;
+    a->kernels->attend(a->y + at, a->q + at, a->k + keys, a->v + keys, NULL, a->s, a->d, a->width,
+                       (float)a->call->attrs->scale, mx_cpu_slot(a->call, a->scratch, slot));
+}
+
+mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernels) {
+    attention a = begin(call, kernels, mx_cpu_attention_window_scratch(call));
+    mxw_status status;
+    a.rows = call->inputs[0].dims[0];
+    a.s = call->inputs[1].dims[1];
+    a.window = call->inputs[3].data;
+    MX_TRY(mx_cpu_check_index(call, "window", &call->inputs[3], call->inputs[1].dims[0]));
+    mx_cpu_for(call, a.rows * a.heads, run_window, &a);
+out:
+    return status;
+}

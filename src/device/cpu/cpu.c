@@ -1,0 +1,128 @@
+/* device/cpu/cpu.c - the CPU as a device: its function table, the table of ops, work in fixed pieces. */
+#include "device/cpu/cpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
+    [MX_OP_MATMUL] = {mx_cpu_matmul_scratch, mx_cpu_matmul},
+    [MX_OP_LINEAR] = {mx_cpu_linear_scratch, mx_cpu_linear},
+    [MX_OP_TRANSPOSE] = {NULL, mx_cpu_transpose},
+    [MX_OP_PERMUTE] = {NULL, mx_cpu_permute},
+    [MX_OP_RESHAPE] = {NULL, mx_cpu_reshape},
+    [MX_OP_ADD] = {NULL, mx_cpu_binary},
+    [MX_OP_SUB] = {NULL, mx_cpu_binary},
+    [MX_OP_MUL] = {NULL, mx_cpu_binary},
+    [MX_OP_DIV] = {NULL, mx_cpu_binary},
+    [MX_OP_LAYER_NORM] = {NULL, mx_cpu_layer_norm},
+    [MX_OP_GELU] = {NULL, mx_cpu_gelu},
+    [MX_OP_SOFTMAX] = {NULL, mx_cpu_softmax},
+    [MX_OP_SLICE] = {NULL, mx_cpu_slice},
+    [MX_OP_CONCAT] = {NULL, mx_cpu_concat},
+    [MX_OP_GATHER] = {NULL, mx_cpu_gather},
+    [MX_OP_CAST] = {NULL, mx_cpu_cast},
+    [MX_OP_REDUCE] = {NULL, mx_cpu_reduce},
+    [MX_OP_ARGMAX] = {NULL, mx_cpu_argmax},
+    [MX_OP_TOP_K] = {NULL, mx_cpu_top_k},
+    [MX_OP_CONV1D] = {mx_cpu_conv1d_scratch, mx_cpu_conv1d},
+    [MX_OP_CONV2D] = {mx_cpu_conv2d_scratch, mx_cpu_conv2d},
+    [MX_OP_ATTENTION] = {mx_cpu_attention_scratch, mx_cpu_attention},
+    [MX_OP_ATTENTION_CACHED] = {mx_cpu_attention_cached_scratch, mx_cpu_attention_cached},
+    [MX_OP_ATTENTION_WINDOW] = {mx_cpu_attention_window_scratch, mx_cpu_attention_window},
+    [MX_OP_STATE_WRITE] = {NULL, mx_cpu_state_write},
+    [MX_OP_SELECT] = {mx_cpu_select_scratch, mx_cpu_select},
+};
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+typedef struct work {
+    mx_cpu_fn fn;
+    void *context;
+    int64_t n;
+    atomic_llong next;
+} work;
+
+/* One slot takes pieces until none is left. */
+static void run_slot(void *context, int64_t slot) {
+    work *w = context;
+    for (;;) {
+        int64_t piece = atomic_fetch_add(&w->next, 1);
+        if (piece >= w->n)
+            return;
+        w->fn(w->context, piece, (int)slot);
+    }
+}
+
+int mx_cpu_slots(const mx_call *call) { return mx_pool_threads(call->pool); }
+
+void mx_cpu_for(const mx_call *call, int64_t n, mx_cpu_fn fn, void *context) {
+    work w = {.fn = fn, .context = context, .n = n};
+    mx_pool_for(call->pool, MX_MIN(n, mx_cpu_slots(call)), run_slot, &w);
+}
+
+void *mx_cpu_slot(const mx_call *call, mx_cpu_scratch scratch, int slot) {
+    return (char *)call->scratch + MX_CPU_ALIGN(scratch.shared) + MX_CPU_ALIGN(scratch.slot) * (size_t)slot;
+}
+
+mxw_status mx_cpu_check_index(const mx_call *call, const char *what, const mx_tensor *index, int64_t limit) {
+    const int32_t *at = index->data;
+    int64_t n = mx_tensor_count(index);
+    for (int64_t i = 0; i < n; i++)
+        if (at[i] < 0 || at[i] >= limit)
+            return mx_fail(MXW_E_ARGUMENT, "%s: %s[%lld] is %d: expected 0 to %lld", mx_op_name(call->op), what,
+                           (long long)i, (int)at[i], (long long)limit - 1);
+    return MXW_OK;
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static void *cpu_alloc(const mx_device *device, size_t bytes) { return mx_alloc(bytes); }
+static void cpu_free(const mx_device *device, void *block) { mx_free(block); }
+
+static mxw_status cpu_copy(const mx_device *device, void *to, const void *from, size_t bytes) {
+    if (bytes)
+        memcpy(to, from, bytes);
+    return MXW_OK;
+}
+
+static mxw_status cpu_clear(const mx_device *device, void *to, size_t bytes) {
+    if (bytes)
+        memset(to, 0, bytes);
+    return MXW_OK;
+}
+
+static int cpu_supports(const mx_device *device, mx_op op) { return (size_t)op < MX_OP_COUNT && mx_cpu_ops[op].run; }
+
+static size_t cpu_scratch_bytes(const mx_device *device, const mx_call *call) {
+    if (!mx_cpu_ops[call->op].scratch)
+        return 0;
+    mx_cpu_scratch scratch = mx_cpu_ops[call->op].scratch(call);
+    return MX_CPU_ALIGN(scratch.shared) + MX_CPU_ALIGN(scratch.slot) * (size_t)mx_cpu_slots(call);
+}
+
+static mxw_status cpu_run_op(const mx_device *device, const mx_call *call) {
+    return mx_cpu_ops[call->op].run(call, mx_cpu_kernels());
+}
+
+static mx_device cpu = {
+    .host_memory = 1,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+    .clear = cpu_clear,
+    .supports = cpu_supports,
+    .scratch_bytes = cpu_scratch_bytes,
+    .run_op = cpu_run_op,
+};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void describe(void) { mx_cpu_describe(&cpu.info); }
+
+const mx_device *mx_cpu_device(void) {
+    pthread_once(&once, describe);
+    return &cpu;
+}

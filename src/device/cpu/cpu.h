@@ -1,0 +1,71 @@
+/* device/cpu/cpu.h - what the files of the CPU device share; private to the folder. */
+#ifndef MX_CPU_H
+#define MX_CPU_H
+#include "device/cpu/kernels.h"
+#include "device/device.h"
+
+const mx_device *mx_cpu_device(void);
+/* Fills the info of this machine's processor. */
+void mx_cpu_describe(mxw_device_info *info);
+
+/* Work in fixed pieces: fn(context, piece, slot) for each piece in [0, n), in any order, on as many threads as there are.
+ * At most one piece runs in a slot at a time, so scratch is cut into mx_cpu_slots() parts. The pieces depend on the
+ * shapes alone, never on the threads: that is what keeps results bit-identical. */
+typedef void (*mx_cpu_fn)(void *context, int64_t piece, int slot);
+int mx_cpu_slots(const mx_call *call);
+void mx_cpu_for(const mx_call *call, int64_t n, mx_cpu_fn fn, void *context);
+
+/* Every op: how much scratch in one slot and once for all, and how it runs. */
+typedef struct mx_cpu_scratch {
+    size_t slot, shared;   /* bytes */
+} mx_cpu_scratch;
+
+typedef struct mx_cpu_op {
+    mx_cpu_scratch (*scratch)(const mx_call *call);   /* NULL: none */
+    mxw_status (*run)(const mx_call *call, const mx_kernels *kernels);
+} mx_cpu_op;
+
+extern const mx_cpu_op mx_cpu_ops[MX_OP_COUNT];
+
+/* A slot's scratch, after the shared part. */
+void *mx_cpu_slot(const mx_call *call, mx_cpu_scratch scratch, int slot);
+#define MX_CPU_ALIGN(bytes) (((size_t)(bytes) + 63) / 64 * 64)
+
+/* Fails with a line unless every index[i] lies in [0, limit). */
+mxw_status mx_cpu_check_index(const mx_call *call, const char *what, const mx_tensor *index, int64_t limit);
+
+mxw_status mx_cpu_matmul(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_linear(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_conv1d(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_conv2d(const mx_call *call, const mx_kernels *kernels);
+mx_cpu_scratch mx_cpu_matmul_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_linear_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_conv1d_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_conv2d_scratch(const mx_call *call);
+
+mxw_status mx_cpu_attention(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_attention_cached(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernels);
+mx_cpu_scratch mx_cpu_attention_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_attention_cached_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call);
+
+mxw_status mx_cpu_binary(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_layer_norm(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_gelu(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_softmax(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_cast(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_reduce(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_argmax(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_top_k(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_select(const mx_call *call, const mx_kernels *kernels);
+mx_cpu_scratch mx_cpu_select_scratch(const mx_call *call);
+
+mxw_status mx_cpu_transpose(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_permute(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_reshape(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_slice(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_concat(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_gather(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_state_write(const mx_call *call, const mx_kernels *kernels);
+#endif

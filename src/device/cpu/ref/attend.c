@@ -1,0 +1,51 @@
+/* device/cpu/ref/attend.c - one query over many keys, for the decoder's rows.
+ * Dot products run in sixteen lanes joined in a fixed order, so that the compiler makes vector loops of them and the
+ * bits depend on the query and the key alone. */
+#include "device/cpu/kernels.h"
+
+#include <string.h>
+
+#define LANES 16
+
+static float dot(const float *a, const float *b, int64_t n) {
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += a[i + l] * b[i + l];
+    for (int l = 0; i < n; i++, l++)
+        lane[l] += a[i] * b[i];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            lane[l] += lane[l + half];
+    return lane[0];
+}
+
+#define VALUES 4   /* added at a time, so that y is loaded and stored once for all of them */
+
+static void add_values(float *y, const float *const v[VALUES], const float *weight, int64_t width) {
+    const float *v0 = v[0], *v1 = v[1], *v2 = v[2], *v3 = v[3];
+    float w0 = weight[0], w1 = weight[1], w2 = weight[2], w3 = weight[3];
+    for (int64_t i = 0; i < width; i++)
+        y[i] += (w0 * v0[i] + w1 * v1[i]) + (w2 * v2[i] + w3 * v3[i]);
+}
+
+void mx_ref_attend(float *y, const float *q, const float *k, const float *v, const int32_t *cells, int64_t n,
+                   int64_t ld, int64_t width, float scale, float *scores) {
+    for (int64_t j = 0; j < n; j++)
+        scores[j] = dot(q, k + (cells ? cells[j] : j) * ld, width);
+    mx_ref_softmax(scores, scores, 1, n, n, scale);
+    memset(y, 0, (size_t)width * sizeof(float));
+    int64_t j = 0;
+    for (; j + VALUES <= n; j += VALUES) {
+        const float *rows[VALUES];
+        for (int l = 0; l < VALUES; l++)
+            rows[l] = v + (cells ? cells[j + l] : j + l) * ld;
+        add_values(y, rows, scores + j, width);
+    }
+    for (; j < n; j++) {
+        const float *row = v + (cells ? cells[j] : j) * ld;
+        for (int64_t i = 0; i < width; i++)
+            y[i] += scores[j] * row[i];
+    }
+}

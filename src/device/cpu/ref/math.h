@@ -1,0 +1,56 @@
+/* device/cpu/ref/math.h - functions that a compiler can put into vector loops, without -ffast-math. */
+#ifndef MX_REF_MATH_H
+#define MX_REF_MATH_H
+#include <stdint.h>
+#include <string.h>
+
+static inline float mx_bits_to_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline uint32_t mx_float_to_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* e^x within 2 units in the last place; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r with |r| <= ln 2 / 2;
+ * e^r by its series to r^7 (the next term is below 6e-9); 2^n in two factors, so that subnormal results come out. */
+static inline float mx_expf(float x) {
+    const float magic = 12582912.0f;   /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float shifted = x * 1.44269504f + magic;
+    float n = shifted - magic;
+    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;   /* ln 2 in two parts */
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r * r + r + 1.0f;
+    uint32_t i = mx_float_to_bits(shifted) - mx_float_to_bits(magic);   /* n as an integer, modulo 2^32 */
+    uint32_t half = (uint32_t)((int32_t)i >> 1);
+    return p * mx_bits_to_float((half + 127) << 23) * mx_bits_to_float((i - half + 127) << 23);
+}
+
+/* erfc(z) e^(z^2) for z >= 0, within 3e-8 of itself up to z = 11: a polynomial in t = 1 / (1 + z / 2), fitted by least
+ * squares on the relative error, reweighted towards its maximum. */
+static inline float mx_erfcx_poly(float z) {
+    float t = 1.0f / (1.0f + 0.5f * z);
+    float p = 0.009437364743f;
+    p = p * t - 0.108200240747f;
+    p = p * t + 0.394603557461f;
+    p = p * t - 0.625866758206f;
+    p = p * t + 0.386066086822f;
+    p = p * t - 0.080331076517f;
+    p = p * t + 0.219674350511f;
+    p = p * t + 0.239819671287f;
+    p = p * t + 0.282726385729f;
+    p = p * t + 0.282070634714f;
+    return p * t;
+}
+#endif

@@ -1,0 +1,116 @@
+/* device/cpu/ref/move.c - elements from one place or type to another. */
+#include "device/cpu/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One run along the last axis. */
+static void copy_run(char *y, const char *x, int64_t n, int64_t stride, size_t bytes) {
+    if (stride == 1) {
+        memcpy(y, x, (size_t)n * bytes);
+    } else if (bytes == 4) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(y + i * 4, x + i * stride * 4, 4);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(y + i * (int64_t)bytes, x + i * stride * (int64_t)bytes, bytes);
+    }
+}
+
+void mx_ref_copy(void *y, const void *x, int rank, const int64_t *dims, const int64_t *strides, size_t bytes) {
+    int64_t index[MX_MAX_RANK] = {0}, runs = 1;
+    int last = rank - 1;
+    int64_t n = rank ? dims[last] : 1, stride = rank ? strides[last] : 1;
+    for (int i = 0; i < last; i++)
+        runs *= dims[i];
+    if (n == 0)
+        return;
+    char *to = y;
+    for (int64_t r = 0; r < runs; r++, to += (size_t)n * bytes) {
+        int64_t offset = 0;
+        for (int i = 0; i < last; i++)
+            offset += index[i] * strides[i];
+        copy_run(to, (const char *)x + offset * (int64_t)bytes, n, stride, bytes);
+        for (int i = last - 1; i >= 0 && ++index[i] == dims[i]; i--)
+            index[i] = 0;
+    }
+}
+
+/* Integers are widened to i64 and floats to f64, both exactly; then narrowed once. */
+static int64_t load_int(const void *x, mxw_dtype dtype, int64_t i) {
+    switch (dtype) {
+    case MXW_I8: return ((const int8_t *)x)[i];
+    case MXW_U8: return ((const uint8_t *)x)[i];
+    case MXW_I32: return ((const int32_t *)x)[i];
+    default: return ((const int64_t *)x)[i];
+    }
+}
+
+static double load_float(const void *x, mxw_dtype dtype, int64_t i) {
+    switch (dtype) {
+    case MXW_F16: return (double)mx_f16_to_f32(((const uint16_t *)x)[i]);
+    case MXW_BF16: return (double)mx_bf16_to_f32(((const uint16_t *)x)[i]);
+    case MXW_F32: return (double)((const float *)x)[i];
+    default: return ((const double *)x)[i];
+    }
+}
+
+static void store_int(void *y, mxw_dtype dtype, int64_t i, int64_t v) {
+    switch (dtype) {
+    case MXW_I8: ((int8_t *)y)[i] = (int8_t)MX_MAX(MX_MIN(v, INT8_MAX), INT8_MIN); break;
+    case MXW_U8: ((uint8_t *)y)[i] = (uint8_t)MX_MAX(MX_MIN(v, UINT8_MAX), 0); break;
+    case MXW_I32: ((int32_t *)y)[i] = (int32_t)MX_MAX(MX_MIN(v, INT32_MAX), INT32_MIN); break;
+    default: ((int64_t *)y)[i] = v; break;
+    }
+}
+
+/* A double to f32 such that rounding it again to a half gives what rounding the double would: to odd. */
+static float to_f32_odd(double v) {
+    float f = (float)v;
+    if ((double)f == v || isnan(v) || isinf(f))
+        return f;
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    if (!(bits & 1)) {   /* inexact and even: step to the odd neighbour on the other side of v */
+        bits += fabs((double)f) > fabs(v) ? (uint32_t)-1 : 1;
+        memcpy(&f, &bits, 4);
+    }
+    return f;
+}
+
+static void store_float(void *y, mxw_dtype dtype, int64_t i, double v) {
+    switch (dtype) {
+    case MXW_F16: ((uint16_t *)y)[i] = mx_f32_to_f16(to_f32_odd(v)); break;
+    case MXW_BF16: ((uint16_t *)y)[i] = mx_f32_to_bf16(to_f32_odd(v)); break;
+    case MXW_F32: ((float *)y)[i] = (float)v; break;
+    default: ((double *)y)[i] = v; break;
+    }
+}
+
+static int64_t truncate(double v) {
+    if (isnan(v))
+        return 0;
+    if (v >= 9223372036854775808.0)
+        return INT64_MAX;
+    return v < -9223372036854775808.0 ? INT64_MIN : (int64_t)v;
+}
+
+void mx_ref_cast(void *y, mxw_dtype to, const void *x, mxw_dtype from, int64_t n) {
+    int float_in = mx_dtype_is_float(from), float_out = mx_dtype_is_float(to);
+    if (to == from) {
+        memcpy(y, x, (size_t)n * mx_dtype_bytes(to));
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (from == MXW_I64 && to == MXW_F32)
+            ((float *)y)[i] = (float)((const int64_t *)x)[i];
+        else if (float_in && float_out)
+            store_float(y, to, i, load_float(x, from, i));
+        else if (float_in)
+            store_int(y, to, i, truncate(load_float(x, from, i)));
+        else if (float_out)
+            store_float(y, to, i, (double)load_int(x, from, i));
+        else
+            store_int(y, to, i, load_int(x, from, i));
+    }
+}

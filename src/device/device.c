@@ -1,0 +1,66 @@
+/* device/device.c - which devices there are, and the choice of one by name. */
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/module.h"
+#include "device/cpu/cpu.h"
+
+/* The accelerators' module; NULL with the line set where it is not installed. */
+static const mx_device_module *accelerators(void) {
+    const void *table;
+    return mx_module_get("cuda", &table) < 0 ? NULL : table;
+}
+
+int mx_device_count(void) {
+    const mx_device_module *module = accelerators();
+    return 1 + (module ? module->count() : 0);
+}
+
+const mx_device *mx_device_at(int index) {
+    if (index == 0)
+        return mx_cpu_device();
+    const mx_device_module *module = accelerators();
+    return module && index > 0 && index <= module->count() ? module->get(index - 1) : NULL;
+}
+
+static mxw_status find_cuda(const char *id, const mx_device **out) {
+    char *end = NULL;
+    long number = 0;
+    if (id[4] == ':')
+        number = strtol(id + 5, &end, 10);
+    if ((id[4] != 0 && id[4] != ':') || (end && (end == id + 5 || *end)) || number < 0 || number > 1024)
+        return mx_fail(MXW_E_ARGUMENT, "device %s: expected auto, cpu, cuda or cuda:N", id);
+    const mx_device_module *module = accelerators();
+    if (!module)
+        return mx_fail_in(MXW_E_DEVICE, "device %s", id);
+    int count = module->count();
+    const mx_device *device = number < count ? module->get((int)number) : NULL;
+    if (!device)
+        return mx_fail(MXW_E_DEVICE, "device %s: there are %d CUDA devices", id, count);
+    if (!device->info.usable)
+        return mx_fail(MXW_E_DEVICE, "device %s: %s", id, device->info.reason);
+    *out = device;
+    return MXW_OK;
+}
+
+mxw_status mx_device_find(const char *id, const mx_device **out) {
+    *out = NULL;
+    if (!id || strcmp(id, "auto") == 0) {
+        for (int i = 1; i < mx_device_count(); i++) {
+            const mx_device *device = mx_device_at(i);
+            if (device && device->info.usable && !*out)
+                *out = device;
+        }
+        *out = *out ? *out : mx_cpu_device();
+        return MXW_OK;
+    }
+    if (strcmp(id, "cpu") == 0) {
+        *out = mx_cpu_device();
+        return MXW_OK;
+    }
+    if (strncmp(id, "cuda", 4) == 0)
+        return find_cuda(id, out);
+    return mx_fail(MXW_E_ARGUMENT, "device %s: expected auto, cpu, cuda or cuda:N", id);
+}
