@@ -41,6 +41,13 @@ typedef struct mx_device_module {
     const mx_device *(*get)(int index);
 } mx_device_module;
 
+/* What the blas module exports: c [m][n] = a [m][k] b, b [k][n] or, transposed, [n][k]. Calls are single-threaded. */
+typedef struct mx_blas_module {
+    const char *(*describe)(void);   /* "OpenBLAS 0.3.21 ... SkylakeX ..." */
+    void (*gemm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
+                 int b_transposed, float *c, int64_t ldc);
+} mx_blas_module;
+
 /* All devices, the CPU first; those that cannot be used say why in their info. */
 int mx_device_count(void);
 const mx_device *mx_device_at(int index);

@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "graph/graph.h"
 
-typedef struct mxw_program mx_program;   /* opaque; the public handle wraps one of these */
+typedef struct mx_program mx_program;
 typedef struct mx_run mx_run;
 typedef struct mx_state mx_state;
 
@@ -29,7 +29,8 @@ typedef struct mx_program_options {
     const mx_weight_source *weights;   /* NULL when the graph has none */
 } mx_program_options;
 
-mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);   /* g must outlive it */
+/* The program holds g: nothing can be added to it any more, and it lives as long as the program. */
+mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);
 void mx_exec_unload(mx_program *program);
 const char *mx_exec_device(const mx_program *program);   /* "cpu" */
 
@@ -37,14 +38,17 @@ mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on tha
 mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);   /* zeroed */
 void mx_state_close(mx_state *state);
 
-/* Taps see every named value of a run, in order, as a host view valid during the call. */
+/* Taps see every named value of a run (inputs and results, not weights), in order, as a host view valid during the
+ * call. */
 typedef void (*mx_tap_fn)(void *context, const char *name, const mx_tensor *value);
 
 mxw_status mx_run_open(const mx_program *program, mx_state *state /* or NULL */, mx_run **out);
 void mx_run_close(mx_run *run);
-/* Binds by name; the view (host, row major) must live until execute returns. Open sizes are taken from the dims. */
+/* Binds by name, until the name is bound again; the view (host) must live until execute returns. Open sizes are taken
+ * from the dims. */
 mxw_status mx_run_input(mx_run *run, const char *name, const mx_tensor *tensor);
-/* Binds an input to an output of another run on the same device, without leaving the device. */
+/* Binds an input to an output of another run on the same device, without leaving the device: each execute takes what
+ * `from` last gave. `from` must outlive the binding. */
 mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output);
 /* An open size that no input carries. */
 mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);

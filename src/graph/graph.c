@@ -15,6 +15,7 @@ mxw_status mx_graph_create(const char *name, mx_graph **out) {
     if (!g)
         return MXW_E_MEMORY;
     g->name = mx_arena_strdup(&g->arena, name ? name : "graph");
+    atomic_store(&g->holders, 1);
     if (!g->name || mx_grow(&g->values, &g->room_values, 64, sizeof(*g->values)) < 0) {
         mx_graph_destroy(g);
         return MXW_E_MEMORY;
@@ -25,8 +26,10 @@ mxw_status mx_graph_create(const char *name, mx_graph **out) {
     return MXW_OK;
 }
 
+void mx_graph_hold(mx_graph *g) { atomic_fetch_add(&g->holders, 1); }
+
 void mx_graph_destroy(mx_graph *g) {
-    if (!g)
+    if (!g || atomic_fetch_sub(&g->holders, 1) > 1)
         return;
     mx_free(g->values);
     mx_free(g->nodes);
@@ -59,6 +62,12 @@ mx_value mx_graph_refuse_status(mx_graph *g, mxw_status status) {
         mx_fail_in(status, "graph %s", g->name);
     }
     return 0;
+}
+
+int mx_graph_ready(mx_graph *g) {
+    if (g->status >= 0 && atomic_load(&g->holders) > 1)
+        mx_graph_refuse(g, "a program was made of it: expected no more values");
+    return g->status >= 0;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -105,7 +114,7 @@ static int give_name(mx_graph *g, const char *name, mx_value value) {
 static int is_value(const mx_graph *g, mx_value value) { return value > 0 && (size_t)value < g->n_values; }
 
 mx_value mx_graph_name(mx_graph *g, mx_value value, const char *name) {
-    if (g->status < 0 || value == 0)
+    if (!mx_graph_ready(g) || value == 0)
         return 0;
     if (!is_value(g, value))
         return mx_graph_refuse(g, "name: %d is no value of the graph", (int)value);
@@ -115,10 +124,10 @@ mx_value mx_graph_name(mx_graph *g, mx_value value, const char *name) {
 }
 
 mxw_status mx_graph_output(mx_graph *g, const char *name, mx_value value) {
-    mxw_status status = g->status;
+    mxw_status status;
     int named = 0;
-    if (status < 0)
-        return status;
+    if (!mx_graph_ready(g))
+        return g->status;
     if (!name || !*name)
         mx_graph_refuse(g, "output: expected a name");
     else if (!is_value(g, value))
@@ -157,15 +166,19 @@ static const char *size_name(const void *context, int64_t dim) {
 mx_size_names mx_graph_size_names(const mx_graph *g) { return (mx_size_names){size_name, g}; }
 
 int64_t mx_graph_size(mx_graph *g, const char *name, int64_t max) {
-    if (g->status < 0)
+    if (!mx_graph_ready(g))
         return 0;
     if (!name || !*name)
         return mx_graph_refuse(g, "size: expected a name");
     if (max < 1 || max > MX_MAX_ELEMENTS)
         return mx_graph_refuse(g, "size %s: at most %lld: expected 1 to 2^44", name, (long long)max);
     for (size_t i = 0; i < g->n_sizes; i++)
-        if (strcmp(g->sizes[i].name, name) == 0)
-            return mx_graph_refuse(g, "size %s: declared twice: expected each name once", name);
+        if (strcmp(g->sizes[i].name, name) == 0) {
+            if (g->sizes[i].max == max)
+                return MX_DIM_OPEN(i);
+            return mx_graph_refuse(g, "size %s: at most %lld: expected %lld as before", name, (long long)max,
+                                   (long long)g->sizes[i].max);
+        }
     mxw_status status = mx_grow(&g->sizes, &g->room_sizes, g->n_sizes + 1, sizeof(*g->sizes));
     const char *copy = status < 0 ? NULL : mx_arena_strdup(&g->arena, name);
     if (!copy)
@@ -208,13 +221,13 @@ static mx_value add_value(mx_graph *g, const mx_value_info *info) {
 static mx_value add_leaf(mx_graph *g, mx_kind kind, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
     const char *what = kind_names[kind];
     mx_value_info info = {.kind = kind};
-    if (g->status < 0)
+    if (!mx_graph_ready(g))
         return 0;
     if (!name || !*name)
         return mx_graph_refuse(g, "%s: expected a name", what);
     if (!check_type(g, what, name, dtype, rank, dims, &info.type))
         return 0;
-    if (kind == MX_WEIGHT || kind == MX_STATE)
+    if (kind == MX_WEIGHT)
         for (int i = 0; i < rank; i++)
             if (dims[i] < 0)
                 return mx_graph_refuse(g, "%s %s: size %d is open: expected a number", what, name, i);
@@ -233,25 +246,30 @@ mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank
     return add_leaf(g, MX_INPUT, name, dtype, rank, dims);
 }
 
-mx_value mx_graph_state(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
-    return add_leaf(g, MX_STATE, name, dtype, rank, dims);
-}
-
-mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims) {
+/* A leaf that was asked for before with the same type is the same value. */
+static mx_value same_leaf(mx_graph *g, mx_kind kind, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
     const mx_named *same = name && g->status >= 0 ? find_named(g->names, g->n_names, name) : NULL;
     if (same && rank >= 0 && rank <= MX_MAX_RANK && dims) {
         const mx_value_info *info = &g->values[same->value];
-        if (info->kind == MX_WEIGHT && info->type.rank == rank &&
+        if (info->kind == kind && info->type.dtype == dtype && info->type.rank == rank &&
             memcmp(info->type.dims, dims, (size_t)rank * sizeof(*dims)) == 0)
             return same->value;
     }
-    return add_leaf(g, MX_WEIGHT, name, MXW_F32, rank, dims);
+    return add_leaf(g, kind, name, dtype, rank, dims);
+}
+
+mx_value mx_graph_state(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
+    return same_leaf(g, MX_STATE, name, dtype, rank, dims);
+}
+
+mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims) {
+    return same_leaf(g, MX_WEIGHT, name, MXW_F32, rank, dims);
 }
 
 mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor) {
     mx_value_info info = {.kind = MX_CONSTANT};
     const char *shown = name && *name ? name : "(unnamed)";
-    if (g->status < 0)
+    if (!mx_graph_ready(g))
         return 0;
     if (!tensor)
         return mx_graph_refuse(g, "constant %s: expected data", shown);
@@ -296,7 +314,7 @@ mx_value mx_graph_append(mx_graph *g, mx_op op, const mx_attrs *attrs, const mx_
     const mx_type *types[MX_MAX_INPUTS];
     mx_type results[MX_MAX_OUTPUTS];
     memset(outputs, 0, (size_t)mx_op_outputs(op) * sizeof(*outputs));
-    if (g->status < 0)
+    if (!mx_graph_ready(g))
         return 0;
     if (n_inputs < 1 || n_inputs > MX_MAX_INPUTS)
         return mx_graph_refuse(g, "%s: %d inputs: expected 1 to %d", mx_op_name(op), n_inputs, MX_MAX_INPUTS);

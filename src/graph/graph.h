@@ -13,6 +13,8 @@
  * Nothing is converted unasked: mixed dtypes are refused, cast says what is meant. */
 #ifndef MX_GRAPH_H
 #define MX_GRAPH_H
+#include <stdatomic.h>
+
 #include "base/mem.h"
 #include "base/str.h"
 #include "op/op.h"
@@ -68,7 +70,11 @@ struct mxw_graph {
     mxw_status status;       /* of the first mistake ... */
     char error[512];         /* ... and its line */
     mx_str text;             /* the printed form last given to a caller of the public API */
+    atomic_int holders;      /* its maker and the programs that read it; while there are programs nothing is added */
 };
+
+/* A program holds the graph it reads: nothing is added and nothing freed until it lets go (mx_graph_destroy). */
+void mx_graph_hold(mx_graph *g);
 
 mx_size_names mx_graph_size_names(const mx_graph *g);
 /* Index of an input or state leaf, or of an output, by name; -1 if there is none. */
@@ -78,16 +84,17 @@ int mx_graph_find_output(const mx_graph *g, const char *name);
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 mxw_status mx_graph_create(const char *name, mx_graph **out);
-void mx_graph_destroy(mx_graph *g);
+void mx_graph_destroy(mx_graph *g);   /* freed when the last holder has done so */
 mxw_status mx_graph_status(const mx_graph *g);
 const char *mx_graph_error(const mx_graph *g);
 mxw_status mx_graph_print(const mx_graph *g, mx_str *out);
 
+/* Asked for again with the same bound, it is the same size. */
 int64_t mx_graph_size(mx_graph *g, const char *name, int64_t max);
 mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor);   /* copied */
 /* A weight by canonical name, seen by the graph as f32 whatever the checkpoint keeps it in. Asked for again with the
- * same sizes, it is the same value. */
+ * same sizes, it is the same value; so is a state, whose sizes may be open: the session's memory settles them. */
 mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims);
 mx_value mx_graph_state(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 /* An output's name is also a name of its value when that had none. */

@@ -93,7 +93,9 @@ MISTAKE(write_width, mx_graph_state_write(g, mx_graph_state(g, "s", MXW_F32, 2, 
                                           F("x", 2, 1, 7, 0, 0), I("i", 1, 1, 0, 0, 0)))
 MISTAKE(write_index, mx_graph_state_write(g, mx_graph_state(g, "s", MXW_F32, 2, (int64_t[]){5, 8}),
                                           F("x", 2, 3, 8, 0, 0), I("i", 1, 2, 0, 0, 0)))
-MISTAKE(state_open, mx_graph_state(g, "s", MXW_F32, 1, (int64_t[]){mx_graph_size(g, "n", 4)}))
+MISTAKE(state_other, mx_graph_state(g, "s", MXW_F32, 1, (int64_t[]){3}) *
+                         mx_graph_state(g, "s", MXW_F32, 1, (int64_t[]){4}))
+MISTAKE(size_other, (mx_value)(mx_graph_size(g, "n", 4) * mx_graph_size(g, "n", 5)))
 MISTAKE(weight_open, mx_graph_weight(g, "w", 1, (int64_t[]){mx_graph_size(g, "n", 4)}))
 MISTAKE(select_rules,
         select_of(g, F("l", 2, 2, 9, 0, 0), I("r", 2, 2, 11, 0, 0), in(g, "s", MXW_U8, 2, 1, 9, 0, 0), 3))
@@ -174,7 +176,8 @@ static const struct {
     ROW(write_no_state, "state_write: ", "is no state", "expected a state")
     ROW(write_width, "state_write: ", "x f32 [1, 7] does not fit state f32 [5, 8]", "expected")
     ROW(write_index, "state_write: ", "index is i32 [2]", "expected i32 [3]")
-    ROW(state_open, "state s: ", "size 0 is open", "expected a number")
+    ROW(state_other, "state s: ", "the name is taken by %1", "expected another")
+    ROW(size_other, "size n: at most 5", "expected 4")
     ROW(weight_open, "weight w: ", "size 0 is open", "expected a number")
     ROW(select_rules, "select: ", "rules are i32 [2, 11]", "expected i32 [2, 12]")
     ROW(select_suppress, "select: ", "suppress is u8 [1, 8]", "expected u8 [sets, 9]")

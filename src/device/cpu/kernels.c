@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/module.h"
+#include "device/device.h"
 
 static mx_kernels eager = {
 #define MX_KERNEL(name, parameters) .name = mx_ref_##name,

@@ -1,0 +1,270 @@
+/* api_graph.c - the public graph API: handles and argument checks over graph/, exec/ and device/. */
+#include "base/base.h"
+#include "device/device.h"
+#include "exec/exec.h"
+#include "graph/graph.h"
+
+#include <string.h>
+
+static mxw_status no_argument(const char *function, const char *what) {
+    return mx_fail(MXW_E_ARGUMENT, "%s: %s is NULL", function, what);
+}
+
+#define NEED(pointer, result)                                                                                          \
+    do {                                                                                                               \
+        if (!(pointer)) {                                                                                              \
+            no_argument(__func__, #pointer);                                                                           \
+            return result;                                                                                             \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+int mxw_device_count(void) { return mx_device_count(); }
+
+int mxw_accelerator_count(void) {
+    int count = 0;
+    for (int i = 0; i < mx_device_count(); i++) {
+        const mx_device *device = mx_device_at(i);
+        count += device && device->info.usable && strcmp(device->info.kind, "cpu") != 0;
+    }
+    return count;
+}
+
+mxw_status mxw_device_get(int index, mxw_device_info *info) {
+    NEED(info, MXW_E_ARGUMENT);
+    const mx_device *device = index < 0 ? NULL : mx_device_at(index);
+    if (!device)
+        return mx_fail(MXW_E_NOT_FOUND, "device %d: there are %d", index, mx_device_count());
+    *info = device->info;
+    return MXW_OK;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+mxw_status mxw_graph_create(const char *name, mxw_graph **out) {
+    NEED(out, MXW_E_ARGUMENT);
+    return mx_graph_create(name, out);
+}
+
+void mxw_graph_destroy(mxw_graph *graph) { mx_graph_destroy(graph); }
+
+mxw_status mxw_graph_status(const mxw_graph *graph) {
+    NEED(graph, MXW_E_ARGUMENT);
+    return mx_graph_status(graph);
+}
+
+const char *mxw_graph_error(const mxw_graph *graph) { return graph ? mx_graph_error(graph) : "graph is NULL"; }
+
+mxw_status mxw_graph_print(mxw_graph *graph, const char **text) {
+    NEED(graph, MXW_E_ARGUMENT);
+    NEED(text, MXW_E_ARGUMENT);
+    mx_str_clear(&graph->text);
+    mxw_status status = mx_graph_print(graph, &graph->text);
+    *text = mx_str_get(&graph->text);
+    return status;
+}
+
+int64_t mxw_graph_size(mxw_graph *graph, const char *name, int64_t max) {
+    NEED(graph, 0);
+    return mx_graph_size(graph, name, max);
+}
+
+mxw_value mxw_graph_input(mxw_graph *graph, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
+    NEED(graph, 0);
+    return mx_graph_input(graph, name, dtype, rank, dims);
+}
+
+/* Row-major strides, but only of sizes that are possible; others go on as they are, for the graph or run to refuse. */
+static mx_tensor view_of(const mxw_tensor *tensor) {
+    mx_tensor view = {.dtype = tensor->dtype, .rank = tensor->rank, .data = tensor->data};
+    mx_type type = {.dtype = tensor->dtype, .rank = tensor->rank};
+    int possible = tensor->rank >= 0 && tensor->rank <= MX_MAX_RANK;
+    memcpy(view.dims, tensor->dims, sizeof(view.dims));
+    memcpy(type.dims, tensor->dims, sizeof(type.dims));
+    for (int i = 0; possible && i < tensor->rank; i++)
+        possible = tensor->dims[i] >= 0;
+    if (possible && mx_type_count(&type) >= 0)
+        view = mx_tensor_of(tensor->dtype, tensor->rank, tensor->dims, tensor->data);
+    return view;
+}
+
+mxw_value mxw_graph_constant(mxw_graph *graph, const char *name, const mxw_tensor *tensor) {
+    NEED(graph, 0);
+    mx_tensor view = tensor ? view_of(tensor) : (mx_tensor){0};
+    return mx_graph_constant(graph, name, tensor ? &view : NULL);
+}
+
+mxw_value mxw_graph_state(mxw_graph *graph, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
+    NEED(graph, 0);
+    return mx_graph_state(graph, name, dtype, rank, dims);
+}
+
+mxw_status mxw_graph_output(mxw_graph *graph, const char *name, mxw_value value) {
+    NEED(graph, MXW_E_ARGUMENT);
+    return mx_graph_output(graph, name, value);
+}
+
+/* The builders check everything but the graph itself. */
+#define BUILDER(name, parameters, arguments)                                                                           \
+    mxw_value mxw_graph_##name parameters {                                                                            \
+        NEED(g, 0);                                                                                                    \
+        return mx_graph_##name arguments;                                                                              \
+    }
+
+BUILDER(matmul, (mxw_graph * g, mxw_value a, mxw_value b), (g, a, b))
+BUILDER(linear, (mxw_graph * g, mxw_value x, mxw_value weight, mxw_value bias), (g, x, weight, bias))
+BUILDER(transpose, (mxw_graph * g, mxw_value x), (g, x))
+BUILDER(permute, (mxw_graph * g, mxw_value x, const int *axes), (g, x, axes))
+BUILDER(reshape, (mxw_graph * g, mxw_value x, int rank, const int64_t *dims), (g, x, rank, dims))
+BUILDER(add, (mxw_graph * g, mxw_value a, mxw_value b), (g, a, b))
+BUILDER(sub, (mxw_graph * g, mxw_value a, mxw_value b), (g, a, b))
+BUILDER(mul, (mxw_graph * g, mxw_value a, mxw_value b), (g, a, b))
+BUILDER(div, (mxw_graph * g, mxw_value a, mxw_value b), (g, a, b))
+BUILDER(layer_norm, (mxw_graph * g, mxw_value x, mxw_value gamma, mxw_value beta, double eps), (g, x, gamma, beta, eps))
+BUILDER(gelu, (mxw_graph * g, mxw_value x, mxw_gelu_kind kind), (g, x, kind))
+BUILDER(softmax, (mxw_graph * g, mxw_value x), (g, x))
+BUILDER(slice, (mxw_graph * g, mxw_value x, int axis, int64_t start, int64_t stop, int64_t step),
+        (g, x, axis, start, stop, step))
+BUILDER(concat, (mxw_graph * g, const mxw_value *values, int n, int axis), (g, values, n, axis))
+BUILDER(gather, (mxw_graph * g, mxw_value table, mxw_value index), (g, table, index))
+BUILDER(cast, (mxw_graph * g, mxw_value x, mxw_dtype dtype), (g, x, dtype))
+BUILDER(reduce, (mxw_graph * g, mxw_value x, mxw_reduce_kind kind, int axis), (g, x, kind, axis))
+BUILDER(argmax, (mxw_graph * g, mxw_value x), (g, x))
+BUILDER(conv1d, (mxw_graph * g, mxw_value x, mxw_value weight, mxw_value bias, int stride, int pad),
+        (g, x, weight, bias, stride, pad))
+BUILDER(conv2d,
+        (mxw_graph * g, mxw_value x, mxw_value weight, mxw_value bias, const int stride[2], const int pad[2]),
+        (g, x, weight, bias, stride, pad))
+BUILDER(attention, (mxw_graph * g, mxw_value q, mxw_value k, mxw_value v, int heads, double scale, int causal),
+        (g, q, k, v, heads, scale, causal))
+BUILDER(attention_cached,
+        (mxw_graph * g, mxw_value q, mxw_value k, mxw_value v, mxw_value seq, mxw_value pos, mxw_value cells, int heads,
+         double scale),
+        (g, q, k, v, seq, pos, cells, heads, scale))
+BUILDER(attention_window,
+        (mxw_graph * g, mxw_value q, mxw_value k, mxw_value v, mxw_value window, int heads, double scale),
+        (g, q, k, v, window, heads, scale))
+BUILDER(state_write, (mxw_graph * g, mxw_value state, mxw_value x, mxw_value index), (g, state, x, index))
+
+mxw_status mxw_graph_top_k(mxw_graph *g, mxw_value x, int64_t k, mxw_value out[2]) {
+    NEED(g, MXW_E_ARGUMENT);
+    NEED(out, MXW_E_ARGUMENT);
+    return mx_graph_top_k(g, x, k, out);
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+struct mxw_program {
+    mx_pool *pool;
+    mx_program *program;
+    mx_state *state;
+    mx_run *run;
+    const mx_graph *graph;
+};
+
+void mxw_program_options_default(mxw_program_options *options) {
+    if (options)
+        *options = (mxw_program_options){.struct_size = sizeof(*options), .engine = MXW_ENGINE_CPU, .device = "auto"};
+}
+
+/* The fields the caller's header knew, over the defaults of this one. */
+static mxw_status read_options(const mxw_program_options *options, mxw_program_options *read) {
+    mxw_program_options_default(read);
+    if (!options)
+        return MXW_OK;
+    if (options->struct_size < sizeof(size_t))
+        return mx_fail(MXW_E_ARGUMENT, "mxw_program_options: struct_size is %zu: call mxw_program_options_default first",
+                       options->struct_size);
+    memcpy(read, options, MX_MIN(options->struct_size, sizeof(*read)));
+    if (read->threads < 0)
+        return mx_fail(MXW_E_ARGUMENT, "mxw_program_options: threads is %d: expected 0 or more", read->threads);
+    return MXW_OK;
+}
+
+static mxw_status add_states(mxw_program *p) {
+    for (size_t i = 1; i < p->graph->n_values; i++) {
+        const mx_value_info *info = &p->graph->values[i];
+        if (info->kind != MX_STATE)
+            continue;
+        for (int d = 0; d < info->type.rank; d++)
+            if (info->type.dims[d] < 0)
+                return mx_fail(MXW_E_ARGUMENT, "state %s: size %d is open: expected a number", info->name, d);
+        mxw_status status = mx_state_add(p->state, info->name, info->type.dtype, info->type.rank, info->type.dims);
+        if (status < 0)
+            return status;
+    }
+    return MXW_OK;
+}
+
+mxw_status mxw_program_compile(const mxw_graph *graph, const mxw_program_options *options, mxw_program **out) {
+    mxw_status status;
+    mxw_program_options read;
+    mxw_program *p = NULL;
+    NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    NEED(graph, MXW_E_ARGUMENT);
+    MX_TRY(read_options(options, &read));
+    p = mx_alloc_zero(1, sizeof(*p));
+    if (!p)
+        return MXW_E_MEMORY;
+    p->graph = graph;
+    MX_TRY(mx_pool_open(read.threads, &p->pool));
+    mx_program_options load = {.engine = read.engine, .device = read.device, .pool = p->pool};
+    MX_TRY(mx_exec_load(graph, &load, &p->program));
+    MX_TRY(mx_state_open(p->program, &p->state));
+    MX_TRY(add_states(p));
+    MX_TRY(mx_run_open(p->program, p->state, &p->run));
+    *out = p;
+    return MXW_OK;
+out:
+    mxw_program_destroy(p);
+    return status;
+}
+
+void mxw_program_destroy(mxw_program *program) {
+    if (!program)
+        return;
+    mx_run_close(program->run);
+    mx_state_close(program->state);
+    mx_exec_unload(program->program);
+    mx_pool_close(program->pool);
+    mx_free(program);
+}
+
+static mxw_status bind_inputs(mxw_program *p, const mxw_tensor *inputs, int n_inputs) {
+    int n = 0;
+    mxw_status status = MXW_OK;
+    for (size_t i = 1; i < p->graph->n_values && status >= 0; i++) {
+        const mx_value_info *info = &p->graph->values[i];
+        if (info->kind != MX_INPUT || n++ >= n_inputs)
+            continue;
+        mx_tensor view = view_of(&inputs[n - 1]);
+        status = mx_run_input(p->run, info->name, &view);
+    }
+    if (status >= 0 && n != n_inputs)
+        return mx_fail(MXW_E_ARGUMENT, "graph %s takes %d inputs, not %d", p->graph->name, n, n_inputs);
+    return status;
+}
+
+mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, int n_inputs, mxw_tensor *outputs,
+                               int n_outputs) {
+    NEED(program, MXW_E_ARGUMENT);
+    if ((n_inputs && !inputs) || (n_outputs && !outputs) || n_inputs < 0)
+        return mx_fail(MXW_E_ARGUMENT, "mxw_program_execute: inputs or outputs are NULL");
+    const mx_graph *g = program->graph;
+    if ((size_t)n_outputs != g->n_outputs)
+        return mx_fail(MXW_E_ARGUMENT, "graph %s gives %zu outputs, not %d", g->name, g->n_outputs, n_outputs);
+    mxw_status status = bind_inputs(program, inputs, n_inputs);
+    if (status >= 0)
+        status = mx_run_execute(program->run);
+    for (size_t i = 0; i < g->n_outputs && status >= 0; i++) {
+        mx_tensor t;
+        status = mx_run_output(program->run, g->outputs[i].name, &t);
+        if (status < 0)
+            break;
+        outputs[i] = (mxw_tensor){.dtype = t.dtype, .rank = t.rank, .data = t.data};
+        memcpy(outputs[i].dims, t.dims, sizeof(t.dims));
+    }
+    return status;
+}

@@ -1,0 +1,161 @@
+/* exec/exec.c - the door: programs (a graph with its weights on a device) and the choice of engine. */
+#include "exec/exec.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "exec/program.h"
+
+static mxw_status choose_device(const mx_program_options *options, const mx_device **out) {
+    const char *id = options->device ? options->device : "auto";
+    mxw_status status;
+    switch (options->engine) {
+    case MXW_ENGINE_CPU:
+        status = mx_device_find(strcmp(id, "auto") == 0 ? "cpu" : id, out);
+        if (status >= 0 && strcmp((*out)->info.kind, "cpu") != 0)
+            return mx_fail(MXW_E_ARGUMENT, "engine cpu runs on device cpu, not on %s", (*out)->info.id);
+        return status;
+    case MXW_ENGINE_GPU:
+        if (strcmp(id, "cpu") == 0)
+            return mx_fail(MXW_E_ARGUMENT, "engine gpu runs on a CUDA device, not on cpu");
+        status = mx_device_find(strcmp(id, "auto") == 0 ? "cuda" : id, out);
+        return status < 0 ? mx_fail_in(status, "engine gpu needs a CUDA device") : status;
+    case MXW_ENGINE_MAX:
+        return mx_fail(MXW_E_UNSUPPORTED, "engine max is not part of this version: use engine cpu");
+    }
+    return mx_fail(MXW_E_ARGUMENT, "engine %d is unknown: expected cpu, gpu or max", (int)options->engine);
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+static mxw_status check_weight(const mx_value_info *info, const mx_tensor *found) {
+    char got[128], want[128];
+    int fits = found->rank == info->type.rank;
+    for (int i = 0; i < info->type.rank && fits; i++)
+        fits = found->dims[i] == info->type.dims[i];
+    if (fits && (mx_dtype_is_float(found->dtype) || found->dtype == MXW_I8))
+        return MXW_OK;
+    mx_tensor_describe(found, got, sizeof(got));
+    return mx_fail(MXW_E_FORMAT, "weight %s is %s: expected %s", info->name, got,
+                   mx_type_text(&info->type, NULL, want, sizeof(want)));
+}
+
+static int usable_in_place(const mx_program *p, const mx_tensor *t) {
+    return p->device->host_memory && t->dtype == MXW_F32 && mx_tensor_contiguous(t) && (uintptr_t)t->data % 64 == 0;
+}
+
+/* A block of the program's own, filled from host memory. */
+static mxw_status keep(mx_program *p, mx_value value, const void *bytes, size_t n) {
+    void *block = p->device->alloc(p->device, MX_MAX(n, 1));
+    if (!block)
+        return MXW_E_MEMORY;
+    p->leaves[value] = block;
+    p->owned[value] = 1;
+    return p->device->upload(p->device, block, bytes, n);
+}
+
+static mxw_status load_weight(mx_program *p, mx_value value, const mx_weight_source *source) {
+    const mx_value_info *info = &p->graph->values[value];
+    mx_tensor found = {0};
+    if (!source)
+        return mx_fail(MXW_E_MISSING, "weight %s: the program was given no weights", info->name);
+    mxw_status status = source->find(source->context, info->name, &found);
+    if (status < 0)
+        return status;
+    MX_TRY(check_weight(info, &found));
+    if (usable_in_place(p, &found)) {
+        p->leaves[value] = found.data;
+        return MXW_OK;
+    }
+    size_t bytes = (size_t)mx_tensor_count(&found) * sizeof(float);
+    float *wide = mx_alloc(bytes);
+    if (!wide)
+        return MXW_E_MEMORY;
+    status = mx_tensor_to_f32(&found, wide);
+    if (status >= 0 && p->device->host_memory) {
+        p->leaves[value] = wide;
+        p->owned[value] = 1;
+        return MXW_OK;
+    }
+    if (status >= 0)
+        status = keep(p, value, wide, bytes);
+    mx_free(wide);
+out:
+    return status;
+}
+
+static mxw_status load_leaves(mx_program *p, const mx_weight_source *source) {
+    const mx_graph *g = p->graph;
+    mxw_status status = MXW_OK;
+    for (size_t i = 1; i < g->n_values && status >= 0; i++) {
+        const mx_value_info *info = &g->values[i];
+        if (info->kind == MX_WEIGHT)
+            status = load_weight(p, (mx_value)i, source);
+        else if (info->kind == MX_CONSTANT && p->device->host_memory)
+            memcpy(&p->leaves[i], &info->data, sizeof(void *));   /* read only: nothing writes to a leaf */
+        else if (info->kind == MX_CONSTANT)
+            status = keep(p, (mx_value)i, info->data, (size_t)mx_type_count(&info->type) *
+                                                          mx_dtype_bytes(info->type.dtype));
+    }
+    return status;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+static void find_last_uses(mx_program *p) {
+    const mx_graph *g = p->graph;
+    for (size_t n = 0; n < g->n_nodes; n++) {
+        for (int i = 0; i < g->nodes[n].n_outputs; i++)
+            p->last_use[g->nodes[n].outputs[i]] = (int32_t)n;
+        for (int i = 0; i < g->nodes[n].n_inputs; i++)
+            p->last_use[g->nodes[n].inputs[i]] = (int32_t)n;
+    }
+    for (size_t i = 0; i < g->n_outputs; i++)
+        p->last_use[g->outputs[i].value] = INT32_MAX;
+}
+
+mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out) {
+    mxw_status status;
+    const mx_device *device;
+    mx_program *p = NULL;
+    *out = NULL;
+    if (mx_graph_status(g) < 0)
+        return mx_fail(mx_graph_status(g), "graph %s: %s", g->name, mx_graph_error(g));
+    MX_TRY(choose_device(options, &device));
+    p = mx_alloc_zero(1, sizeof(*p));
+    status = MXW_E_MEMORY;
+    if (!p)
+        goto out;
+    p->graph = (mx_graph *)(uintptr_t)g;   /* held, which counts; nothing else of it changes */
+    mx_graph_hold(p->graph);
+    p->device = device;
+    p->pool = options->pool;
+    p->leaves = mx_alloc_zero(g->n_values, sizeof(*p->leaves));
+    p->owned = mx_alloc_zero(g->n_values, sizeof(*p->owned));
+    p->last_use = mx_alloc_zero(g->n_values, sizeof(*p->last_use));
+    if (!p->leaves || !p->owned || !p->last_use)
+        goto out;
+    find_last_uses(p);
+    MX_TRY(load_leaves(p, options->weights));
+    *out = p;
+    return MXW_OK;
+out:
+    mx_exec_unload(p);
+    return status;
+}
+
+void mx_exec_unload(mx_program *program) {
+    if (!program)
+        return;
+    for (size_t i = 0; program->owned && program->leaves && i < program->graph->n_values; i++)
+        if (program->owned[i])
+            program->device->free(program->device, program->leaves[i]);
+    mx_free(program->leaves);
+    mx_free(program->owned);
+    mx_free(program->last_use);
+    mx_graph_destroy(program->graph);
+    mx_free(program);
+}
+
+const char *mx_exec_device(const mx_program *program) { return program->device->info.id; }

@@ -1,0 +1,74 @@
+/* exec/program.h - what the files of exec/ share; private to the folder. */
+#ifndef MX_EXEC_PROGRAM_H
+#define MX_EXEC_PROGRAM_H
+#include "device/device.h"
+#include "exec/exec.h"
+
+struct mx_program {
+    mx_graph *graph;      /* held; only read */
+    const mx_device *device;
+    mx_pool *pool;
+    void **leaves;        /* [values]: device memory of constants and weights; NULL for the rest */
+    uint8_t *owned;       /* [values]: leaves[i] was allocated by the program */
+    int32_t *last_use;    /* [values]: the last node that reads it; INT32_MAX: it must outlive the run */
+};
+
+typedef struct mx_state_entry {
+    char *name;
+    mx_tensor tensor;     /* on the device */
+} mx_state_entry;
+
+struct mx_state {
+    const mx_device *device;
+    mx_state_entry *entries;
+    size_t n, room;
+};
+
+const mx_tensor *mx_state_find(const mx_state *state, const char *name);
+
+/* Device memory of a run; taken by values, given back when the last of them is done, kept for the next execute. */
+typedef struct mx_buffer {
+    void *data;
+    size_t bytes;
+    int uses;
+} mx_buffer;
+
+typedef struct mx_binding {
+    mx_tensor tensor;     /* the caller's view */
+    void *packed;         /* where it is copied to when it cannot be used in place */
+    size_t packed_bytes;
+    mx_run *from;         /* or: an output of another run */
+    int output;
+    int bound;
+} mx_binding;
+
+struct mx_run {
+    const mx_program *program;
+    mx_state *state;
+    mx_tensor *values;    /* [values]: what each is in this execute */
+    int32_t *buffer;      /* [values]: its buffer, -1: none */
+    mx_binding *bindings; /* [values]: of inputs */
+    int64_t *sizes;       /* [sizes]: bound in this execute, -1: not yet */
+    int64_t *given;       /* [sizes]: by mx_run_size, -1: not */
+    mx_buffer *buffers;
+    size_t n_buffers, room_buffers;
+    void *scratch;
+    size_t scratch_bytes;
+    mx_buffer *host;      /* [outputs + 1]: host copies of outputs and, last, of a tap, where the device has its own
+                             memory */
+    mx_tap_fn tap;
+    void *tap_context;
+    int done;             /* an execute has succeeded: outputs may be read */
+};
+
+/* eager.c: all nodes in order, once inputs, states and sizes are bound. */
+mxw_status mx_eager_execute(mx_run *run);
+/* Takes a buffer of at least bytes for a value. */
+mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data);
+/* Grows a block of device memory that keeps no contents. */
+mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes);
+/* tap.c */
+mxw_status mx_tap_value(mx_run *run, mx_value value);
+/* A view of a device tensor in host memory: itself, or downloaded into the run's host block of that number. */
+mxw_status mx_run_to_host(mx_run *run, const mx_tensor *tensor, size_t block, mx_tensor *out);
+#endif

@@ -1,0 +1,331 @@
+/* exec/run.c - a session's seat on a program: inputs bound, open sizes settled, outputs handed out. */
+#include "base/mem.h"
+#include "exec/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+mxw_status mx_run_open(const mx_program *program, mx_state *state, mx_run **out) {
+    const mx_graph *g = program->graph;
+    mx_run *run = mx_alloc_zero(1, sizeof(*run));
+    *out = NULL;
+    if (!run)
+        return MXW_E_MEMORY;
+    run->program = program;
+    run->state = state;
+    run->values = mx_alloc_zero(g->n_values, sizeof(*run->values));
+    run->buffer = mx_alloc_zero(g->n_values, sizeof(*run->buffer));
+    run->bindings = mx_alloc_zero(g->n_values, sizeof(*run->bindings));
+    run->sizes = mx_alloc_zero(g->n_sizes, sizeof(*run->sizes));
+    run->given = mx_alloc_zero(g->n_sizes, sizeof(*run->given));
+    run->host = mx_alloc_zero(g->n_outputs + 1, sizeof(*run->host));
+    if (!run->values || !run->buffer || !run->bindings || !run->sizes || !run->given || !run->host) {
+        mx_run_close(run);
+        return MXW_E_MEMORY;
+    }
+    for (size_t i = 0; i < g->n_sizes; i++)
+        run->given[i] = -1;
+    *out = run;
+    return MXW_OK;
+}
+
+void mx_run_close(mx_run *run) {
+    if (!run)
+        return;
+    const mx_device *device = run->program->device;
+    for (size_t i = 0; run->bindings && i < run->program->graph->n_values; i++)
+        mx_free(run->bindings[i].packed);
+    for (size_t i = 0; i < run->n_buffers; i++)
+        device->free(device, run->buffers[i].data);
+    device->free(device, run->scratch);
+    mx_free(run->buffers);
+    for (size_t i = 0; run->host && i <= run->program->graph->n_outputs; i++)
+        mx_free(run->host[i].data);
+    mx_free(run->host);
+    mx_free(run->values);
+    mx_free(run->buffer);
+    mx_free(run->bindings);
+    mx_free(run->sizes);
+    mx_free(run->given);
+    mx_free(run);
+}
+
+void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context) {
+    run->tap = tap;
+    run->tap_context = context;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes) {
+    if (bytes <= *room)
+        return MXW_OK;
+    device->free(device, *block);
+    *room = 0;
+    *block = device->alloc(device, bytes);
+    if (!*block)
+        return MXW_E_MEMORY;
+    *room = bytes;
+    return MXW_OK;
+}
+
+/* The smallest free buffer that holds it; else the largest free one, made larger; else a new one. So that a run that
+ * repeats itself stops allocating, and one that grows does not keep what it outgrew. */
+mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
+    mx_buffer *best = NULL, *largest = NULL;
+    bytes = MX_MAX(bytes, 64);
+    for (size_t i = 0; i < run->n_buffers; i++) {
+        mx_buffer *b = &run->buffers[i];
+        if (b->uses)
+            continue;
+        if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
+            best = b;
+        if (!largest || b->bytes > largest->bytes)
+            largest = b;
+    }
+    if (!best && largest) {
+        mxw_status status = mx_run_room(run->program->device, &largest->data, &largest->bytes, bytes);
+        if (status < 0)
+            return status;
+        best = largest;
+    }
+    if (!best) {
+        mxw_status status = mx_grow(&run->buffers, &run->room_buffers, run->n_buffers + 1, sizeof(*run->buffers));
+        if (status < 0)
+            return status;
+        mx_buffer fresh = {.data = run->program->device->alloc(run->program->device, bytes), .bytes = bytes};
+        if (!fresh.data)
+            return MXW_E_MEMORY;
+        best = &run->buffers[run->n_buffers++];
+        *best = fresh;
+    }
+    best->uses = 1;
+    run->buffer[value] = (int32_t)(best - run->buffers);
+    *data = best->data;
+    return MXW_OK;
+}
+
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
+
+static mxw_status find_input(const mx_run *run, const char *name, mx_value *value) {
+    *value = mx_graph_find_leaf(run->program->graph, MX_INPUT, name);
+    if (*value < 0)
+        return mx_fail(MXW_E_NOT_FOUND, "graph %s has no input %s", run->program->graph->name, name);
+    return MXW_OK;
+}
+
+static mxw_status check_dims(const char *name, const mx_tensor *tensor) {
+    mx_type type = {.dtype = tensor->dtype, .rank = tensor->rank};
+    for (int i = 0; i < tensor->rank; i++) {
+        type.dims[i] = tensor->dims[i];
+        if (type.dims[i] < 0)
+            return mx_fail(MXW_E_ARGUMENT, "input %s: size %d is %lld: expected 0 or more", name, i,
+                           (long long)type.dims[i]);
+    }
+    if (mx_type_count(&type) < 0)
+        return mx_fail(MXW_E_ARGUMENT, "input %s is too large: expected at most 2^44 elements", name);
+    return MXW_OK;
+}
+
+mxw_status mx_run_input(mx_run *run, const char *name, const mx_tensor *tensor) {
+    mx_value value;
+    mxw_status status = find_input(run, name, &value);
+    if (status < 0)
+        return status;
+    const mx_graph *g = run->program->graph;
+    const mx_type *type = &g->values[value].type;
+    if (tensor->dtype != type->dtype || tensor->rank != type->rank) {
+        char got[128], want[160];
+        mx_size_names names = mx_graph_size_names(g);
+        snprintf(got, sizeof(got), "%s of %d axes", mx_dtype_name(tensor->dtype), tensor->rank);
+        if (tensor->rank >= 0 && tensor->rank <= MX_MAX_RANK)
+            mx_tensor_describe(tensor, got, sizeof(got));
+        return mx_fail(MXW_E_ARGUMENT, "input %s is %s: expected %s", name, got,
+                       mx_type_text(type, &names, want, sizeof(want)));
+    }
+    status = check_dims(name, tensor);
+    if (status < 0)
+        return status;
+    mx_binding *b = &run->bindings[value];
+    b->tensor = *tensor;
+    b->from = NULL;
+    b->bound = 1;
+    return MXW_OK;
+}
+
+mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output) {
+    mx_value value;
+    mxw_status status = find_input(run, input, &value);
+    if (status < 0)
+        return status;
+    int index = mx_graph_find_output(from->program->graph, output);
+    if (index < 0)
+        return mx_fail(MXW_E_NOT_FOUND, "graph %s has no output %s", from->program->graph->name, output);
+    if (from->program->device != run->program->device)
+        return mx_fail(MXW_E_ARGUMENT, "input %s on %s cannot take output %s on %s: expected one device", input,
+                       mx_exec_device(run->program), output, mx_exec_device(from->program));
+    run->bindings[value].from = from;
+    run->bindings[value].output = index;
+    run->bindings[value].bound = 1;
+    return MXW_OK;
+}
+
+mxw_status mx_run_size(mx_run *run, const char *name, int64_t size) {
+    const mx_graph *g = run->program->graph;
+    for (size_t i = 0; i < g->n_sizes; i++) {
+        if (strcmp(g->sizes[i].name, name) != 0)
+            continue;
+        if (size < 0 || size > g->sizes[i].max)
+            return mx_fail(MXW_E_ARGUMENT, "size %s is %lld: expected 0 to %lld", name, (long long)size,
+                           (long long)g->sizes[i].max);
+        run->given[i] = size;
+        return MXW_OK;
+    }
+    return mx_fail(MXW_E_NOT_FOUND, "graph %s has no open size %s", g->name, name);
+}
+
+/* Settles the open sizes that a leaf's actual dims carry, and refuses what contradicts the graph or another leaf. */
+static mxw_status bind_dims(mx_run *run, const char *kind, const mx_value_info *info, const mx_tensor *actual) {
+    const mx_graph *g = run->program->graph;
+    for (int i = 0; i < info->type.rank; i++) {
+        int64_t want = info->type.dims[i], got = actual->dims[i];
+        if (want < 0) {
+            size_t index = MX_DIM_INDEX(want);
+            if (got < 0 || got > g->sizes[index].max)
+                return mx_fail(MXW_E_ARGUMENT, "%s %s: size %s is %lld: expected 0 to %lld", kind, info->name,
+                               g->sizes[index].name, (long long)got, (long long)g->sizes[index].max);
+            if (run->sizes[index] < 0)
+                run->sizes[index] = got;
+            else if (run->sizes[index] != got)
+                return mx_fail(MXW_E_ARGUMENT, "%s %s: size %s is %lld: expected %lld as elsewhere in this run", kind,
+                               info->name, g->sizes[index].name, (long long)got, (long long)run->sizes[index]);
+        } else if (want != got) {
+            return mx_fail(MXW_E_ARGUMENT, "%s %s: size %d is %lld: expected %lld", kind, info->name, i,
+                           (long long)got, (long long)want);
+        }
+    }
+    return MXW_OK;
+}
+
+/* The caller's view where it can be used in place; else packed, or uploaded. */
+static mxw_status bring_input(mx_run *run, mx_value value) {
+    const mx_device *device = run->program->device;
+    mx_binding *b = &run->bindings[value];
+    const mx_tensor *t = &b->tensor;
+    size_t bytes = mx_tensor_bytes(t), align = MX_MIN(mx_dtype_bytes(t->dtype), 8);
+    int plain = mx_tensor_contiguous(t), aligned = (uintptr_t)t->data % align == 0;
+    const void *host = t->data;
+    if (!t->data && bytes)
+        return mx_fail(MXW_E_ARGUMENT, "input %s has no data", run->program->graph->values[value].name);
+    run->values[value] = mx_tensor_of(t->dtype, t->rank, t->dims, t->data);
+    if (!plain || (device->host_memory && !aligned)) {
+        if (b->packed_bytes < bytes) {
+            mx_free(b->packed);
+            b->packed_bytes = 0;
+            b->packed = mx_alloc(bytes);
+            if (!b->packed)
+                return MXW_E_MEMORY;
+            b->packed_bytes = bytes;
+        }
+        mx_tensor_pack(t, b->packed);
+        host = run->values[value].data = b->packed;
+    }
+    if (device->host_memory)
+        return MXW_OK;
+    mxw_status status = mx_run_take(run, value, bytes, &run->values[value].data);
+    return status < 0 ? status : device->upload(device, run->values[value].data, host, bytes);
+}
+
+static mxw_status bind_input(mx_run *run, mx_value value) {
+    const mx_value_info *info = &run->program->graph->values[value];
+    mx_binding *b = &run->bindings[value];
+    if (!b->bound)
+        return mx_fail(MXW_E_MISSING, "input %s is not bound", info->name);
+    if (!b->from) {
+        mxw_status status = bind_dims(run, "input", info, &b->tensor);
+        return status < 0 ? status : bring_input(run, value);
+    }
+    if (!b->from->done)
+        return mx_fail(MXW_E_STATE, "input %s comes from graph %s, which has not run", info->name,
+                       b->from->program->graph->name);
+    const mx_tensor *t = &b->from->values[b->from->program->graph->outputs[b->output].value];
+    if (t->dtype != info->type.dtype || t->rank != info->type.rank)
+        return mx_fail(MXW_E_ARGUMENT, "input %s: output %s of graph %s has another dtype or rank", info->name,
+                       b->from->program->graph->outputs[b->output].name, b->from->program->graph->name);
+    run->values[value] = *t;
+    return bind_dims(run, "input", info, t);
+}
+
+static mxw_status bind_state(mx_run *run, mx_value value) {
+    const mx_value_info *info = &run->program->graph->values[value];
+    const mx_tensor *found = mx_state_find(run->state, info->name);
+    if (!found)
+        return mx_fail(MXW_E_MISSING, "state %s is not there: expected the session to have it", info->name);
+    if (found->dtype != info->type.dtype || found->rank != info->type.rank)
+        return mx_fail(MXW_E_ARGUMENT, "state %s has another dtype or rank than the graph gives it", info->name);
+    run->values[value] = *found;
+    return bind_dims(run, "state", info, found);
+}
+
+static mxw_status bind_leaves(mx_run *run) {
+    const mx_graph *g = run->program->graph;
+    mxw_status status = MXW_OK;
+    memcpy(run->sizes, run->given, g->n_sizes * sizeof(*run->sizes));
+    for (size_t i = 1; i < g->n_values && status >= 0; i++) {
+        const mx_value_info *info = &g->values[i];
+        if (info->kind == MX_INPUT)
+            status = bind_input(run, (mx_value)i);
+        else if (info->kind == MX_STATE)
+            status = bind_state(run, (mx_value)i);
+        else if (info->kind != MX_RESULT)
+            run->values[i] = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims, run->program->leaves[i]);
+    }
+    return status;
+}
+
+/* An output that is an input must not point into the caller's memory once execute has returned. */
+static mxw_status keep_outputs(mx_run *run) {
+    const mx_graph *g = run->program->graph;
+    const mx_device *device = run->program->device;
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        mx_value value = g->outputs[i].value;
+        if (g->values[value].kind != MX_INPUT || run->buffer[value] >= 0)
+            continue;
+        mx_tensor *t = &run->values[value];
+        const void *from = t->data;
+        size_t bytes = mx_tensor_bytes(t);
+        mxw_status status = mx_run_take(run, value, bytes, &t->data);
+        if (status >= 0)
+            status = device->upload(device, t->data, from, bytes);
+        if (status < 0)
+            return status;
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_run_execute(mx_run *run) {
+    const mx_graph *g = run->program->graph;
+    mxw_status status;
+    run->done = 0;
+    for (size_t i = 0; i < run->n_buffers; i++)
+        run->buffers[i].uses = 0;
+    for (size_t i = 0; i < g->n_values; i++)
+        run->buffer[i] = -1;
+    MX_TRY(bind_leaves(run));
+    MX_TRY(mx_eager_execute(run));
+    MX_TRY(keep_outputs(run));
+    run->done = 1;
+    return MXW_OK;
+out:
+    return mx_fail_in(status, "graph %s", g->name);
+}
+
+mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out) {
+    const mx_graph *g = run->program->graph;
+    int index = mx_graph_find_output(g, name);
+    if (index < 0)
+        return mx_fail(MXW_E_NOT_FOUND, "graph %s has no output %s", g->name, name);
+    if (!run->done)
+        return mx_fail(MXW_E_STATE, "graph %s has not run: no output %s yet", g->name, name);
+    return mx_run_to_host(run, &run->values[g->outputs[index].value], (size_t)index, out);
+}
