@@ -348,7 +348,9 @@ typedef struct mxw_tensor {
 } mxw_tensor;
 
 typedef enum mxw_gelu_kind { MXW_GELU_ERF = 0, MXW_GELU_TANH = 1 } mxw_gelu_kind;
-typedef enum mxw_reduce_kind { MXW_REDUCE_SUM = 0, MXW_REDUCE_MEAN = 1, MXW_REDUCE_MAX = 2, MXW_REDUCE_MIN = 3 } mxw_reduce_kind;
+typedef enum mxw_reduce_kind {
+    MXW_REDUCE_SUM = 0, MXW_REDUCE_MEAN = 1, MXW_REDUCE_MAX = 2, MXW_REDUCE_MIN = 3
+} mxw_reduce_kind;
 
 MXW_API mxw_status mxw_graph_create(const char *name, mxw_graph **out);
 MXW_API void mxw_graph_destroy(mxw_graph *graph);
@@ -367,7 +369,8 @@ MXW_API mxw_value mxw_graph_state(mxw_graph *graph, const char *name, mxw_dtype 
 MXW_API mxw_status mxw_graph_output(mxw_graph *graph, const char *name, mxw_value value);
 
 MXW_API mxw_value mxw_graph_matmul(mxw_graph *g, mxw_value a, mxw_value b);   /* [..,m,k] x [..,k,n] */
-MXW_API mxw_value mxw_graph_linear(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias); /* x W^T + b; W [out,in]; bias may be 0 */
+/* x W^T + b; W [out,in]; bias may be 0 */
+MXW_API mxw_value mxw_graph_linear(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias);
 MXW_API mxw_value mxw_graph_transpose(mxw_graph *g, mxw_value x);              /* the last two axes */
 MXW_API mxw_value mxw_graph_permute(mxw_graph *g, mxw_value x, const int *axes);
 MXW_API mxw_value mxw_graph_reshape(mxw_graph *g, mxw_value x, int rank, const int64_t *dims);
@@ -391,11 +394,13 @@ MXW_API mxw_value mxw_graph_conv1d(mxw_graph *g, mxw_value x, mxw_value weight, 
 /* x NHWC, weight RSCF (height, width, in, out), bias [out] or 0 */
 MXW_API mxw_value mxw_graph_conv2d(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias, const int stride[2],
                                    const int pad[2]);
-/* q [n,t,d], k and v [n,s,d]; heads side by side in d; softmax(q k^T scale) v per head; causal: key j <= query i + s - t */
+/* q [n,t,d], k and v [n,s,d]; heads side by side in d; softmax(q k^T scale) v per head; causal: key j <= query
+ * i + s - t */
 MXW_API mxw_value mxw_graph_attention(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, int heads, double scale,
                                       int causal);
 /* One query per row over a cache. Row r attends to positions 0..pos[r] of its sequence seq[r]; position p of
- * sequence s lies in cache row cells[s][p]. q [rows,d], k and v [cells,d], seq and pos i32 [rows], cells i32 [sequences,ctx]. */
+ * sequence s lies in cache row cells[s][p]. q [rows,d], k and v [cells,d], seq and pos i32 [rows], cells i32
+ * [sequences,ctx]. */
 MXW_API mxw_value mxw_graph_attention_cached(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, mxw_value seq,
                                              mxw_value pos, mxw_value cells, int heads, double scale);
 /* One query per row over all of a window's keys: q [rows,d], k and v [windows,t,d], window i32 [rows]. */

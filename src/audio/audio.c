@@ -45,8 +45,11 @@ static int64_t ffmpeg_seek(void *user, int64_t offset) {
 }
 
 static mxw_status open_ffmpeg(mx_audio *audio) {
-    mx_ffmpeg_input input = {.name = audio->input.name, .path = audio->input.owned && audio->input.regular ? audio->path : NULL, .user = &audio->input,
-                             .read = ffmpeg_read_bytes, .seek = audio->input.regular ? ffmpeg_seek : NULL,
+    mx_ffmpeg_input input = {.name = audio->input.name,
+                             .path = audio->input.owned && audio->input.regular ? audio->path : NULL,
+                             .user = &audio->input,
+                             .read = ffmpeg_read_bytes,
+                             .seek = audio->input.regular ? ffmpeg_seek : NULL,
                              .size = audio->input.size};
     audio->reader = READ_FFMPEG;
     return audio->ffmpeg->open(&input, &audio->file);

@@ -141,7 +141,8 @@ mxw_status mx_input_seek(mx_input *input, int64_t offset) {
     while (input->position < offset) {
         size_t got;
         mxw_status status =
-            mx_input_read_some(input, scratch, (size_t)MX_MIN(offset - input->position, (int64_t)sizeof(scratch)), &got);
+            mx_input_read_some(input, scratch,
+                               (size_t)MX_MIN(offset - input->position, (int64_t)sizeof(scratch)), &got);
         if (status < 0 || got == 0)
             return status;
     }

@@ -1,7 +1,7 @@
 /* exec/exec.h - the door of exec/: runs a graph on a device, eagerly or compiled.
  *
  * mx_program: a graph with its weights resolved and converted for one engine and device; immutable, shared by threads.
- * mx_state:   named memory on the device that belongs to a session (key-value caches); programs of one session share it.
+ * mx_state:   named memory on the device that belongs to a session (key-value caches); its programs share it.
  * mx_run:     one session's seat on a program: bound inputs, scratch, outputs. One thread at a time.
  *
  * What holds: the same inputs give the same bits, for any thread count and whatever else is in the batch. */
@@ -35,7 +35,8 @@ void mx_exec_unload(mx_program *program);
 const char *mx_exec_device(const mx_program *program);   /* "cpu" */
 
 mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on that program's device */
-mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);   /* zeroed */
+/* zeroed */
+mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 void mx_state_close(mx_state *state);
 
 /* Taps see every named value of a run (inputs and results, not weights), in order, as a host view valid during the

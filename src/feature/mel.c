@@ -162,7 +162,8 @@ mxw_status mx_mel_feed(mx_mel *mel, const float *samples, size_t n) {
         return mx_fail(mel->broken, "samples fed after a failure");
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i]))
-            return mx_fail(MXW_E_ARGUMENT, "sample %lld is not a finite number", (long long)mel->n_samples + (long long)i);
+            return mx_fail(MXW_E_ARGUMENT, "sample %lld is not a finite number",
+                           (long long)mel->n_samples + (long long)i);
     mxw_status status = take(mel, samples, n);
     if (status >= 0)
         mel->n_samples += (int64_t)n;

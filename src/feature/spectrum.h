@@ -2,7 +2,8 @@
 #ifndef MX_SPECTRUM_H
 #define MX_SPECTRUM_H
 
-#define MX_LANES 4            /* frames side by side: the lanes never mix, so a frame's bits do not depend on the others */
+/* Frames side by side: the lanes never mix, so a frame's bits do not depend on the others. */
+#define MX_LANES 4
 #define MX_SPECTRUM_FFT 400
 #define MX_SPECTRUM_BINS 201
 

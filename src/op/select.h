@@ -8,8 +8,8 @@
  *      max(l[..ts_begin-1]), every id below ts_begin is out too;
  *   4. log probabilities: log_softmax of what is left now, at temperature 1 whatever the record's;
  *   5. candidates: at temperature 0 the k best, best first, ties by lower id. Above 0: candidate 0 is one id drawn with
- *      probability softmax(x / temperature) over what is left, from the counter-based generator keyed by (key, counter);
- *      the rest are the best others in order.
+ *      probability softmax(x / temperature) over what is left, from the counter-based generator keyed by (key,
+ *      counter); the rest are the best others in order.
  * When fewer than k ids are left, the remaining candidates have id -1 and log probability -inf. */
 #ifndef MX_SELECT_H
 #define MX_SELECT_H

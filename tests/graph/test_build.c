@@ -83,9 +83,11 @@ MISTAKE(attention_v,
 MISTAKE(attention_causal,
         mx_graph_attention(g, F("q", 3, 1, 5, 8, 0), F("k", 3, 1, 4, 8, 0), F("v", 3, 1, 4, 8, 0), 2, 1, 1))
 MISTAKE(cached_pos, mx_graph_attention_cached(g, F("q", 2, 5, 8, 0, 0), F("k", 2, 9, 8, 0, 0), F("v", 2, 9, 8, 0, 0),
-                                              I("s", 1, 5, 0, 0, 0), I("p", 1, 4, 0, 0, 0), I("c", 2, 2, 7, 0, 0), 2, 1))
+                                              I("s", 1, 5, 0, 0, 0), I("p", 1, 4, 0, 0, 0), I("c", 2, 2, 7, 0, 0), 2,
+                                              1))
 MISTAKE(cached_cells, mx_graph_attention_cached(g, F("q", 2, 5, 8, 0, 0), F("k", 2, 9, 8, 0, 0), F("v", 2, 9, 8, 0, 0),
-                                              I("s", 1, 5, 0, 0, 0), I("p", 1, 5, 0, 0, 0), I("c", 1, 7, 0, 0, 0), 2, 1))
+                                              I("s", 1, 5, 0, 0, 0), I("p", 1, 5, 0, 0, 0), I("c", 1, 7, 0, 0, 0), 2,
+                                              1))
 MISTAKE(window_index, mx_graph_attention_window(g, F("q", 2, 5, 8, 0, 0), F("k", 3, 2, 9, 8, 0), F("v", 3, 2, 9, 8, 0),
                                                 F("w", 1, 5, 0, 0, 0), 2, 1))
 MISTAKE(write_no_state, mx_graph_state_write(g, F("s", 2, 5, 8, 0, 0), F("x", 2, 1, 8, 0, 0), I("i", 1, 1, 0, 0, 0)))
