@@ -13,6 +13,7 @@
  * When fewer than k ids are left, the remaining candidates have id -1 and log probability -inf. */
 #ifndef MX_SELECT_H
 #define MX_SELECT_H
+#include <assert.h>
 #include <stdint.h>
 
 enum {
@@ -33,7 +34,7 @@ typedef struct mx_rule {
 } mx_rule;
 
 #define MX_RULE_WORDS 12
-_Static_assert(sizeof(mx_rule) == MX_RULE_WORDS * 4, "a rule record is MX_RULE_WORDS words");
+static_assert(sizeof(mx_rule) == MX_RULE_WORDS * 4, "a rule record is MX_RULE_WORDS words");
 
 /* Columns of the statistics. */
 enum {

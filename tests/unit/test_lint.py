@@ -155,6 +155,9 @@ class LintTest(unittest.TestCase):
         faults = self.faults({"include/max_whisper.h": plain + "int mxw_x(missing_t a);\n"})
         self.assertEqual(len(faults), 3, faults)
 
+    def test_module_header_in_cpp(self):
+        self.one("src/device/device.h", c_file("device.h") + "int mx_x(int new);\n", "does not compile as C++17")
+
     def test_symbols(self):
         cases = (("int mxw_one(void) { return 1; }", []),
                  ("int mxw_one(void) { return 1; } int stray(void) { return 1; }", ["exports stray"]),
