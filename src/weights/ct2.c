@@ -71,8 +71,11 @@ static mxw_status read_shape(mx_cursor *c, const char *name, mx_tensor *view, ui
     *count = 1;
     for (uint64_t i = 0; i < rank; i++) {
         dims[i] = (int64_t)mx_cursor_number(c, 4, &ok);
-        if (__builtin_mul_overflow(*count, (uint64_t)dims[i], count) || *count > INT64_MAX / 16)
-            return mx_fail(MXW_E_FORMAT, "tensor %s is too large", mx_show(name, strlen(name)).text);
+        if (!ok)
+            return truncated();
+        if (dims[i] == 0 || __builtin_mul_overflow(*count, (uint64_t)dims[i], count) || *count > INT64_MAX / 16)
+            return mx_fail(MXW_E_FORMAT, "tensor %s is %s", mx_show(name, strlen(name)).text,
+                           dims[i] ? "too large" : "empty");
     }
     if (!ok)
         return truncated();
