@@ -1,0 +1,30 @@
+/* model/model.h - the door of model/: Whisper, described once on the graph, and nothing else.
+ *
+ * Three graphs: the encoder (log-mel to features), the cross keys and values (features to a window's slot of the
+ * session's state), and the decoder step (rows of tokens to candidates). No device, no dtype, no fast path here.
+ * Weights are leaves under openai-whisper's names. Values that a tap may want carry names.
+ *
+ * Open sizes: windows, rows, sequences, picks, candidates, cells (rows of the self-attention cache), slots (windows
+ * whose cross keys and values are kept), sets (rows of the suppression table). */
+#ifndef MX_MODEL_H
+#define MX_MODEL_H
+#include "graph/graph.h"
+
+/* encoder: in "mel" f32 [windows, 2 n_audio_ctx, n_mels] (time major); out "features" f32 [windows, n_audio_ctx, d]. */
+mxw_status mx_model_encoder(const mxw_dims *dims, mx_graph **out);
+
+/* cross: in "features" f32 [windows, n_audio_ctx, d], "slot" i32 [windows]; writes states
+ * "decoder.blocks.N.cross_attn.k" and ".v" f32 [slots, n_audio_ctx, d], which are also its outputs. */
+mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out);
+
+/* decoder: one step over rows of tokens, each row one token of one sequence.
+ *   in  "token", "position", "sequence", "cell", "slot"  i32 [rows]   (cell: where this row's key and value go)
+ *       "cells" i32 [sequences, n_text_ctx]   position -> cell, for each sequence
+ *       "pick"  i32 [picks]                   rows whose logits are wanted
+ *       "rules" i32 [picks, MX_RULE_WORDS], "suppress" u8 [sets, n_vocab]
+ *   states "decoder.blocks.N.attn.k"/".v" f32 [cells, d] (written), ".cross_attn.k"/".v" (read)
+ *   out "ids" i32 [picks, candidates], "logprobs" f32 [picks, candidates], "stats" f32 [picks, MX_SELECT_STATS] */
+mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out);
+
+#define MX_LAYER_NORM_EPS 1e-5
+#endif
