@@ -1,0 +1,83 @@
+/* decode/beam.c - beam search: every live sequence proposes beam + 1 tokens, the best that go on are kept, those that
+ * end are put aside until there are enough. Beams share their past by cell index; only indices are copied. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/decoding.h"
+
+/* Best score first; equal scores in the order they were proposed, as a stable sort leaves them. */
+static int by_score(const void *a, const void *b) {
+    const mx_beam_candidate *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->order - y->order;
+}
+
+static int propose(mx_decoding *d, const int32_t *ids, const float *logprobs, int k) {
+    int n = 0, width = MX_MIN(k, d->plan->options.beam_size + 1);
+    for (int j = 0; j < d->n_sequences; j++)
+        for (int c = 0; c < width; c++) {
+            int32_t id = ids[j * k + c];
+            if (id < 0)
+                break;
+            float score = d->sequences[j].sum_logprob + logprobs[j * k + c];
+            d->pool[n] = (mx_beam_candidate){score, j, id, n};
+            n++;
+        }
+    return n;
+}
+
+static void finish(mx_decoding *d, const mx_beam_candidate *c) {
+    if (d->n_finished >= d->plan->max_candidates)
+        return;
+    mx_sequence *s = &d->finished[d->n_finished++];
+    mx_sequence_copy(s, &d->sequences[c->source]);
+    s->sum_logprob = c->score;
+    s->done = 1;
+}
+
+void mx_beam_take(mx_decoding *d, const int32_t *ids, const float *logprobs, int k) {
+    const mx_decode_plan *plan = d->plan;
+    size_t row = (size_t)plan->options.n_text_ctx;
+    int n = propose(d, ids, logprobs, k), kept = 0;
+    qsort(d->pool, (size_t)n, sizeof(*d->pool), by_score);
+    for (int i = 0; i < n && kept < plan->options.beam_size; i++) {
+        const mx_beam_candidate *c = &d->pool[i];
+        if (c->token == plan->special.eot) {
+            finish(d, c);
+            continue;
+        }
+        mx_sequence *s = &d->other[kept];
+        mx_sequence_copy(s, &d->sequences[c->source]);
+        s->tokens[s->n_tokens++] = c->token;
+        s->sum_logprob = c->score;
+        memcpy(d->other_cells + (size_t)kept * row, d->cells + (size_t)c->source * row, row * sizeof(*d->cells));
+        kept++;
+    }
+    mx_sequence *sequences = d->sequences;
+    d->sequences = d->other;
+    d->other = sequences;
+    int32_t *cells = d->cells;
+    d->cells = d->other_cells;
+    d->other_cells = cells;
+    d->n_sequences = kept;
+    d->complete = d->n_finished >= plan->max_candidates || kept == 0;
+}
+
+/* When too few have ended, the best of those still going count as ended here. */
+const mx_sequence *mx_beam_best(mx_decoding *d) {
+    int beam = d->plan->options.beam_size;
+    while (d->n_finished < beam) {
+        mx_sequence *best = NULL;
+        for (int j = 0; j < d->n_sequences; j++) {
+            mx_sequence *s = &d->sequences[j];
+            if (!s->done && (!best || s->sum_logprob >= best->sum_logprob))
+                best = s;
+        }
+        if (!best)
+            break;
+        best->done = 1;
+        mx_sequence_copy(&d->finished[d->n_finished++], best);
+    }
+    return mx_rank(d->plan, d->finished, d->n_finished);
+}

@@ -1,0 +1,122 @@
+/* decode/decode.h - the door of decode/: token candidates in, tokens out; speaks in rule records, never in tensors.
+ *
+ * mx_decode_plan: what is the same for every window of a session (options, vocabulary facts, suppression sets).
+ * mx_decoding:    one window at one temperature, as a state machine: mx_decoding_step says which rows of tokens to feed
+ *                 and which logits are wanted under which rules; the caller runs them (with rows of other windows if it
+ *                 likes) and hands the candidates to mx_decoding_take. Nothing is allocated between start and result.
+ *
+ * The algorithm is openai-whisper's, to the order of ties: greedy, best-of sampling, beam search with patience, length
+ * penalty, timestamp rules, suppression, prompt and prefix. See docs/decoding.md. */
+#ifndef MX_DECODE_H
+#define MX_DECODE_H
+#include "op/select.h"
+#include "text/text.h"
+
+/* ---- the plan ------------------------------------------------------------------------------------ */
+
+typedef struct mx_decode_options {
+    int n_text_ctx;                  /* 448 */
+    int n_audio_ctx;                 /* 1500: a timestamp step is 30 s / n_audio_ctx */
+    mxw_task task;
+    int beam_size;                   /* 0: greedy */
+    int best_of;
+    double patience;                 /* MXW_NONE: 1 */
+    double length_penalty;           /* MXW_NONE: plain length */
+    int sample_len;
+    const char *suppress_tokens;
+    int suppress_blank;
+    const char *prefix;              /* or NULL */
+    int without_timestamps;
+    double max_initial_timestamp;    /* or MXW_NONE */
+    uint64_t seed;
+} mx_decode_options;
+
+/* Rows of the suppression table. */
+enum { MX_SET_USUAL, MX_SET_FIRST, MX_SET_LANGUAGES, MX_SET_NONE, MX_SET_COUNT };
+
+typedef struct mx_decode_plan {
+    mx_decode_options options;
+    const mx_text *text;
+    mx_text_special special;
+    uint8_t *suppress;               /* [MX_SET_COUNT][n_vocab], non-zero: never */
+    int32_t *prefix;                 /* tokens */
+    size_t n_prefix;
+    int max_initial_timestamp_index; /* or -1 */
+    int max_candidates;              /* beam size times patience */
+    int n_group;                     /* the most sequences a window can have */
+    int n_initial_max;               /* the most tokens before the first sampled one */
+    int n_cells;                     /* cache rows that one window needs */
+} mx_decode_plan;
+
+mxw_status mx_decode_plan_open(const mx_decode_options *options, const mx_text *text, mx_decode_plan **out);
+void mx_decode_plan_close(mx_decode_plan *plan);
+
+/* ---- a window ------------------------------------------------------------------------------------ */
+
+typedef struct mx_decoding mx_decoding;
+
+typedef struct mx_decode_row {
+    int32_t token, position, sequence, cell;
+} mx_decode_row;
+
+typedef struct mx_decode_step {
+    const mx_decode_row *rows;
+    int n_rows;
+    const int32_t *cells;            /* [n_sequences][n_text_ctx]: position -> cell */
+    int n_sequences;
+    const int32_t *picks;            /* rows whose logits are wanted */
+    const mx_rule *rules;            /* one per pick */
+    int n_picks;
+} mx_decode_step;
+
+typedef struct mx_candidates {
+    const int32_t *ids;              /* [n_picks][k], best first; -1 where there are no more */
+    const float *logprobs;           /* [n_picks][k] */
+    const float *stats;              /* [n_picks][MX_SELECT_STATS] */
+    int k;
+} mx_candidates;
+
+typedef struct mx_decode_result {
+    const int32_t *tokens;           /* sampled, without end of text; owned by the decoding until its next start */
+    size_t n_tokens;
+    double avg_logprob, no_speech_prob, temperature, compression_ratio;
+    const char *text;                /* stripped; owned likewise */
+} mx_decode_result;
+
+mxw_status mx_decoding_open(const mx_decode_plan *plan, mx_decoding **out);
+void mx_decoding_close(mx_decoding *decoding);
+/* prompt: the previous text's tokens, cut here to what fits. language: a code, ignored by an .en vocabulary.
+ * window: a number that names the window within the recording, so that draws are its own. */
+mxw_status mx_decoding_start(mx_decoding *decoding, const char *language, const int32_t *prompt, size_t n_prompt,
+                             double temperature, uint64_t window);
+/* 1 with *step filled, 0 when the window is decoded. */
+int mx_decoding_step(mx_decoding *decoding, mx_decode_step *step);
+int mx_decoding_candidates(const mx_decoding *decoding);   /* how many per pick the search needs */
+void mx_decoding_take(mx_decoding *decoding, const mx_candidates *candidates);
+mxw_status mx_decoding_result(mx_decoding *decoding, mx_decode_result *result);
+
+/* The step that feeds a whole known window, tokens and all, and picks the log probabilities of every token after the
+ * initial ones (and of the end of text): pick i predicts tokens[i]. Proves a decoder against a reference. */
+mxw_status mx_decoding_force(mx_decoding *decoding, const char *language, const int32_t *prompt, size_t n_prompt,
+                             const int32_t *tokens, size_t n_tokens, mx_decode_step *step);
+
+/* ---- around a window ----------------------------------------------------------------------------- */
+
+/* The rule that leaves only languages, for a row that holds start-of-transcript alone. */
+mx_rule mx_decode_language_rule(const mx_decode_plan *plan);
+
+typedef struct mx_thresholds {
+    double compression_ratio, logprob, no_speech;   /* each may be MXW_NONE */
+} mx_thresholds;
+int mx_needs_fallback(const mx_decode_result *result, const mx_thresholds *thresholds);
+int mx_is_silence(const mx_decode_result *result, const mx_thresholds *thresholds);
+/* The ladder numpy.arange(first, 1 + 1e-6, increment) gives; at least one. *n is the capacity, then the count. */
+void mx_temperatures(double first, double increment, double *out, int *n);
+
+/* Bytes of the text over bytes of its zlib form, 0 for no text. */
+mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio);
+/* The part of text between white space, as Python's str.strip takes it. */
+const char *mx_strip(const char *text, size_t *n);
+/* How many items Python's list[-keep:] skips of n: all of them stay for keep = 0, |keep| go for keep < 0. */
+size_t mx_tail_start(size_t n, int64_t keep);
+#endif
