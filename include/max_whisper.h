@@ -317,7 +317,7 @@ MXW_API mxw_status mxw_session_feed(mxw_session *session, const float *samples, 
 MXW_API mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio);
 MXW_API mxw_status mxw_session_finish(mxw_session *session);
 /* The next segment: OK with *segment set, END when all are given, MORE when audio must be fed (or finished)
- * first. *segment lives until the session is closed. */
+ * first. *segment is valid until the next call on the session, its text and tokens until the session is closed. */
 MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment);
 /* Everything so far; complete once next has returned END. Owned by the session. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);

@@ -1,0 +1,264 @@
+/* api.c - the public handles of transcription over pipeline/. Arguments are checked here and only here. */
+#include <math.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "output/output.h"
+#include "pipeline/pipeline.h"
+
+/* An option struct may come from a caller built against an older header: only the bytes it has are taken. */
+static mxw_status take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
+    if (from_size < sizeof(size_t) || from_size > 65536)
+        return mx_fail(MXW_E_ARGUMENT, "%s: not filled by its _default() call", what);
+    memcpy(to, from, MX_MIN(to_size, from_size));
+    memcpy(to, &to_size, sizeof(to_size));
+    return MXW_OK;
+}
+
+static mxw_status missing(const char *what) { return mx_fail(MXW_E_ARGUMENT, "%s is missing", what); }
+
+/* ---- models ---- */
+
+void mxw_model_options_default(mxw_model_options *options) {
+    *options = (mxw_model_options){.struct_size = sizeof(*options),
+                                   .model = "tiny.en",
+                                   .engine = MXW_ENGINE_CPU,
+                                   .device = "auto"};
+}
+
+mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
+    mxw_model_options full;
+    if (!out)
+        return missing("out");
+    *out = NULL;
+    mxw_model_options_default(&full);
+    if (options) {
+        mxw_status status = take_options(&full, sizeof(full), options, options->struct_size, "model options");
+        if (status < 0)
+            return status;
+    }
+    if (!full.model || !*full.model)
+        return missing("model");
+    if (full.threads < 0 || full.threads > 1024)
+        return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", full.threads);
+    if (full.engine < MXW_ENGINE_CPU || full.engine > MXW_ENGINE_MAX)
+        return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)full.engine);
+    return mx_recognizer_open(&full, out);
+}
+
+void mxw_model_close(mxw_model *model) { mx_recognizer_close(model); }
+
+mxw_status mxw_model_get_info(const mxw_model *model, mxw_model_info *info) {
+    if (!model || !info)
+        return missing(model ? "info" : "model");
+    mx_recognizer_info(model, info);
+    return MXW_OK;
+}
+
+mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text) {
+    if (!model || !which || !text)
+        return missing("an argument of mxw_model_graph");
+    *text = mx_recognizer_graph(model, which);
+    if (!*text)
+        return mx_fail(MXW_E_NOT_FOUND, "graph: '%s' is not encoder, cross or decoder", which);
+    return MXW_OK;
+}
+
+mxw_status mxw_model_encode(const mxw_model *model, const char *text, int32_t *tokens, size_t *n) {
+    int32_t *ids = NULL;
+    size_t count = 0;
+    if (!model || !text || !n || (*n && !tokens))
+        return missing("an argument of mxw_model_encode");
+    mxw_status status = mx_text_encode(mx_recognizer_text(model), text, strlen(text), &ids, &count);
+    if (status >= 0 && count > *n)
+        status = mx_fail(MXW_E_ARGUMENT, "tokens: %zu do not fit in %zu", count, *n);
+    if (status >= 0 && count)
+        memcpy(tokens, ids, count * sizeof(*ids));
+    if (ids)
+        *n = count;
+    mx_free(ids);
+    return status;
+}
+
+mxw_status mxw_model_decode(const mxw_model *model, const int32_t *tokens, size_t n_tokens, char *text, size_t *n) {
+    mx_str out = {0};
+    if (!model || !n || (n_tokens && !tokens) || (*n && !text))
+        return missing("an argument of mxw_model_decode");
+    const mx_text *tokenizer = mx_recognizer_text(model);
+    int32_t eot = mx_text_specials(tokenizer)->eot;
+    mxw_status status = MXW_OK;
+    for (size_t i = 0, run; i < n_tokens && status >= 0; i = run + 1) {
+        for (run = i; run < n_tokens && tokens[run] < eot; run++)
+            ;
+        status = mx_text_decode(tokenizer, tokens + i, run - i, &out);
+    }
+    if (status >= 0)
+        status = mx_str_status(&out);
+    if (status >= 0 && out.n + 1 > *n)
+        status = mx_fail(MXW_E_ARGUMENT, "text: %zu bytes do not fit in %zu", out.n + 1, *n);
+    if (status >= 0)
+        memcpy(text, mx_str_get(&out), out.n + 1);
+    *n = out.n + 1;
+    mx_str_free(&out);
+    return status;
+}
+
+const char *mxw_language_code(int index) { return mx_language_code(index); }
+const char *mxw_language_name(int index) { return mx_language_name(index); }
+const char *mxw_language_find(const char *code_or_name) {
+    return code_or_name ? mx_language_find(code_or_name) : NULL;
+}
+
+/* ---- audio ---- */
+
+void mxw_audio_options_default(mxw_audio_options *options) {
+    *options = (mxw_audio_options){.struct_size = sizeof(*options)};
+}
+
+mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
+    mxw_audio_options full;
+    mx_audio *audio = NULL;
+    if (!options || !out)
+        return missing(options ? "out" : "options");
+    *out = NULL;
+    mxw_audio_options_default(&full);
+    mxw_status status = take_options(&full, sizeof(full), options, options->struct_size, "audio options");
+    if (status < 0)
+        return status;
+    if (!full.path || !*full.path)
+        return missing("path");
+    status = mx_audio_open(&(mx_audio_source){.path = full.path}, &audio);
+    *out = (mxw_audio *)audio;
+    return status;
+}
+
+void mxw_audio_close(mxw_audio *audio) { mx_audio_close((mx_audio *)audio); }
+
+mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info) {
+    if (!audio || !info)
+        return missing(audio ? "info" : "audio");
+    mx_audio_info((const mx_audio *)audio, info);
+    return MXW_OK;
+}
+
+mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got) {
+    if (!audio || !got || (n && !samples))
+        return missing("an argument of mxw_audio_read");
+    return mx_audio_read((mx_audio *)audio, samples, n, got);
+}
+
+/* ---- sessions ---- */
+
+void mxw_session_options_default(mxw_session_options *options) {
+    *options = (mxw_session_options){.struct_size = sizeof(*options),
+                                     .temperature_increment = 0.2,
+                                     .best_of = 5,
+                                     .beam_size = 5,
+                                     .patience = MXW_NONE,
+                                     .length_penalty = MXW_NONE,
+                                     .suppress_tokens = "-1",
+                                     .suppress_blank = 1,
+                                     .condition_on_previous_text = 1,
+                                     .compression_ratio_threshold = 2.4,
+                                     .logprob_threshold = -1.0,
+                                     .no_speech_threshold = 0.6,
+                                     .max_initial_timestamp = 1.0,
+                                     .clip_timestamps = "0"};
+}
+
+typedef struct range {
+    const char *name;
+    double value, low, high;
+    int may_be_none;
+} range;
+
+static mxw_status check_ranges(const mxw_session_options *o) {
+    const range ranges[] = {
+        {"temperature", o->temperature, 0, 100, 0},
+        {"temperature_increment", o->temperature_increment, 0.001, 100, 1},
+        {"best_of", o->best_of, 0, 256, 0},
+        {"beam_size", o->beam_size, 0, 256, 0},
+        {"patience", o->patience, 0, 100, 1},
+        {"length_penalty", o->length_penalty, 0, 1, 1},
+        {"sample_len", o->sample_len, 0, 448, 0},
+        {"max_initial_timestamp", o->max_initial_timestamp, 0, 30, 1},
+        {"compression_ratio_threshold", o->compression_ratio_threshold, -1e9, 1e9, 1},
+        {"logprob_threshold", o->logprob_threshold, -1e9, 1e9, 1},
+        {"no_speech_threshold", o->no_speech_threshold, -1e9, 1e9, 1},
+        {"task", o->task, MXW_TRANSCRIBE, MXW_TRANSLATE, 0},
+        {"mel_reference", o->mel_reference, MXW_MEL_FILE, MXW_MEL_RUNNING, 0},
+    };
+    for (size_t i = 0; i < MX_COUNT(ranges); i++) {
+        const range *r = &ranges[i];
+        if (r->may_be_none && r->value == MXW_NONE)
+            continue;
+        if (!(r->value >= r->low && r->value <= r->high))
+            return mx_fail(MXW_E_ARGUMENT, "%s: %g is not from %g to %g", r->name, r->value, r->low, r->high);
+    }
+    return MXW_OK;
+}
+
+mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options, mxw_session **out) {
+    mxw_session_options full;
+    mxw_status status = MXW_OK;
+    if (!model || !out)
+        return missing(model ? "out" : "model");
+    *out = NULL;
+    mxw_session_options_default(&full);
+    if (options)
+        status = take_options(&full, sizeof(full), options, options->struct_size, "session options");
+    if (status >= 0)
+        status = check_ranges(&full);
+    return status < 0 ? status : mx_session_open(model, &full, out);
+}
+
+void mxw_session_close(mxw_session *session) { mx_session_close(session); }
+
+mxw_status mxw_session_feed(mxw_session *session, const float *samples, size_t n) {
+    if (!session || (n && !samples))
+        return missing(session ? "samples" : "session");
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(samples[i]))
+            return mx_fail(MXW_E_ARGUMENT, "samples: number %zu is not finite", i);
+    return mx_session_feed(session, samples, n);
+}
+
+mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio) {
+    if (!session || !audio)
+        return missing(session ? "audio" : "session");
+    return mx_session_feed_audio(session, (mx_audio *)audio);
+}
+
+mxw_status mxw_session_finish(mxw_session *session) {
+    return session ? mx_session_finish(session) : missing("session");
+}
+
+mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
+    if (!session || !segment)
+        return missing(session ? "segment" : "session");
+    return mx_session_next(session, segment);
+}
+
+const mxw_result *mxw_session_result(mxw_session *session) {
+    if (!session) {
+        missing("session");
+        return NULL;
+    }
+    return mx_session_result(session);
+}
+
+/* ---- output ---- */
+
+const char *mxw_format_name(int index) { return mx_output_format(index); }
+
+mxw_status mxw_result_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user) {
+    if (!result || !format || !fn)
+        return missing("an argument of mxw_result_write");
+    return mx_output_write(result, format, fn, user);
+}
+
+mxw_status mxw_result_save(const mxw_result *result, const char *format, const char *path) {
+    if (!result || !format || !path)
+        return missing("an argument of mxw_result_save");
+    return mx_output_save(result, format, path);
+}

@@ -1,0 +1,43 @@
+/* pipeline/pipeline.h - the door of pipeline/: the only folder that sees the whole road from samples to segments.
+ *
+ * mx_recognizer: a checkpoint with its tokenizer and its three programs; immutable, shared by sessions and threads.
+ * mx_session:    one recording: samples in, segments out; one thread at a time. */
+#ifndef MX_PIPELINE_H
+#define MX_PIPELINE_H
+#include "audio/audio.h"
+#include "exec/exec.h"
+#include "text/text.h"
+#include "weights/weights.h"
+
+typedef struct mxw_model mx_recognizer;
+typedef struct mxw_session mx_session;
+
+typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_COUNT } mx_part;
+
+mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out);
+void mx_recognizer_close(mx_recognizer *r);
+void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info);
+const mx_text *mx_recognizer_text(const mx_recognizer *r);
+const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part);
+/* The part's graph as text; NULL for an unknown name. */
+const char *mx_recognizer_graph(const mx_recognizer *r, const char *name);
+
+mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options, mx_session **out);
+void mx_session_close(mx_session *s);
+mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n);
+mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio);
+mxw_status mx_session_finish(mx_session *s);
+mxw_status mx_session_next(mx_session *s, const mxw_segment **segment);
+const mxw_result *mx_session_result(mx_session *s);
+
+/* For proof: the window of n_frames at seek, encoded and forced on given tokens after given prompt tokens.
+ * logprobs[i] is that of tokens[i], logprobs[n_tokens] that of the end of text, under the session's rules; NaN where
+ * the token was not among the best MX_FORCE_CANDIDATES. */
+#define MX_FORCE_CANDIDATES 32
+mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *prompt, size_t n_prompt,
+                            const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob);
+/* The session's log-mel of a window, [2 n_audio_ctx][n_mels] as the encoder gets it, and its features
+ * [n_audio_ctx][n_audio_state]; out holds that many floats. A tap, if any, sees the encoder's named values. */
+mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *out);
+mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context);
+#endif

@@ -1,0 +1,102 @@
+/* pipeline/recognizer.c - a checkpoint made ready: weights, tokenizer, graphs, programs. */
+#include "pipeline/recognizer.h"
+
+#include <string.h>
+
+#include "base/base.h"
+#include "model/model.h"
+
+static const struct {
+    const char *name;
+    mxw_status (*build)(const mxw_dims *dims, mx_graph **out);
+} parts[MX_PART_COUNT] = {
+    [MX_PART_ENCODER] = {"encoder", mx_model_encoder},
+    [MX_PART_CROSS] = {"cross", mx_model_cross},
+    [MX_PART_DECODER] = {"decoder", mx_model_decoder},
+};
+
+static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
+    return mx_weights_find(context, name, out);
+}
+
+static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options) {
+    mx_weight_source source = {find_weight, r->weights};
+    mx_program_options program = {options->engine, options->device, r->pool, &source};
+    for (int i = 0; i < MX_PART_COUNT; i++) {
+        mx_str text = {0};
+        mxw_status status = parts[i].build(&r->checkpoint.dims, &r->graphs[i]);
+        if (status >= 0)
+            status = mx_exec_load(r->graphs[i], &program, &r->programs[i]);
+        if (status >= 0)
+            status = mx_graph_print(r->graphs[i], &text);
+        if (status < 0) {
+            mx_str_free(&text);
+            return status;
+        }
+        r->graph_texts[i] = mx_str_take(&text);
+        if (!r->graph_texts[i])
+            return MXW_E_MEMORY;
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out) {
+    mxw_status status;
+    mx_recognizer *r = mx_alloc_zero(1, sizeof(*r));
+    if (!r)
+        return MXW_E_MEMORY;
+    int64_t start = mx_now_ns();
+    r->engine = options->engine;
+    MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
+    mx_weights_info(r->weights, &r->checkpoint);
+    MX_TRY(mx_text_open(r->checkpoint.dims.n_vocab, &r->text));
+    MX_TRY(mx_pool_open(options->threads, &r->pool));
+    r->load_ms = mx_since_ms(start);
+    mx_log_timed(MXW_LOG_INFO, "model", r->load_ms, "%s opened: %s, %s", r->checkpoint.path, r->checkpoint.format,
+                 r->checkpoint.size_name);
+
+    start = mx_now_ns();
+    MX_TRY(open_parts(r, options));
+    r->compile_ms = mx_since_ms(start);
+    mx_log_timed(MXW_LOG_INFO, "model", r->compile_ms, "programs ready on %s, %d threads",
+                 mx_exec_device(r->programs[0]), mx_pool_threads(r->pool));
+    *out = r;
+    return MXW_OK;
+out:
+    mx_recognizer_close(r);
+    return status;
+}
+
+void mx_recognizer_close(mx_recognizer *r) {
+    if (!r)
+        return;
+    for (int i = 0; i < MX_PART_COUNT; i++) {
+        mx_exec_unload(r->programs[i]);
+        mx_graph_destroy(r->graphs[i]);
+        mx_free(r->graph_texts[i]);
+    }
+    mx_pool_close(r->pool);
+    mx_text_close(r->text);
+    mx_weights_close(r->weights);
+    mx_free(r);
+}
+
+void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {
+    *info = (mxw_model_info){.checkpoint = r->checkpoint,
+                             .engine = r->engine,
+                             .device = mx_exec_device(r->programs[0]),
+                             .threads = mx_pool_threads(r->pool),
+                             .load_ms = r->load_ms,
+                             .compile_ms = r->compile_ms};
+}
+
+const mx_text *mx_recognizer_text(const mx_recognizer *r) { return r->text; }
+
+const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part) { return r->programs[part]; }
+
+const char *mx_recognizer_graph(const mx_recognizer *r, const char *name) {
+    for (int i = 0; i < MX_PART_COUNT; i++)
+        if (strcmp(parts[i].name, name) == 0)
+            return r->graph_texts[i];
+    return NULL;
+}

@@ -1,0 +1,17 @@
+/* pipeline/recognizer.h - the insides of a recognizer, for the session. */
+#ifndef MX_RECOGNIZER_H
+#define MX_RECOGNIZER_H
+#include "pipeline/pipeline.h"
+
+struct mxw_model {
+    mx_weights *weights;
+    mx_text *text;
+    mx_pool *pool;
+    mxw_checkpoint_info checkpoint;
+    mx_graph *graphs[MX_PART_COUNT];
+    mx_program *programs[MX_PART_COUNT];
+    char *graph_texts[MX_PART_COUNT];
+    mxw_engine engine;
+    double load_ms, compile_ms;
+};
+#endif

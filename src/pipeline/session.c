@@ -1,0 +1,310 @@
+/* pipeline/session.c - a recording's life: options in, samples in, segments out. */
+#include "pipeline/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define READ_SAMPLES 65536
+#define MAX_TEMPERATURES 1024
+
+mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n) {
+    mxw_status status = mx_grow(&tokens->items, &tokens->capacity, tokens->n + n, sizeof(*items));
+    if (status < 0)
+        return status;
+    if (n)
+        memcpy(tokens->items + tokens->n, items, n * sizeof(*items));
+    tokens->n += n;
+    return MXW_OK;
+}
+
+/* Language and task against what the model can do; s->language stays NULL when it is to be detected. */
+static mxw_status check_language(mx_session *s) {
+    const mxw_checkpoint_info *model = &s->recognizer->checkpoint;
+    const char *asked = s->options.language;
+    const char *code = asked ? mx_language_find(asked) : NULL;
+    if (asked && !code)
+        return mx_fail(MXW_E_ARGUMENT, "language: '%s' is not a language Whisper knows", asked);
+    if (!model->multilingual) {
+        if (code && strcmp(code, "en") != 0)
+            return mx_fail(MXW_E_ARGUMENT, "language: %s is an English-only model and cannot transcribe '%s'",
+                           model->size_name, asked);
+        if (s->options.task == MXW_TRANSLATE)
+            return mx_fail(MXW_E_ARGUMENT, "task: %s is an English-only model and cannot translate", model->size_name);
+        code = "en";
+    }
+    if (s->options.task == MXW_TRANSLATE && strcmp(model->size_name, "turbo") == 0)
+        return mx_fail(MXW_E_ARGUMENT, "task: turbo was not trained to translate; use another multilingual model");
+    if (code && model->multilingual && mx_text_language_token(s->recognizer->text, code) < 0)
+        return mx_fail(MXW_E_ARGUMENT, "language: this model does not know '%s'", asked);
+    s->language = code;
+    return MXW_OK;
+}
+
+/* "start,end,start,end,..." in seconds; the last end may be left out. */
+static mxw_status parse_clips(mx_session *s) {
+    const char *text = s->options.clip_timestamps && *s->options.clip_timestamps ? s->options.clip_timestamps : "0";
+    size_t n = 1;
+    for (const char *p = text; *p; p++)
+        n += *p == ',';
+    s->clips = mx_arena_alloc(&s->memory, (n + 1) / 2 * sizeof(*s->clips));
+    if (!s->clips)
+        return MXW_E_MEMORY;
+    const char *at = text;
+    for (size_t i = 0; i < n; i++) {
+        char *end;
+        double seconds = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(seconds >= 0 && seconds <= 1e9))
+            return mx_fail(MXW_E_ARGUMENT, "clip_timestamps: '%s' is not start,end,... in seconds", text);
+        int64_t frame = (int64_t)nearbyint(seconds * 100);
+        mx_clip *clip = &s->clips[i / 2];
+        if (i % 2 == 0)
+            *clip = (mx_clip){frame, INT64_MAX};
+        else
+            clip->end = frame;
+        at = *end ? end + 1 : end;
+    }
+    s->n_clips = (int)((n + 1) / 2);
+    s->seek = s->clips[0].start;
+    return MXW_OK;
+}
+
+static mxw_status encode_initial_prompt(mx_session *s) {
+    mxw_status status;
+    mx_str spaced = {0};
+    int32_t *tokens = NULL;
+    size_t n;
+    if (!s->options.initial_prompt)
+        return MXW_OK;
+    n = strlen(s->options.initial_prompt);
+    const char *stripped = mx_strip(s->options.initial_prompt, &n);
+    mx_str_text(&spaced, " ");
+    mx_str_add(&spaced, stripped, n);
+    MX_TRY(mx_str_status(&spaced));
+    status = mx_text_encode(s->recognizer->text, spaced.data, spaced.n, &tokens, &n);
+    if (status < 0) {
+        mx_fail_in(status, "initial_prompt");
+        goto out;
+    }
+    MX_TRY(mx_tokens_add(&s->tokens, tokens, n));
+    s->n_initial_prompt = n;
+out:
+    mx_free(tokens);
+    mx_str_free(&spaced);
+    return status;
+}
+
+static mxw_status copy_strings(mx_session *s) {
+    const char **strings[] = {&s->options.language, &s->options.suppress_tokens, &s->options.initial_prompt,
+                              &s->options.prefix, &s->options.clip_timestamps};
+    for (size_t i = 0; i < MX_COUNT(strings); i++)
+        if (*strings[i] && !(*strings[i] = mx_arena_strdup(&s->memory, *strings[i])))
+            return MXW_E_MEMORY;
+    return MXW_OK;
+}
+
+static mxw_status open_decoding(mx_session *s) {
+    mxw_status status;
+    const mxw_session_options *o = &s->options;
+    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    mx_decode_options decode = {.n_text_ctx = dims->n_text_ctx,
+                                .n_audio_ctx = dims->n_audio_ctx,
+                                .task = o->task,
+                                .beam_size = o->beam_size,
+                                .best_of = o->best_of,
+                                .patience = o->patience,
+                                .length_penalty = o->length_penalty,
+                                .sample_len = o->sample_len,
+                                .suppress_tokens = o->suppress_tokens ? o->suppress_tokens : "-1",
+                                .suppress_blank = o->suppress_blank,
+                                .prefix = o->prefix,
+                                .without_timestamps = o->without_timestamps,
+                                .max_initial_timestamp = o->max_initial_timestamp,
+                                .seed = o->seed};
+    if (2 * dims->n_audio_ctx != MX_MEL_WINDOW)
+        return mx_fail(MXW_E_UNSUPPORTED, "model: an audio context of %d is not 30 seconds", dims->n_audio_ctx);
+    s->thresholds = (mx_thresholds){o->compression_ratio_threshold, o->logprob_threshold, o->no_speech_threshold};
+    s->temperatures = mx_arena_alloc(&s->memory, MAX_TEMPERATURES * sizeof(*s->temperatures));
+    s->window = mx_arena_alloc(&s->memory, (size_t)MX_MEL_WINDOW * (size_t)dims->n_mels * sizeof(*s->window));
+    if (!s->temperatures || !s->window)
+        return MXW_E_MEMORY;
+    s->n_temperatures = MAX_TEMPERATURES;
+    mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
+    MX_TRY(mx_decode_plan_open(&decode, s->recognizer->text, &s->plan));
+    MX_TRY(mx_decoding_open(s->plan, &s->decoding));
+    MX_TRY(mx_runner_open(&s->runner, s->recognizer, s->plan));
+    MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
+out:
+    return status;
+}
+
+mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options, mx_session **out) {
+    mxw_status status;
+    mx_session *s = mx_alloc_zero(1, sizeof(*s));
+    if (!s)
+        return MXW_E_MEMORY;
+    s->recognizer = r;
+    s->opened_ns = mx_now_ns();
+    s->options = *options;
+    s->result.language_probability = -1;
+    MX_TRY(copy_strings(s));
+    MX_TRY(check_language(s));
+    MX_TRY(parse_clips(s));
+    MX_TRY(encode_initial_prompt(s));
+    MX_TRY(open_decoding(s));
+    *out = s;
+    return MXW_OK;
+out:
+    mx_session_close(s);
+    return status;
+}
+
+void mx_session_close(mx_session *s) {
+    if (!s)
+        return;
+    mx_mel_close(s->mel);
+    mx_runner_close(&s->runner);
+    mx_decoding_close(s->decoding);
+    mx_decode_plan_close(s->plan);
+    mx_free(s->tokens.items);
+    mx_free(s->carried.items);
+    mx_free(s->segments);
+    mx_str_free(&s->text);
+    mx_arena_free(&s->memory);
+    mx_free(s);
+}
+
+mxw_status mx_session_stop_if_asked(mx_session *s) {
+    if (s->options.should_abort && s->options.should_abort(s->options.user))
+        s->failed = mx_fail(MXW_E_ABORTED, "stopped on request");
+    return s->failed;
+}
+
+mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
+    if (s->failed < 0)
+        return s->failed;
+    if (s->finished)
+        return mx_fail(MXW_E_STATE, "feed after finish");
+    int64_t start = mx_now_ns();
+    mxw_status status = mx_mel_feed(s->mel, samples, n);
+    s->result.times.mel_ms += mx_since_ms(start);
+    if (status < 0)
+        s->failed = status;
+    return status;
+}
+
+static void report_audio(mx_session *s, double total_s) {
+    mxw_progress progress = {"audio", mx_mel_seconds(s->mel), total_s, mx_since_ms(s->opened_ns) / 1e3};
+    if (s->options.on_progress)
+        s->options.on_progress(s->options.user, &progress);
+}
+
+mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio) {
+    mxw_status status;
+    mxw_audio_info info;
+    size_t got;
+    float *samples = mx_alloc_array(READ_SAMPLES, sizeof(*samples));
+    if (!samples)
+        return MXW_E_MEMORY;
+    mx_audio_info(audio, &info);
+    do {
+        int64_t start = mx_now_ns();
+        MX_TRY(mx_audio_read(audio, samples, READ_SAMPLES, &got));
+        s->result.times.audio_ms += mx_since_ms(start);
+        MX_TRY(mx_session_feed(s, samples, got));
+        report_audio(s, info.duration_s);
+        MX_TRY(mx_session_stop_if_asked(s));
+    } while (got > 0);
+out:
+    mx_free(samples);
+    return status;
+}
+
+mxw_status mx_session_finish(mx_session *s) {
+    if (s->failed < 0)
+        return s->failed;
+    if (s->finished)
+        return MXW_OK;
+    int64_t start = mx_now_ns();
+    mxw_status status = mx_mel_finish(s->mel);
+    s->result.times.mel_ms += mx_since_ms(start);
+    s->finished = 1;
+    if (status < 0)
+        s->failed = status;
+    return status;
+}
+
+mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
+    *segment = NULL;
+    if (s->failed < 0)
+        return s->failed;
+    if (s->n_given == s->n_segments) {
+        mxw_status status = mx_session_advance(s);
+        if (status < 0)
+            s->failed = status;
+        s->result.times.total_ms = mx_since_ms(s->opened_ns);
+        if (status != MXW_OK)
+            return status;
+    }
+    *segment = &s->segments[s->n_given++];
+    return MXW_OK;
+}
+
+const mxw_result *mx_session_result(mx_session *s) {
+    const mx_text *text = s->recognizer->text;
+    mx_str_clear(&s->text);
+    mxw_status status = mx_text_decode(text, s->tokens.items + s->n_initial_prompt,
+                                       s->tokens.n - s->n_initial_prompt, &s->text);
+    if (status < 0 || mx_str_status(&s->text) < 0)
+        return NULL;
+    s->result.text = mx_str_get(&s->text);
+    s->result.language = s->language;
+    s->result.segments = s->segments;
+    s->result.n_segments = s->n_segments;
+    s->result.duration_s = mx_mel_seconds(s->mel);
+    s->result.times.load_ms = s->recognizer->load_ms;
+    s->result.times.compile_ms = s->recognizer->compile_ms;
+    return &s->result;
+}
+
+mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *out) {
+    return mx_mel_window(s->mel, seek, n_frames, 0, out);
+}
+
+mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context) {
+    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    const float *features;
+    mx_runner_tap(&s->runner, tap, tap_context);
+    mxw_status status = mx_runner_encode(&s->runner, mel);
+    mx_runner_tap(&s->runner, NULL, NULL);
+    if (status >= 0)
+        status = mx_runner_features(&s->runner, &features);
+    if (status >= 0)
+        memcpy(out, features, (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(*out));
+    return status;
+}
+
+mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *prompt, size_t n_prompt,
+                            const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob) {
+    mxw_status status;
+    mx_decode_step step;
+    mx_candidates c;
+    MX_TRY(mx_session_encode_window(s, seek, n_frames, 0));
+    MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, 0, 0));
+    mx_decoding_step(s->decoding, &step);
+    MX_TRY(mx_runner_step(&s->runner, &step, 1, &c));
+    *no_speech_prob = c.stats[MX_SELECT_NO_SPEECH];
+    MX_TRY(mx_decoding_force(s->decoding, s->language, prompt, n_prompt, tokens, n_tokens, &step));
+    MX_TRY(mx_runner_step(&s->runner, &step, MX_FORCE_CANDIDATES, &c));
+    for (size_t i = 0; i <= n_tokens; i++) {
+        int32_t wanted = i < n_tokens ? tokens[i] : s->plan->special.eot;
+        logprobs[i] = NAN;
+        for (int j = 0; j < MX_FORCE_CANDIDATES && i < (size_t)step.n_picks; j++)
+            if (c.ids[i * MX_FORCE_CANDIDATES + (size_t)j] == wanted)
+                logprobs[i] = c.logprobs[i * MX_FORCE_CANDIDATES + (size_t)j];
+    }
+out:
+    return status;
+}

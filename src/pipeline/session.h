@@ -1,0 +1,55 @@
+/* pipeline/session.h - the insides of a session: what lasts from window to window of one recording. */
+#ifndef MX_SESSION_H
+#define MX_SESSION_H
+#include "feature/feature.h"
+#include "pipeline/runner.h"
+
+typedef struct mx_tokens {
+    int32_t *items;
+    size_t n, capacity;
+} mx_tokens;
+
+mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n);
+
+typedef struct mx_clip {
+    int64_t start, end;   /* mel frames; end INT64_MAX: the end of the recording */
+} mx_clip;
+
+struct mxw_session {
+    mx_recognizer *recognizer;
+    mxw_session_options options;      /* strings copied into memory */
+    mx_arena memory;                  /* lifetime: session */
+    mx_decode_plan *plan;
+    mx_decoding *decoding;
+    mx_runner runner;
+    mx_mel *mel;
+    float *window;                    /* [2 n_audio_ctx][n_mels] the window being decoded */
+    mx_thresholds thresholds;
+    double *temperatures;
+    int n_temperatures;
+
+    /* where the loop over windows stands */
+    mx_clip *clips;
+    int n_clips, clip;
+    int64_t seek;
+    const char *language;             /* NULL until given or detected */
+    mx_tokens tokens;                 /* initial prompt, then every segment's */
+    size_t n_initial_prompt, prompt_reset_since;
+    mx_tokens carried;                /* scratch for the carried prompt */
+    mxw_status failed;                /* a failure is final */
+    int finished;                     /* no more samples */
+
+    /* what has come out */
+    mxw_segment *segments;
+    size_t n_segments, capacity, n_given;
+    mx_str text;
+    mxw_result result;
+    int64_t opened_ns;
+};
+
+/* Decodes windows until there are new segments or nothing is left: OK, END, or MORE. */
+mxw_status mx_session_advance(mx_session *s);
+mxw_status mx_session_stop_if_asked(mx_session *s);   /* E_ABORTED, and final, when the caller wants to stop */
+/* The window at seek, in s->window, encoded into slot 0. */
+mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
+#endif

@@ -1,0 +1,277 @@
+/* pipeline/windows.c - the loop over 30-second windows: which mel to decode next, with what prompt, at what
+ * temperature; how a window's tokens become segments, and where the next window begins. The steps and their order are
+ * openai-whisper's transcribe(); docs/decoding.md tells them one by one. */
+#include <math.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "pipeline/session.h"
+
+#define FRAMES_PER_TIMESTAMP 2    /* a timestamp token counts 20 ms */
+
+/* As the reference computes them, so that times are equal to the last bit. */
+static double frames_to_s(int64_t frames) { return (double)(frames * 160) / 16000.0; }
+static double timestamp_to_s(int64_t position) { return (double)position * (FRAMES_PER_TIMESTAMP * 160 / 16000.0); }
+
+mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded) {
+    mxw_status status;
+    int64_t start = mx_now_ns();
+    MX_TRY(mx_mel_window(s->mel, seek, n_frames, padded, s->window));
+    s->result.times.mel_ms += mx_since_ms(start);
+    start = mx_now_ns();
+    MX_TRY(mx_runner_encode(&s->runner, s->window));
+    s->result.times.encode_ms += mx_since_ms(start);
+out:
+    return status;
+}
+
+/* The most probable language after start-of-transcript, on the first 30 seconds with silence behind them. */
+static mxw_status detect_language(mx_session *s) {
+    mxw_status status;
+    const mx_text_special *special = &s->plan->special;
+    const int32_t *cells = mx_arena_alloc(&s->memory, (size_t)s->plan->options.n_text_ctx * sizeof(*cells));
+    const int32_t pick = 0;
+    mx_decode_row row = {special->sot, 0, 0, 0};
+    mx_rule rule = mx_decode_language_rule(s->plan);
+    mx_decode_step step = {&row, 1, cells, 1, &pick, &rule, 1};
+    mx_candidates c;
+    if (!cells)
+        return MXW_E_MEMORY;
+    MX_TRY(mx_session_encode_window(s, 0, 0, 1));
+    int64_t start = mx_now_ns();
+    MX_TRY(mx_runner_step(&s->runner, &step, 1, &c));
+    s->result.times.decode_ms += mx_since_ms(start);
+    s->language = mx_text_language_of(s->recognizer->text, c.ids[0]);
+    s->result.language_probability = exp(c.logprobs[0]);
+    if (!s->language) {
+        status = mx_fail(MXW_E_INTERNAL, "language: none could be detected");
+        goto out;
+    }
+    mx_log(MXW_LOG_INFO, "decode", "language %s, probability %.3f", s->language, s->result.language_probability);
+out:
+    return status;
+}
+
+/* What the model is told of the text so far. */
+static mxw_status prompt_tokens(mx_session *s, const int32_t **prompt, size_t *n) {
+    if (!s->options.carry_initial_prompt) {
+        *prompt = s->tokens.items + s->prompt_reset_since;
+        *n = s->tokens.n - s->prompt_reset_since;
+        return MXW_OK;
+    }
+    size_t ignored = MX_MAX(s->n_initial_prompt, s->prompt_reset_since);
+    size_t rest = s->tokens.n - ignored;
+    int64_t room = s->plan->options.n_text_ctx / 2 - 1 - (int64_t)s->n_initial_prompt;
+    size_t skip = mx_tail_start(rest, room);
+    s->carried.n = 0;
+    mxw_status status = mx_tokens_add(&s->carried, s->tokens.items, s->n_initial_prompt);
+    if (status >= 0)
+        status = mx_tokens_add(&s->carried, s->tokens.items + ignored + skip, rest - skip);
+    *prompt = s->carried.items;
+    *n = s->carried.n;
+    return status;
+}
+
+static mxw_status decode_once(mx_session *s, const int32_t *prompt, size_t n_prompt, int attempt,
+                              mx_decode_result *result) {
+    mxw_status status;
+    mx_decode_step step;
+    mx_candidates c;
+    uint64_t window = (uint64_t)s->result.n_windows * MX_MAX(s->n_temperatures, 1) + (uint64_t)attempt;
+    MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, s->temperatures[attempt], window));
+    while (mx_decoding_step(s->decoding, &step)) {
+        int k = mx_decoding_candidates(s->decoding);
+        MX_TRY(mx_runner_step(&s->runner, &step, k, &c));
+        mx_decoding_take(s->decoding, &c);
+        MX_TRY(mx_session_stop_if_asked(s));
+    }
+    MX_TRY(mx_decoding_result(s->decoding, result));
+out:
+    return status;
+}
+
+/* The same window at rising temperatures until its text passes the thresholds. */
+static mxw_status decode_with_fallback(mx_session *s, mx_decode_result *result) {
+    mxw_status status;
+    const int32_t *prompt;
+    size_t n_prompt;
+    int64_t start = mx_now_ns();
+    MX_TRY(prompt_tokens(s, &prompt, &n_prompt));
+    for (int i = 0; i < s->n_temperatures; i++) {
+        MX_TRY(decode_once(s, prompt, n_prompt, i, result));
+        if (!mx_needs_fallback(result, &s->thresholds))
+            break;
+        if (i + 1 < s->n_temperatures) {
+            s->result.n_fallbacks_temperature++;
+            mx_log(MXW_LOG_INFO, "decode", "window at %.2f s: again at temperature %.1f (average log probability %.3f, "
+                   "compression ratio %.2f)", frames_to_s(s->seek), s->temperatures[i + 1], result->avg_logprob,
+                   result->compression_ratio);
+        }
+    }
+    s->result.times.decode_ms += mx_since_ms(start);
+out:
+    return status;
+}
+
+/* One segment of the window; an instantaneous or blank one keeps its place but loses text and tokens. */
+static mxw_status add_segment(mx_session *s, double start, double end, const int32_t *tokens, size_t n,
+                              const mx_decode_result *result) {
+    mxw_status status;
+    mx_str text = {0};
+    int32_t *kept = mx_arena_alloc(&s->memory, MX_MAX(n, 1) * sizeof(*kept));
+    size_t n_text = 0;
+    if (!kept)
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < s->plan->special.eot)
+            kept[n_text++] = tokens[i];
+    MX_TRY(mx_text_decode(s->recognizer->text, kept, n_text, &text));
+    MX_TRY(mx_str_status(&text));
+    size_t length = text.n;
+    mx_strip(mx_str_get(&text), &length);
+    int blank = start == end || length == 0;
+    if (blank)
+        mx_str_clear(&text);
+    else
+        memcpy(kept, tokens, n * sizeof(*kept));
+    const char *copy = mx_arena_strdup(&s->memory, mx_str_get(&text));
+    status = copy ? MXW_OK : MXW_E_MEMORY;
+    if (status < 0)
+        goto out;
+    MX_TRY(mx_grow(&s->segments, &s->capacity, s->n_segments + 1, sizeof(*s->segments)));
+    if (!blank)
+        MX_TRY(mx_tokens_add(&s->tokens, kept, n));
+    s->segments[s->n_segments] = (mxw_segment){.id = (int64_t)s->n_segments,
+                                               .seek = s->seek,
+                                               .start = start,
+                                               .end = end,
+                                               .text = copy,
+                                               .tokens = kept,
+                                               .n_tokens = blank ? 0 : n,
+                                               .temperature = result->temperature,
+                                               .avg_logprob = result->avg_logprob,
+                                               .compression_ratio = result->compression_ratio,
+                                               .no_speech_prob = result->no_speech_prob};
+    s->n_segments++;
+    if (s->options.on_segment)
+        s->options.on_segment(s->options.user, &s->segments[s->n_segments - 1]);
+out:
+    mx_str_free(&text);
+    return status;
+}
+
+/* Cuts between each pair of neighbouring timestamps. *n_frames is how far the window was heard: to its last pair, or
+ * all of it when a lone timestamp ends the text. */
+static mxw_status add_pairs(mx_session *s, const mx_decode_result *result, int lone_end, int64_t *n_frames) {
+    int32_t begin = s->plan->special.timestamp_begin;
+    const int32_t *tokens = result->tokens;
+    size_t last = 0;
+    double offset = frames_to_s(s->seek);
+    for (size_t i = 1; i <= result->n_tokens; i++) {
+        int cut = i < result->n_tokens ? tokens[i - 1] >= begin && tokens[i] >= begin : lone_end;
+        if (!cut)
+            continue;
+        double start = offset + timestamp_to_s(tokens[last] - begin);
+        double end = offset + timestamp_to_s(tokens[i - 1] - begin);
+        mxw_status status = add_segment(s, start, end, tokens + last, i - last, result);
+        if (status < 0)
+            return status;
+        last = i;
+    }
+    if (!lone_end)
+        *n_frames = (int64_t)(tokens[last - 1] - begin) * FRAMES_PER_TIMESTAMP;
+    return MXW_OK;
+}
+
+/* No pair: the window is one segment, up to its last timestamp if it has one. */
+static mxw_status add_whole(mx_session *s, const mx_decode_result *result, int64_t n_frames) {
+    int32_t begin = s->plan->special.timestamp_begin;
+    double offset = frames_to_s(s->seek), duration = frames_to_s(n_frames);
+    for (size_t i = result->n_tokens; i-- > 0;)
+        if (result->tokens[i] >= begin) {
+            if (result->tokens[i] != begin)
+                duration = timestamp_to_s(result->tokens[i] - begin);
+            break;
+        }
+    return add_segment(s, offset, offset + duration, result->tokens, result->n_tokens, result);
+}
+
+static mxw_status add_window(mx_session *s, const mx_decode_result *result, int64_t n_frames) {
+    mxw_status status;
+    int32_t begin = s->plan->special.timestamp_begin;
+    const int32_t *tokens = result->tokens;
+    size_t n = result->n_tokens;
+    int pairs = 0;
+    int lone_end = n >= 2 && tokens[n - 1] >= begin && tokens[n - 2] < begin;
+    for (size_t i = 1; i < n; i++)
+        pairs += tokens[i - 1] >= begin && tokens[i] >= begin;
+    if (pairs > 0)
+        status = add_pairs(s, result, lone_end, &n_frames);
+    else
+        status = add_whole(s, result, n_frames);
+    if (status < 0)
+        return status;
+    s->seek += n_frames;
+    if (!s->options.condition_on_previous_text || result->temperature > 0.5)
+        s->prompt_reset_since = s->tokens.n;
+    return MXW_OK;
+}
+
+/* Moves to the clip that has frames left at seek; 0 when there is none. */
+static int find_clip(mx_session *s, int64_t *end) {
+    for (; s->clip < s->n_clips; s->clip++) {
+        const mx_clip *clip = &s->clips[s->clip];
+        s->seek = MX_MAX(s->seek, clip->start);
+        *end = clip->end;
+        if (s->finished)
+            *end = MX_MIN(*end, mx_mel_frames(s->mel));
+        if (s->seek < *end)
+            return 1;
+        if (s->clip + 1 < s->n_clips)
+            s->seek = s->clips[s->clip + 1].start;
+    }
+    return 0;
+}
+
+/* Whether frames [0, end) are there, or all that will ever be. */
+static int heard(const mx_session *s, int64_t end) {
+    return s->finished || (s->options.mel_reference == MXW_MEL_RUNNING && mx_mel_frames(s->mel) >= end);
+}
+
+static void report(mx_session *s) {
+    int64_t frames = mx_mel_frames(s->mel);
+    mxw_progress progress = {"text", frames_to_s(MX_MIN(s->seek, frames)), s->finished ? frames_to_s(frames) : -1,
+                             mx_since_ms(s->opened_ns) / 1e3};
+    if (s->options.on_progress)
+        s->options.on_progress(s->options.user, &progress);
+}
+
+mxw_status mx_session_advance(mx_session *s) {
+    mxw_status status;
+    mx_decode_result result;
+    size_t n_before = s->n_segments;
+    int64_t end;
+    if (!s->language) {
+        if (!heard(s, MX_MEL_WINDOW))
+            return MXW_MORE;
+        MX_TRY(detect_language(s));
+    }
+    while (s->n_segments == n_before) {
+        if (!find_clip(s, &end))
+            return MXW_END;
+        int64_t n_frames = MX_MIN(MX_MEL_WINDOW, end - s->seek);
+        if (!heard(s, s->seek + n_frames))
+            return MXW_MORE;
+        MX_TRY(mx_session_encode_window(s, s->seek, n_frames, 0));
+        MX_TRY(decode_with_fallback(s, &result));
+        if (mx_is_silence(&result, &s->thresholds))
+            s->seek += n_frames;
+        else
+            MX_TRY(add_window(s, &result, n_frames));
+        s->result.n_windows++;
+        report(s);
+    }
+    status = MXW_OK;
+out:
+    return status;
+}
