@@ -28,3 +28,27 @@ const mx_released *mx_released_find(const char *name) {
             return &released[i];
     return NULL;
 }
+
+/* The last part of the path without .pt, or its folder's name for a model.bin. */
+static int path_says(const char *path, const char *name) {
+    size_t n = strlen(path), name_n = strlen(name);
+    const char *end = path + n;
+    if (n > 3 && strcmp(end - 3, ".pt") == 0)
+        end -= 3;
+    else if (n > 10 && strcmp(end - 10, "/model.bin") == 0)
+        end -= 10;
+    return (size_t)(end - path) >= name_n && memcmp(end - name_n, name, name_n) == 0 &&
+           (end - name_n == path || end[-(ptrdiff_t)name_n - 1] == '/');
+}
+
+const mx_released *mx_released_match(const mxw_dims *dims, const char *path) {
+    const mx_released *found = NULL;
+    for (size_t i = 0; i < MX_COUNT(released); i++) {
+        if (memcmp(&released[i].dims, dims, sizeof(*dims)) != 0)
+            continue;
+        if (path_says(path, released[i].name))
+            return &released[i];
+        found = &released[i];
+    }
+    return found;
+}

@@ -131,31 +131,6 @@ static void report_extras(const mx_weights *w) {
 
 /* ---- which released model it is ------------------------------------------------------------------- */
 
-/* The last part of the path without .pt, or its folder's name for a model.bin. */
-static int path_says(const char *path, const char *name) {
-    size_t n = strlen(path), name_n = strlen(name);
-    const char *end = path + n;
-    if (n > 3 && strcmp(end - 3, ".pt") == 0)
-        end -= 3;
-    else if (n > 10 && strcmp(end - 10, "/model.bin") == 0)
-        end -= 10;
-    return (size_t)(end - path) >= name_n && memcmp(end - name_n, name, name_n) == 0 &&
-           (end - name_n == path || end[-(ptrdiff_t)name_n - 1] == '/');
-}
-
-/* Of several with the same dimensions (large-v1 and -v2) the one that the path names, else the latest. */
-static const mx_released *released_as(const mx_weights *w) {
-    const mx_released *found = NULL, *r;
-    for (int i = 0; (r = mx_released_get(i)); i++) {
-        if (memcmp(&r->dims, &w->dims, sizeof(w->dims)) != 0)
-            continue;
-        if (path_says(w->path, r->name))
-            return r;
-        found = r;
-    }
-    return found;
-}
-
 static mxw_status last_half_heads(mx_weights *w) {
     int32_t first = w->dims.n_text_layer / 2, n_head = w->dims.n_text_head;
     w->n_heads = (size_t)(w->dims.n_text_layer - first) * (size_t)n_head;
@@ -171,7 +146,7 @@ static mxw_status last_half_heads(mx_weights *w) {
 }
 
 static mxw_status identify(mx_weights *w) {
-    const mx_released *r = released_as(w);
+    const mx_released *r = mx_released_match(&w->dims, w->path);
     w->size_name = r ? r->name : "custom";
     if (w->n_heads)
         return MXW_OK;

@@ -8,7 +8,7 @@
 
 typedef struct gen_options {
     mxw_dims dims;
-    mxw_dtype dtype;            /* MXW_F32 (0), MXW_F16, MXW_BF16; for CTranslate2 MXW_I8: matrices int8, the rest f32 */
+    mxw_dtype dtype;            /* MXW_F32 (0), MXW_F16, MXW_BF16; CTranslate2 only, MXW_I8: int8 matrices, f32 rest */
     uint64_t seed;
     const char *without;        /* leave this tensor out (canonical name, or the file's own); NULL: none */
     const char *cut;            /* give this one a row less */

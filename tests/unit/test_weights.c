@@ -317,6 +317,22 @@ static void test_released(void) {
 }
 
 /* A released model is known by its dimensions; two of the same by the file's name. */
+static void test_match(void) {
+    static const struct {
+        const char *of, *path, *want;
+    } cases[] = {
+        {"large-v1", "/m/large-v1.pt", "large-v1"},        {"large-v1", "large-v1.pt", "large-v1"},
+        {"large-v1", "/m/large-v1/model.bin", "large-v1"}, {"large-v1", "/m/other.pt", "large-v2"},
+        {"large-v1", "/m/my-large-v1.pt", "large-v2"},     {"large-v2", "/m/tiny.pt", "large-v2"},
+        {"tiny.en", "/m/tiny.pt", "tiny.en"},
+        {"distil-large-v3.5", "distil-large-v3.5.pt", "distil-large-v3.5"},
+    };
+    for (size_t i = 0; i < MX_COUNT(cases); i++) {
+        const mx_released *r = mx_released_match(&mx_released_find(cases[i].of)->dims, cases[i].path);
+        CHECK_STR(r ? r->name : NULL, cases[i].want);
+    }
+}
+
 static void test_size_name(void) {
     gen_options o = {.dims = gen_released_dims("tiny", 4), .dtype = MXW_F16};
     mxw_checkpoint_info info;
@@ -354,6 +370,7 @@ int main(int argc, char **argv) {
     test_locate();
     test_model_dir();
     test_released();
+    test_match();
     test_size_name();
     if (argc > 1 && strcmp(argv[1], "full") == 0)
         test_all_sizes();

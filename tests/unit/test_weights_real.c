@@ -42,7 +42,9 @@ static mx_weights *open_real(const char *name) {
     return w;
 }
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static void check_sums(const mx_weights *w, uint32_t want, uint32_t want_f32, int64_t strided) {
     int64_t n = mx_weights_count(w);

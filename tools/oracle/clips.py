@@ -13,39 +13,15 @@ import numpy as np
 
 from .common import SAMPLE_RATE, sha256
 
-PACKAGE = (
-    [
-        "two_cities",
-        "beckett",
-        "endgame_nagg_nell",
-        "prompts-161s",
-        "pocketsphinx-goforward",
-        "pocketsphinx-numbers",
-        "pocketsphinx-something",
-    ]
-    + [f"pocketsphinx-cards-00{n}" for n in range(1, 6)]
-    + [f"pocketsphinx-librivox-{n}" for n in ("0870", "0880", "0890", "0920", "0930")]
-)
+PACKAGE = "two_cities beckett endgame_nagg_nell prompts-161s".split()
+PACKAGE += [f"pocketsphinx-{name}" for name in ("goforward", "numbers", "something")]
+PACKAGE += [f"pocketsphinx-cards-00{n}" for n in range(1, 6)]
+PACKAGE += [f"pocketsphinx-librivox-{n}" for n in ("0870", "0880", "0890", "0920", "0930")]
 
 
 def decode(path):
-    command = [
-        "ffmpeg",
-        "-nostdin",
-        "-v",
-        "error",
-        "-i",
-        path,
-        "-f",
-        "s16le",
-        "-ac",
-        "1",
-        "-acodec",
-        "pcm_s16le",
-        "-ar",
-        str(SAMPLE_RATE),
-        "-",
-    ]
+    output = f"-f s16le -ac 1 -acodec pcm_s16le -ar {SAMPLE_RATE} -"
+    command = ["ffmpeg", "-nostdin", "-v", "error", "-i", path, *output.split()]
     return np.frombuffer(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, "<i2")
 
 

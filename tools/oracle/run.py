@@ -104,6 +104,7 @@ def run(model_paths, modes, names, clip_arguments, output, workers, threads):
                 with open(path, encoding="utf-8") as lines:
                     rows = [json.loads(line) for line in lines if line.endswith("\n")]
                 done[path] = {key(row.get("case"), row["clip"]): row for row in rows}
+                write_json_lines(path, rows)  # without a line that was cut off
         job["file"] = path
     clips = Clips(*clip_arguments)
     todo = [job for job in jobs if key(job["case"], job["clip"]) not in done[job["file"]]]
