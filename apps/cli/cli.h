@@ -1,0 +1,98 @@
+/* cli/cli.h - what the subcommands share: the row that describes one, exit statuses, options they have in common.
+ *
+ * What holds: a subcommand is one file and one line in commands.c; it includes max_whisper.h and nothing below it.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "max_whisper.h"
+#include "options.h"
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+/* Every subcommand's options start with these. */
+typedef struct common_options {
+    int quiet;
+    int log_level;  /* mxw_log_level */
+    int log_format; /* 0 human, 1 json */
+} common_options;
+
+/* Options of whatever opens a model. */
+typedef struct model_choice {
+    const char *model, *model_dir;
+    int engine; /* mxw_engine */
+    const char *device;
+    int64_t threads;
+} model_choice;
+
+enum { MAX_OPTIONS_BYTES = 1024 }; /* of any subcommand's struct */
+
+typedef struct command {
+    const char *name;      /* "transcribe", "model list" */
+    const char *arguments; /* for the usage line: "FILE..." */
+    int min_words, max_words;
+    const char *word_name; /* what a missing word is: "an audio or video file" */
+    const char *summary;   /* one line */
+    const char *details;   /* paragraphs of help, or NULL */
+    const option_row *options;
+    size_t options_size;
+    int (*run)(const void *options, char **words, int n_words);
+} command;
+
+extern const command command_transcribe, command_model_list, command_model_inspect, command_model_export,
+    command_devices, command_graph_dump, command_graph_test, command_version, command_help;
+
+/* All of them, NULL-terminated, in the order of help. */
+extern const command *const commands[];
+/* The command that argv begins with, and how many words name it (0: transcribe is implied). NULL: message says why. */
+const command *command_find(int argc, char **argv, int *n_name_words, char *message, size_t size);
+
+/* Whole help of a command on standard output; all: with the overview of the others. */
+void help_print(const command *c, int overview);
+/* The subcommands that begin with a word ("model"). */
+void help_print_group(const char *first_word);
+/* A few lines on standard error. */
+void help_print_short(void);
+
+extern const char *const engine_names[]; /* in the order of mxw_engine */
+extern const char *const log_format_names[];
+int check_device(const char *value, char *message, size_t size);
+/* Opens the model; on failure says why and returns the exit status. */
+int open_model(const model_choice *choice, mxw_model **model);
+int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
+
+#define COMMON_ROWS                                                                                                    \
+    {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .fallback = "False", .group = "Messages",                    \
+     .target = offsetof(common_options, quiet),                                                                        \
+     .help = "No progress bar, no warnings: standard error stays empty unless something fails."},                      \
+    {.name = "log-level", .kind = OPTION_CHOICE, .fallback = "warn", .placeholder = "LEVEL", .group = "Messages",      \
+     .target = offsetof(common_options, log_level), .choices = log_level_names,                                        \
+     .help = "How much to tell on standard error: error, warn, info or debug."},                                       \
+    {.name = "log-format", .kind = OPTION_CHOICE, .fallback = "human", .placeholder = "FORM", .group = "Messages",     \
+     .target = offsetof(common_options, log_format), .choices = log_format_names,                                      \
+     .help = "human: plain lines; json: one JSON object per line, with component and times."},                         \
+    {.name = "help", .letter = 'h', .kind = OPTION_HELP, .group = "Messages", .help = "Show this help and exit."}
+
+#define MODEL_DIR_ROW(type, member)                                                                                    \
+    {.name = "model-dir", .kind = OPTION_TEXT, .placeholder = "DIR", .group = "Model and device",                      \
+     .target = offsetof(type, member),                                                                                 \
+     .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else max-whisper/models in the user's cache)."}
+
+#define MODEL_ROWS(type, member)                                                                                       \
+    {.name = "model", .letter = 'm', .kind = OPTION_TEXT, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
+     .group = "Model and device", .target = offsetof(type, member.model),                                              \
+     .help = "Which Whisper model: a released name (model list shows them), a checkpoint file or its folder."},        \
+    MODEL_DIR_ROW(type, member.model_dir), ENGINE_ROWS(type, member.engine, member.device, member.threads)
+
+#define ENGINE_ROWS(type, engine_, device_, threads_)                                                                  \
+    {.name = "engine", .kind = OPTION_CHOICE, .fallback = "cpu", .placeholder = "ENGINE", .group = "Model and device", \
+     .target = offsetof(type, engine_), .choices = engine_names,                                                       \
+     .help = "cpu: op by op on the processor; gpu: op by op on CUDA; max: the compiled graph."},                       \
+    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",                    \
+     .group = "Model and device", .target = offsetof(type, device_), .check = check_device,                            \
+     .help = "Where to run; the devices subcommand lists them."},                                                      \
+    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
+     .target = offsetof(type, threads_), .low = 0, .high = 1024,                                                       \
+     .help = "Processor threads; 0: as many as this process may use."}
+
+#endif

@@ -1,0 +1,147 @@
+/* cli/commands.c - the table of subcommands, how one is found, and the options several of them share. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "log.h"
+#include "suggest.h"
+
+const command *const commands[] = {
+    &command_transcribe, &command_model_list, &command_model_inspect, &command_model_export, &command_devices,
+    &command_graph_dump, &command_graph_test, &command_version,       &command_help,         NULL,
+};
+
+const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
+const char *const log_format_names[] = {"human", "json", NULL};
+
+/* ---- which subcommand ----------------------------------------------------------------------------------- */
+
+/* Length of the first word of a command's name; the rest, if any, is behind a space. */
+static size_t first_word(const command *c) { return strcspn(c->name, " "); }
+
+static int starts_with(const command *c, const char *word) {
+    return strlen(word) == first_word(c) && !strncmp(c->name, word, strlen(word));
+}
+
+/* "model" was read: the second word must complete it. */
+static const command *find_second(const char *first, const char *second, char *message, size_t size) {
+    char list[96] = "";
+    suggestion near;
+    suggestion_start(&near, second ? second : "");
+    for (int i = 0; commands[i]; i++) {
+        if (!starts_with(commands[i], first))
+            continue;
+        const char *rest = commands[i]->name + first_word(commands[i]) + 1;
+        if (second && !strcmp(rest, second))
+            return commands[i];
+        suggestion_offer(&near, rest);
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", rest);
+    }
+    if (!second || second[0] == '-')
+        options_say(message, size, "'%s' needs one of: %s", first, list);
+    else if (near.best)
+        options_say(message, size, "unknown subcommand '%s %.40s'; did you mean '%s %s'?", first, second, first,
+                    near.best);
+    else
+        options_say(message, size, "unknown subcommand '%s %.40s'; there is: %s", first, second, list);
+    return NULL;
+}
+
+/* A lone word that is no file and has nothing of a path is a mistyped subcommand, not a recording. */
+static int is_mistyped(const char *word, char *message, size_t size) {
+    if (word[0] == '-' || strpbrk(word, "./") || !access(word, F_OK))
+        return 0;
+    suggestion near;
+    suggestion_start(&near, word);
+    for (int i = 0; commands[i]; i++)
+        suggestion_offer(&near, commands[i]->name);
+    suggestion_offer(&near, "model");
+    suggestion_offer(&near, "graph");
+    if (near.best)
+        options_say(message, size, "'%.60s' is neither a file nor a subcommand; did you mean '%s'?", word, near.best);
+    else
+        options_say(message, size, "'%.60s' is neither a file nor a subcommand (transcribe, model, devices, graph, version, help)",
+                    word);
+    return 1;
+}
+
+const command *command_find(int argc, char **argv, int *n_name_words, char *message, size_t size) {
+    *n_name_words = 0;
+    if (argc == 0)
+        return &command_transcribe;
+    for (int i = 0; commands[i]; i++) {
+        if (!starts_with(commands[i], argv[0]))
+            continue;
+        int two = commands[i]->name[first_word(commands[i])] == ' ';
+        *n_name_words = 1 + two;
+        return two ? find_second(argv[0], argc > 1 ? argv[1] : NULL, message, size) : commands[i];
+    }
+    return is_mistyped(argv[0], message, size) ? NULL : &command_transcribe;
+}
+
+/* ---- shared options ------------------------------------------------------------------------------------- */
+
+int check_device(const char *value, char *message, size_t size) {
+    if (!strcmp(value, "auto") || !strcmp(value, "cpu") || !strcmp(value, "cuda"))
+        return 1;
+    size_t digits = !strncmp(value, "cuda:", 5) ? strspn(value + 5, "0123456789") : 0;
+    if (digits && digits <= 3 && !value[5 + digits])
+        return 1;
+    suggestion near;
+    suggestion_start(&near, value);
+    suggestion_offer(&near, "cpu");
+    suggestion_offer(&near, "cuda");
+    suggestion_offer(&near, "cuda:0");
+    suggestion_offer(&near, "auto");
+    options_say(message, size, "'%.60s' is not auto, cpu, cuda or cuda:N%s%s%s", value,
+                near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+    return 0;
+}
+
+/* A name that is no path and no released model: most likely a typo, so usage. Says the line and returns 1. */
+static int is_unknown_model(const char *name, const char *model_dir) {
+    if (strchr(name, '/') || !access(name, F_OK))
+        return 0;
+    suggestion near;
+    suggestion_start(&near, name);
+    const char *path, *known;
+    for (int i = 0; (known = mxw_model_name(i, model_dir, &path)); i++) {
+        if (!strcmp(known, name))
+            return 0;
+        suggestion_offer(&near, known);
+    }
+    if (near.best)
+        log_error("model '%s' is neither a released name nor a file; did you mean '%s'?", name, near.best);
+    else
+        log_error("model '%s' is neither a released name nor a file; 'max-whisper model list' shows the names", name);
+    return 1;
+}
+
+static int model_failure(const char *name, const char *model_dir, mxw_status status) {
+    if ((status == MXW_E_NOT_FOUND || status == MXW_E_MISSING || status == MXW_E_IO || status == MXW_E_ARGUMENT) &&
+        is_unknown_model(name, model_dir))
+        return EXIT_USAGE;
+    log_failure(NULL, status);
+    return EXIT_FAILED;
+}
+
+int open_model(const model_choice *choice, mxw_model **model) {
+    mxw_model_options options;
+    mxw_model_options_default(&options);
+    options.model = choice->model;
+    options.model_dir = choice->model_dir;
+    options.engine = (mxw_engine)choice->engine;
+    options.device = choice->device;
+    options.threads = (int)choice->threads;
+    mxw_status status = mxw_model_open(&options, model);
+    return status < 0 ? model_failure(choice->model, choice->model_dir, status) : EXIT_OK;
+}
+
+int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint) {
+    mxw_status status = mxw_checkpoint_open(name_or_path, model_dir, checkpoint);
+    return status < 0 ? model_failure(name_or_path, model_dir, status) : EXIT_OK;
+}

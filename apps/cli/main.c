@@ -1,0 +1,91 @@
+/* cli/main.c - finds the subcommand, reads its options, runs it.
+ *
+ * Exit status: 0 done, 1 a file or a run failed, 2 the command line is wrong, 130 stopped by Ctrl-C.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "log.h"
+#include "out.h"
+
+static int usage_error(const char *message) {
+    log_error("%s", message);
+    return EXIT_USAGE;
+}
+
+static int wrong_word_count(const command *c, char **words, int n) {
+    if (n < c->min_words)
+        log_error("'%s' needs %s; 'max-whisper help %s' tells more", c->name, c->word_name, c->name);
+    else
+        log_error("'%s' takes no argument '%.80s'", c->name, words[c->max_words]);
+    return EXIT_USAGE;
+}
+
+/* "max-whisper --quiet devices": a subcommand comes first; a file of that name is given as ./devices. */
+static int is_late_subcommand(char **words, int n, char *message, size_t size) {
+    for (int i = 0; n > 0 && commands[i]; i++) {
+        size_t length = strcspn(commands[i]->name, " ");
+        if (strlen(words[0]) == length && !strncmp(words[0], commands[i]->name, length)) {
+            options_say(message, size, "subcommand '%s' must come before its options", words[0]);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int run_command(const command *c, int implied, int argc, char **argv) {
+    union {
+        common_options common;
+        char bytes[MAX_OPTIONS_BYTES];
+        long double alignment;
+    } options = {.bytes = {0}};
+    options_outcome outcome;
+    switch (options_parse(c->options, &options, argc, argv, &outcome)) {
+    case OPTIONS_WANT_HELP:
+        help_print(c, implied);
+        return EXIT_OK;
+    case OPTIONS_WRONG:
+        return usage_error(outcome.message);
+    case OPTIONS_OK:
+        break;
+    }
+    if (implied && is_late_subcommand(outcome.words, outcome.n_words, outcome.message, sizeof(outcome.message)))
+        return usage_error(outcome.message);
+    int level = options.common.log_level;
+    if (options.common.quiet && level == MXW_LOG_WARN)
+        level = MXW_LOG_ERROR;
+    log_start((mxw_log_level)level, options.common.log_format == 1);
+    if (outcome.n_words < c->min_words || outcome.n_words > c->max_words)
+        return wrong_word_count(c, outcome.words, outcome.n_words);
+    return c->run(&options, outcome.words, outcome.n_words);
+}
+
+static int dispatch(int argc, char **argv) {
+    if (argc == 0) {
+        help_print_short();
+        return EXIT_USAGE;
+    }
+    if (!strcmp(argv[0], "--version"))
+        argv[0] = (char[]){"version"};
+    char message[256];
+    int n_name_words;
+    const command *c = command_find(argc, argv, &n_name_words, message, sizeof(message));
+    if (!c && n_name_words == 2 && argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        help_print_group(argv[0]);
+        return EXIT_OK;
+    }
+    if (!c)
+        return usage_error(message);
+    return run_command(c, n_name_words == 0, argc - n_name_words, argv + n_name_words);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, dealt with in out.c */
+    int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
+    if (out_flush() && status == EXIT_OK)
+        status = EXIT_FAILED;
+    return status;
+}

@@ -1,0 +1,49 @@
+/* cli/out.c - stdio on standard output, with the first error remembered. */
+#include "out.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "progress.h"
+
+static int failed;
+
+static int note_failure(void) {
+    if (!failed && errno != EPIPE) /* with SIGPIPE ignored this is how `| head` ends: nothing to say */
+        log_error("standard output: %s", strerror(errno));
+    failed = 1;
+    return -1;
+}
+
+int out_write(void *user, const void *bytes, size_t n) {
+    (void)user;
+    if (failed)
+        return -1;
+    progress_hide();
+    return fwrite(bytes, 1, n, stdout) == n ? 0 : note_failure();
+}
+
+int out_text(const char *text) { return out_write(NULL, text, strlen(text)); }
+
+int out_print(const char *format, ...) {
+    if (failed)
+        return -1;
+    progress_hide();
+    va_list args;
+    va_start(args, format);
+    int n = vprintf(format, args);
+    va_end(args);
+    return n >= 0 ? 0 : note_failure();
+}
+
+int out_flush(void) {
+    if (failed)
+        return -1;
+    progress_hide();
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : note_failure();
+}
+
+int out_failed(void) { return failed; }

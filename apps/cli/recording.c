@@ -1,0 +1,336 @@
+/* cli/recording.c - feeds one recording to a session and puts what comes out where it was asked for. */
+#include "recording.h"
+
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jsonw.h"
+#include "log.h"
+#include "out.h"
+#include "progress.h"
+
+/* What standard output gets. */
+typedef enum screen_form { SCREEN_NOTHING, SCREEN_LINES, SCREEN_TEXT, SCREEN_FORMAT } screen_form;
+
+typedef struct recording {
+    recording_batch *batch;
+    const transcribe_options *options;
+    const char *path;
+    const char *name; /* as it is told to people */
+    screen_form screen;
+    int begun;         /* its header, if any, is out */
+    int64_t next_id;   /* of the segment to print next */
+    mxw_session *session;
+} recording;
+
+static volatile sig_atomic_t caught_signal;
+
+void recording_interrupt(int signal_number) { caught_signal = signal_number; }
+
+int recording_interrupted(void) { return caught_signal; }
+
+static int must_stop(void) { return caught_signal || out_failed(); }
+
+/* ---- timed lines ---------------------------------------------------------------------------------------- */
+
+/* mm:ss.mmm, hours in front from the first hour on; rounded as Python's round() does. */
+static void print_timestamp(char *out, size_t size, double seconds) {
+    long long ms = seconds > 0 && seconds < 1e12 ? llrint(seconds * 1000.0) : 0;
+    long long hours = ms / 3600000;
+    int n = hours ? snprintf(out, size, "%02lld:", hours) : 0;
+    snprintf(out + n, size - (size_t)n, "%02lld:%02lld.%03lld", ms / 60000 % 60, ms / 1000 % 60, ms % 1000);
+}
+
+/* Several recordings on one screen are told apart by a line, as head and tail do. */
+static void begin_screen(recording *r) {
+    if (r->begun)
+        return;
+    r->begun = 1;
+    if (r->batch->several)
+        out_print("%s==> %s <==\n", r->batch->n_begun ? "\n" : "", r->name);
+    r->batch->n_begun++;
+}
+
+static void print_line(recording *r, const mxw_segment *segment) {
+    const char *text = segment->text ? segment->text : "";
+    text += strspn(text, " \t\r\n");
+    size_t n = strlen(text);
+    while (n && strchr(" \t\r\n", text[n - 1]))
+        n--;
+    if (!n)
+        return;
+    char start[40], end[40];
+    print_timestamp(start, sizeof(start), segment->start);
+    print_timestamp(end, sizeof(end), segment->end);
+    begin_screen(r);
+    out_print("[%s --> %s] ", start, end);
+    for (size_t i = 0, line = 0; i < n; i = line + 1) { /* a newline inside would break "one segment, one line" */
+        line = i + strcspn(text + i, "\r\n");
+        line = line < n ? line : n;
+        out_write(NULL, text + i, line - i);
+        out_text(line < n ? " " : "");
+    }
+    out_text("\n");
+    out_flush();
+}
+
+/* Called when a segment is found, and for each one handed over: whichever is first prints it. */
+static void on_segment(void *user, const mxw_segment *segment) {
+    recording *r = user;
+    if (segment->id < r->next_id)
+        return;
+    r->next_id = segment->id + 1;
+    if (r->screen == SCREEN_LINES)
+        print_line(r, segment);
+}
+
+static void on_progress(void *user, const mxw_progress *progress) {
+    (void)user;
+    progress_update(progress);
+}
+
+static int should_abort(void *user) {
+    (void)user;
+    return must_stop();
+}
+
+/* ---- results -------------------------------------------------------------------------------------------- */
+
+const char *recording_stem(const char *path, size_t *length) {
+    const char *slash = strrchr(path, '/');
+    const char *name = !strcmp(path, "-") ? "stdin" : slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    size_t n = dot ? (size_t)(dot - name) : 0;
+    *length = n > strspn(name, ".") ? n : strlen(name); /* dots in front are part of the name: ".hidden" has no extension */
+    return name;
+}
+
+static int is_chosen(const char *list, const char *format) {
+    if (!list)
+        return 1; /* files were asked for, formats were not: all, as openai-whisper does */
+    for (const char *p = list; *p; p += *p == ',') {
+        size_t n = strcspn(p, ",");
+        if ((n == strlen(format) && !strncmp(p, format, n)) || (n == 3 && !strncmp(p, "all", 3)))
+            return 1;
+        p += n;
+    }
+    return 0;
+}
+
+static mxw_status save_files(recording *r, const mxw_result *result) {
+    char path[PATH_MAX];
+    size_t length;
+    const char *format, *stem = recording_stem(r->path, &length);
+    int base = snprintf(path, sizeof(path), "%s/%.*s", r->options->output_dir, (int)length, stem);
+    if (base < 0 || base > PATH_MAX - 16) {
+        log_error("%s: the output path is too long", r->name);
+        return MXW_E_ARGUMENT;
+    }
+    for (int i = 0; (format = mxw_format_name(i)); i++) {
+        if (!is_chosen(r->options->format, format))
+            continue;
+        snprintf(path + base, sizeof(path) - (size_t)base, ".%s", format);
+        mxw_status status = mxw_result_save(result, format, path);
+        if (status < 0) {
+            log_failure(path, status);
+            return status;
+        }
+        log_say(MXW_LOG_INFO, "wrote %s", path);
+    }
+    return MXW_OK;
+}
+
+/* json ends without a newline (as openai-whisper's file does): one is added where something follows it. */
+static mxw_status print_result(recording *r, const mxw_result *result) {
+    const char *format = r->screen == SCREEN_FORMAT ? r->options->format : "txt";
+    if (r->screen == SCREEN_TEXT)
+        begin_screen(r);
+    mxw_status status = mxw_result_write(result, format, out_write, NULL);
+    if (status < 0 && !out_failed())
+        log_failure(r->name, status);
+    if (status >= 0 && !strcmp(format, "json") && (r->batch->several || isatty(STDOUT_FILENO)))
+        out_text("\n");
+    out_flush();
+    return status;
+}
+
+static void print_stats(const recording *r, const mxw_result *result) {
+    mxw_model_info info;
+    if (mxw_model_get_info(r->batch->model, &info) < 0)
+        return;
+    const mxw_stage_times *t = &result->times;
+    json_writer json;
+    flockfile(stderr);
+    progress_hide();
+    json_start(&json, stderr, 0);
+    json_object(&json, NULL);
+    json_text(&json, "file", r->path);
+    json_text(&json, "model", info.checkpoint.size_name);
+    json_text(&json, "engine", engine_names[info.engine]);
+    json_text(&json, "device", info.device);
+    json_whole(&json, "threads", info.threads);
+    json_text(&json, "language", result->language);
+    json_number(&json, "audio_s", result->duration_s, 3);
+    json_whole(&json, "windows", result->n_windows);
+    json_whole(&json, "segments", (int64_t)result->n_segments);
+    json_whole(&json, "temperature_fallbacks", result->n_fallbacks_temperature);
+    json_whole(&json, "fallbacks", result->fallbacks + info.fallbacks);
+    json_number(&json, "load_ms", t->load_ms, 3);
+    json_number(&json, "compile_ms", t->compile_ms, 3);
+    json_number(&json, "audio_ms", t->audio_ms, 3);
+    json_number(&json, "mel_ms", t->mel_ms, 3);
+    json_number(&json, "encode_ms", t->encode_ms, 3);
+    json_number(&json, "decode_ms", t->decode_ms, 3);
+    json_number(&json, "total_ms", t->total_ms, 3);
+    if (result->duration_s > 0)
+        json_number(&json, "real_time_factor", t->total_ms / 1000 / result->duration_s, 5);
+    json_end(&json);
+    fflush(stderr);
+    funlockfile(stderr);
+}
+
+static void say_language(const recording *r, const mxw_result *result) {
+    if (result->language_probability < 0 || !result->language)
+        return;
+    const char *name = result->language;
+    for (int i = 0; mxw_language_code(i); i++)
+        if (!strcmp(mxw_language_code(i), result->language))
+            name = mxw_language_name(i);
+    log_note("%s: language detected: %s (probability %.2f)", r->name, name, result->language_probability);
+}
+
+static mxw_status deliver(recording *r) {
+    const mxw_result *result = mxw_session_result(r->session);
+    if (!result) {
+        log_failure(r->name, MXW_E_INTERNAL);
+        return MXW_E_INTERNAL;
+    }
+    mxw_status status = MXW_OK;
+    say_language(r, result);
+    if (r->screen == SCREEN_FORMAT || r->screen == SCREEN_TEXT)
+        status = print_result(r, result);
+    if (status >= 0 && r->options->output_dir)
+        status = save_files(r, result);
+    if (status >= 0 && r->options->stats)
+        print_stats(r, result);
+    return status;
+}
+
+/* ---- the session ---------------------------------------------------------------------------------------- */
+
+/* Takes every segment that is ready: END or MORE, or a failure. */
+static mxw_status take_segments(recording *r) {
+    const mxw_segment *segment;
+    mxw_status status;
+    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop())
+        on_segment(r, segment);
+    return status == MXW_OK ? MXW_E_ABORTED : status;
+}
+
+/* Live: each second of sound is fed as it comes, and what it brings is taken at once. */
+static mxw_status feed_running(recording *r, mxw_audio *audio) {
+    static float samples[MXW_SAMPLE_RATE];
+    for (;;) {
+        size_t got = 0;
+        mxw_status status = mxw_audio_read(audio, samples, MXW_SAMPLE_RATE, &got);
+        if (status < 0)
+            return status;
+        if (!got)
+            return MXW_OK;
+        if (must_stop())
+            return MXW_E_ABORTED;
+        status = mxw_session_feed(r->session, samples, got);
+        if (status >= 0)
+            status = take_segments(r);
+        if (status < 0)
+            return status;
+    }
+}
+
+static mxw_status run_session(recording *r, mxw_audio *audio) {
+    mxw_status status = r->options->mel_reference == MXW_MEL_RUNNING ? feed_running(r, audio)
+                                                                      : mxw_session_feed_audio(r->session, audio);
+    if (status >= 0)
+        status = mxw_session_finish(r->session);
+    if (status >= 0)
+        status = take_segments(r);
+    progress_hide();
+    if (status < 0 && !must_stop())
+        log_failure(r->name, status);
+    return status;
+}
+
+/* The session's own refusals (a language the model lacks) hold for every recording, and are the command line's fault. */
+static mxw_status open_session(recording *r) {
+    mxw_session_options session;
+    transcribe_session_options(r->options, &session);
+    session.user = r;
+    session.on_progress = on_progress;
+    session.on_segment = on_segment;
+    session.should_abort = should_abort;
+    mxw_status status = mxw_session_open(r->batch->model, &session, &r->session);
+    if (status < 0) {
+        log_failure(NULL, status);
+        r->batch->exit_status = status == MXW_E_ARGUMENT || status == MXW_E_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILED;
+    }
+    return status;
+}
+
+static screen_form choose_screen(const transcribe_options *o) {
+    if (o->format)
+        return o->output_dir ? SCREEN_NOTHING : SCREEN_FORMAT;
+    if (o->verbose == 1 && !(o->output_dir && o->common.quiet))
+        return SCREEN_LINES;
+    return o->output_dir ? SCREEN_NOTHING : SCREEN_TEXT;
+}
+
+static recording_end end_of(const recording *r, mxw_status status) {
+    if (status >= 0 && !out_failed())
+        return RECORDING_DONE;
+    if (!must_stop())
+        return RECORDING_FAILED;
+    r->batch->exit_status = caught_signal ? 128 + caught_signal : EXIT_FAILED;
+    return RECORDING_STOP;
+}
+
+static int load_model(recording_batch *batch) {
+    if (batch->model)
+        return 1;
+    progress_note("loading the model");
+    batch->exit_status = open_model(&batch->options->model, &batch->model);
+    progress_hide();
+    return batch->exit_status == EXIT_OK;
+}
+
+recording_end recording_transcribe(recording_batch *batch, const char *path) {
+    const transcribe_options *o = batch->options;
+    recording r = {.batch = batch, .options = o, .path = path, .screen = choose_screen(o)};
+    r.name = strcmp(path, "-") ? path : "standard input";
+    mxw_audio *audio = NULL;
+    mxw_audio_options audio_options;
+    mxw_audio_options_default(&audio_options);
+    audio_options.path = path;
+    progress_start(r.name, !o->common.quiet && o->verbose >= 0 && progress_possible());
+    mxw_status status = mxw_audio_open(&audio_options, &audio);
+    if (status < 0) {
+        if (!must_stop())
+            log_failure(r.name, status);
+        return end_of(&r, status);
+    }
+    recording_end end = RECORDING_STOP;
+    if (load_model(batch) && open_session(&r) >= 0) {
+        status = run_session(&r, audio);
+        if (status >= 0)
+            status = deliver(&r);
+        end = end_of(&r, status);
+    }
+    mxw_session_close(r.session);
+    mxw_audio_close(audio);
+    progress_start(NULL, 0);
+    return end;
+}

@@ -1,0 +1,67 @@
+/* cli/suggest.c - Damerau-Levenshtein distance (neighbours swapped count once), and what counts as near. */
+#include "suggest.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { MAX_WORD = 64 };
+
+static unsigned char fold(char c) { return (unsigned char)(c == '_' ? '-' : tolower((unsigned char)c)); }
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+int edit_distance(const char *a, const char *b) {
+    int rows[3][MAX_WORD + 1]; /* the last three rows of the table: i - 2, i - 1, i */
+    int n = (int)strnlen(a, MAX_WORD), m = (int)strnlen(b, MAX_WORD);
+    for (int j = 0; j <= m; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *row = rows[i % 3], *above = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int same = fold(a[i - 1]) == fold(b[j - 1]);
+            row[j] = min_int(min_int(above[j] + 1, row[j - 1] + 1), above[j - 1] + !same);
+            if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) && fold(a[i - 2]) == fold(b[j - 1]))
+                row[j] = min_int(row[j], before[j - 2] + 1);
+        }
+    }
+    return rows[n % 3][m];
+}
+
+/* Whether one word lies within the other at a word boundary ("lang" in "language", "prompt" in "initial-prompt"). */
+static int contains(const char *whole, const char *part) {
+    size_t n = strlen(part);
+    if (n < 3)
+        return 0;
+    for (const char *p = whole; *p; p++) {
+        size_t i = 0;
+        while (i < n && p[i] && fold(p[i]) == fold(part[i]))
+            i++;
+        if (i == n && (p == whole || fold(p[-1]) == '-'))
+            return 1;
+    }
+    return 0;
+}
+
+void suggestion_start(suggestion *s, const char *typed) {
+    s->typed = typed;
+    s->best = NULL;
+    s->distance = INT_MAX;
+}
+
+void suggestion_offer(suggestion *s, const char *candidate) {
+    size_t length = strlen(s->typed);
+    if (!length || length > MAX_WORD)
+        return;
+    /* Up to a third of the letters wrong, and always one: further off is more likely another word. */
+    int allowed = length < 4 ? 1 : length < 7 ? 2 : (int)(length / 3);
+    int distance = edit_distance(s->typed, candidate);
+    if (distance > 1 && (contains(candidate, s->typed) || contains(s->typed, candidate)))
+        distance = min_int(distance, 2);
+    if (distance <= allowed && distance < s->distance && (size_t)distance < strlen(candidate)) {
+        s->best = candidate;
+        s->distance = distance;
+    }
+}

@@ -1,0 +1,41 @@
+/* cli/transcribe_options.h - the options of `transcribe`, as read from the command line. */
+#ifndef CLI_TRANSCRIBE_OPTIONS_H
+#define CLI_TRANSCRIBE_OPTIONS_H
+
+#include "cli.h"
+
+typedef struct transcribe_options {
+    common_options common;
+    model_choice model;
+    int task; /* mxw_task */
+    const char *language;
+    double temperature, temperature_increment;
+    int64_t best_of, beam_size;
+    int greedy;
+    double patience, length_penalty;
+    const char *suppress_tokens;
+    int suppress_blank;
+    const char *initial_prompt;
+    int carry_initial_prompt;
+    const char *prefix;
+    int condition_on_previous_text;
+    double compression_ratio_threshold, logprob_threshold, no_speech_threshold;
+    int64_t sample_len;
+    int without_timestamps;
+    double max_initial_timestamp;
+    const char *clip_timestamps;
+    int64_t seed;
+    int mel_reference; /* mxw_mel_reference */
+    int fp16;
+    const char *format; /* "srt", "txt,json", "all"; NULL: timed lines */
+    const char *output_dir;
+    int verbose; /* 1, 0, -1 for None */
+    int stats;
+} transcribe_options;
+
+extern const option_row transcribe_rows[];
+
+/* What the library takes; callbacks are left as the defaults are. */
+void transcribe_session_options(const transcribe_options *options, mxw_session_options *session);
+
+#endif
