@@ -61,6 +61,12 @@ int check_device(const char *value, char *message, size_t size);
 int open_model(const model_choice *choice, mxw_model **model);
 int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
 
+/* A table reads by rows. */
+/* clang-format off */
+#define JSON_ROW(type, member)                                                                                         \
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", .target = offsetof(type, member),    \
+     .help = "As one JSON object."}
+
 #define COMMON_ROWS                                                                                                    \
     {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .fallback = "False", .group = "Messages",                    \
      .target = offsetof(common_options, quiet),                                                                        \
@@ -76,12 +82,12 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
 #define MODEL_DIR_ROW(type, member)                                                                                    \
     {.name = "model-dir", .kind = OPTION_TEXT, .placeholder = "DIR", .group = "Model and device",                      \
      .target = offsetof(type, member),                                                                                 \
-     .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else max-whisper/models in the user's cache)."}
+     .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else the per-user cache)."}
 
 #define MODEL_ROWS(type, member)                                                                                       \
     {.name = "model", .letter = 'm', .kind = OPTION_TEXT, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
      .group = "Model and device", .target = offsetof(type, member.model),                                              \
-     .help = "Which Whisper model: a released name (model list shows them), a checkpoint file or its folder."},        \
+     .help = "Released name (see model list), checkpoint file, or its folder."},                                       \
     MODEL_DIR_ROW(type, member.model_dir), ENGINE_ROWS(type, member.engine, member.device, member.threads)
 
 #define ENGINE_ROWS(type, engine_, device_, threads_)                                                                  \
@@ -94,5 +100,6 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
     {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
      .target = offsetof(type, threads_), .low = 0, .high = 1024,                                                       \
      .help = "Processor threads; 0: as many as this process may use."}
+/* clang-format on */
 
 #endif

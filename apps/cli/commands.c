@@ -64,7 +64,8 @@ static int is_mistyped(const char *word, char *message, size_t size) {
     if (near.best)
         options_say(message, size, "'%.60s' is neither a file nor a subcommand; did you mean '%s'?", word, near.best);
     else
-        options_say(message, size, "'%.60s' is neither a file nor a subcommand (transcribe, model, devices, graph, version, help)",
+        options_say(message, size,
+                    "'%.60s' is neither a file nor a subcommand (transcribe, model, devices, graph, version, help)",
                     word);
     return 1;
 }

@@ -13,8 +13,7 @@ typedef struct devices_options {
 } devices_options;
 
 static const option_row rows[] = {
-    {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",
-     .target = offsetof(devices_options, json), .help = "As one JSON object."},
+    JSON_ROW(devices_options, json),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -78,6 +77,10 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_devices = {
-    .name = "devices", .arguments = "", .summary = "List the processors and GPUs, and whether they can be used.",
-    .options = rows, .options_size = sizeof(devices_options), .run = run,
+    .name = "devices",
+    .arguments = "",
+    .summary = "List the processors and GPUs, and whether they can be used.",
+    .options = rows,
+    .options_size = sizeof(devices_options),
+    .run = run,
 };

@@ -57,9 +57,13 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_graph_dump = {
-    .name = "graph dump", .arguments = "[encoder|cross|decoder]", .max_words = 1,
+    .name = "graph dump",
+    .arguments = "[encoder|cross|decoder]",
+    .max_words = 1,
     .summary = "Print the model's graphs as text: every value, its op, dtype and shape.",
     .details = "encoder: log-mel to features; cross: features to the decoder's keys and values; decoder: one step. "
                "All three if none is named.",
-    .options = rows, .options_size = sizeof(dump_options), .run = run,
+    .options = rows,
+    .options_size = sizeof(dump_options),
+    .run = run,
 };

@@ -23,8 +23,7 @@ typedef struct test_options {
 
 static const option_row rows[] = {
     ENGINE_ROWS(test_options, engine, device, threads),
-    {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", .target = offsetof(test_options, json),
-     .help = "As one JSON object."},
+    JSON_ROW(test_options, json),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -33,7 +32,8 @@ static const option_row rows[] = {
  * softmax -> top-k; and the mean over time of the features, written into one row of a state. T is open up to MAX_T. */
 enum { T = 5, MAX_T = 8, VOCAB = 24, WIDTH = 6, D = 16, HEADS = 2, HIDDEN = 32, K = 3, ROWS = 4, ROW = 2, RUNS = 100 };
 
-static const char *const ops_run = "gather conv1d layer_norm attention add linear gelu matmul softmax top_k reduce state_write";
+static const char *const ops_run =
+    "gather conv1d layer_norm attention add linear gelu matmul softmax top_k reduce state_write";
 
 static float table[VOCAB][WIDTH], conv_w[D][WIDTH][3], conv_b[D], gamma_[D], beta_[D], w1[HIDDEN][D], b1[HIDDEN],
     w2[D][HIDDEN], b2[D], head[D][VOCAB];
@@ -209,7 +209,8 @@ static int refuses_mistake(void) {
     int refused = 0;
     if (mxw_graph_create("mistake", &g) >= 0) {
         int64_t a[2] = {2, 3}, b[2] = {4, 5};
-        mxw_value product = mxw_graph_matmul(g, mxw_graph_input(g, "a", MXW_F32, 2, a), mxw_graph_input(g, "b", MXW_F32, 2, b));
+        mxw_value product =
+            mxw_graph_matmul(g, mxw_graph_input(g, "a", MXW_F32, 2, a), mxw_graph_input(g, "b", MXW_F32, 2, b));
         refused = product == 0 && mxw_graph_status(g) < 0 && mxw_graph_error(g)[0];
     }
     mxw_graph_destroy(g);
@@ -225,7 +226,7 @@ typedef struct findings {
     int identical_runs; /* of RUNS */
 } findings;
 
-static const int64_t sizes[N_OUTPUTS] = {T * VOCAB, T * K, T * K, ROWS * D};
+static const int64_t sizes[N_OUTPUTS] = {T * VOCAB, T *K, T *K, ROWS *D};
 
 static int has_right_shape(const mxw_tensor *out) {
     for (int i = 0; i < N_OUTPUTS; i++) {
@@ -375,6 +376,10 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_graph_test = {
-    .name = "graph test", .arguments = "", .summary = "Build and run a small graph, check its numbers, say what was found.",
-    .options = rows, .options_size = sizeof(test_options), .run = run,
+    .name = "graph test",
+    .arguments = "",
+    .summary = "Build and run a small graph, check its numbers, say what was found.",
+    .options = rows,
+    .options_size = sizeof(test_options),
+    .run = run,
 };

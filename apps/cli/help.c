@@ -176,6 +176,11 @@ static int run(const void *options, char **words, int n_words) {
 }
 
 const command command_help = {
-    .name = "help", .arguments = "[SUBCOMMAND]", .max_words = 2, .summary = "Explain a subcommand and its options.",
-    .options = rows, .options_size = sizeof(help_options), .run = run,
+    .name = "help",
+    .arguments = "[SUBCOMMAND]",
+    .max_words = 2,
+    .summary = "Explain a subcommand and its options.",
+    .options = rows,
+    .options_size = sizeof(help_options),
+    .run = run,
 };

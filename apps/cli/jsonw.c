@@ -6,8 +6,11 @@
 
 /* Length of the valid UTF-8 character at s, 0 if there is none. */
 static int utf8_length(const unsigned char *s) {
-    int n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
-          : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
+    int n = s[0] < 0x80                   ? 1
+            : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+            : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
+            : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                          : 0;
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80) /* a 0 at the end of the text stops here too */
             return 0;
@@ -95,6 +98,13 @@ void json_text(json_writer *json, const char *key, const char *value) {
 void json_whole(json_writer *json, const char *key, int64_t value) {
     begin_member(json, key);
     fprintf(json->file, "%lld", (long long)value);
+}
+
+void json_wholes(json_writer *json, const char *key, const int64_t *values, int n) {
+    begin_member(json, key);
+    for (int i = 0; i < n; i++)
+        fprintf(json->file, "%s%lld", i ? ", " : "[", (long long)values[i]);
+    fputs(n ? "]" : "[]", json->file);
 }
 
 void json_number(json_writer *json, const char *key, double value, int decimals) {

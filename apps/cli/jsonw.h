@@ -1,6 +1,6 @@
 /* cli/jsonw.h - JSON for this program's own reports, straight to a stream.
  *
- * In: calls in the order of the document; key NULL inside a list or at the top. Out: valid JSON, indented or on one line.
+ * In: calls in the order of the document; key NULL inside a list or at the top. Out: valid JSON, indented or one line.
  * What holds: any byte string becomes valid JSON text (what is not UTF-8 turns into U+FFFD); a number that is not
  * finite becomes null. The document ends with a newline. At most 16 levels.
  */
@@ -26,6 +26,7 @@ void json_end(json_writer *json);
 void json_text(json_writer *json, const char *key, const char *value); /* NULL: null */
 void json_whole(json_writer *json, const char *key, int64_t value);
 void json_number(json_writer *json, const char *key, double value, int decimals);
+void json_wholes(json_writer *json, const char *key, const int64_t *values, int n); /* a list on one line */
 void json_bool(json_writer *json, const char *key, int value);
 
 #endif

@@ -68,8 +68,9 @@ static int dispatch(int argc, char **argv) {
         help_print_short();
         return EXIT_USAGE;
     }
+    static char version[] = "version";
     if (!strcmp(argv[0], "--version"))
-        argv[0] = (char[]){"version"};
+        argv[0] = version;
     char message[256];
     int n_name_words;
     const command *c = command_find(argc, argv, &n_name_words, message, sizeof(message));

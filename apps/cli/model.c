@@ -14,20 +14,18 @@ typedef struct model_options {
     int json, tensors;
 } model_options;
 
-#define JSON_ROW                                                                                                       \
-    {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",                                      \
-     .target = offsetof(model_options, json), .help = "As one JSON object."}
-
+/* A table reads by rows. */
+/* clang-format off */
 static const option_row list_rows[] = {
     MODEL_DIR_ROW(model_options, model_dir),
-    JSON_ROW,
+    JSON_ROW(model_options, json),
     COMMON_ROWS,
     {.name = NULL},
 };
 
 static const option_row inspect_rows[] = {
     MODEL_DIR_ROW(model_options, model_dir),
-    JSON_ROW,
+    JSON_ROW(model_options, json),
     {.name = "tensors", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",
      .target = offsetof(model_options, tensors), .help = "Also every tensor: name, dtype, shape, bytes, CRC-32."},
     COMMON_ROWS,
@@ -39,6 +37,7 @@ static const option_row export_rows[] = {
     COMMON_ROWS,
     {.name = NULL},
 };
+/* clang-format on */
 
 /* ---- list ----------------------------------------------------------------------------------------------- */
 
@@ -80,9 +79,7 @@ static int run_list(const void *chosen, char **words, int n_words) {
 static const char *const dtype_names[] = {"f32", "f16", "bf16", "i32", "i8", "u8", "i64", "f64"};
 enum { N_DTYPES = sizeof(dtype_names) / sizeof(dtype_names[0]) };
 
-static const char *dtype_name(mxw_dtype dtype) {
-    return (unsigned)dtype < N_DTYPES ? dtype_names[dtype] : "unknown";
-}
+static const char *dtype_name(mxw_dtype dtype) { return (unsigned)dtype < N_DTYPES ? dtype_names[dtype] : "unknown"; }
 
 typedef struct summary {
     int64_t tensors[N_DTYPES];
@@ -150,13 +147,15 @@ static void print_info(const mxw_checkpoint_info *info, const summary *s) {
     for (int i = 0; i < N_DIMENSIONS; i++)
         out_print("%s%s %d%s", i % 5 ? "  " : "dimensions  ", dimension_rows[i].name, dimension(&info->dims, i),
                   i % 5 == 4 ? "\n" : "");
-    out_print("tensors     %" PRId64 ": encoder %" PRId64 " + decoder %" PRId64 "; %" PRId64 " used from the file's pages\n",
+    out_print("tensors     %" PRId64 ": encoder %" PRId64 " + decoder %" PRId64 "; %" PRId64
+              " used from the file's pages\n",
               info->n_tensors, info->n_encoder_tensors, info->n_decoder_tensors, s->mapped);
     for (int i = 0; i < N_DTYPES; i++)
         if (s->tensors[i])
-            out_print("dtype       %s: %" PRId64 " tensors, %" PRIu64 " bytes\n", dtype_names[i], s->tensors[i], s->bytes[i]);
-    out_print("parameters  %" PRId64 "\nchecksum    %08" PRIx32 " (CRC-32 of the tensors' CRC-32s)\n", info->n_parameters,
-              s->checksum);
+            out_print("dtype       %s: %" PRId64 " tensors, %" PRIu64 " bytes\n", dtype_names[i], s->tensors[i],
+                      s->bytes[i]);
+    out_print("parameters  %" PRId64 "\nchecksum    %08" PRIx32 " (CRC-32 of the tensors' CRC-32s)\n",
+              info->n_parameters, s->checksum);
 }
 
 static void write_info(json_writer *json, const mxw_checkpoint_info *info, const summary *s) {
@@ -190,10 +189,7 @@ static void write_tensor(json_writer *json, const mxw_tensor_info *tensor, const
     json_text(json, "name", tensor->name);
     json_text(json, "file_name", tensor->file_name);
     json_text(json, "dtype", dtype_name(tensor->dtype));
-    json_list(json, "shape");
-    for (int d = 0; d < tensor->rank; d++)
-        json_whole(json, NULL, tensor->dims[d]);
-    json_end(json);
+    json_wholes(json, "shape", tensor->dims, tensor->rank);
     json_whole(json, "bytes", (int64_t)tensor->bytes);
     json_bool(json, "mapped", tensor->mapped);
     json_text(json, "crc32", crc);
@@ -290,21 +286,34 @@ static int run_export(const void *chosen, char **words, int n_words) {
 }
 
 const command command_model_list = {
-    .name = "model list", .arguments = "", .summary = "List the released models and where they were found.",
-    .options = list_rows, .options_size = sizeof(model_options), .run = run_list,
+    .name = "model list",
+    .arguments = "",
+    .summary = "List the released models and where they were found.",
+    .options = list_rows,
+    .options_size = sizeof(model_options),
+    .run = run_list,
 };
 
 const command command_model_inspect = {
-    .name = "model inspect", .arguments = "[MODEL]", .max_words = 1,
+    .name = "model inspect",
+    .arguments = "[MODEL]",
+    .max_words = 1,
     .summary = "Show what is in a checkpoint: format, dimensions, tensors, dtypes, parameters, checksums.",
     .details = "MODEL is a released name, a checkpoint file or its folder; tiny.en if it is left out.",
-    .options = inspect_rows, .options_size = sizeof(model_options), .run = run_inspect,
+    .options = inspect_rows,
+    .options_size = sizeof(model_options),
+    .run = run_inspect,
 };
 
 const command command_model_export = {
-    .name = "model export", .arguments = "MODEL OUT.npz", .min_words = 2, .max_words = 2,
+    .name = "model export",
+    .arguments = "MODEL OUT.npz",
+    .min_words = 2,
+    .max_words = 2,
     .word_name = "a model and the .npz file to write",
     .summary = "Write weights and configuration as one .npz file that numpy reads.",
-    .details = "The file appears whole or not at all.", .options = export_rows,
-    .options_size = sizeof(model_options), .run = run_export,
+    .details = "The file appears whole or not at all.",
+    .options = export_rows,
+    .options_size = sizeof(model_options),
+    .run = run_export,
 };

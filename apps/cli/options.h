@@ -24,20 +24,21 @@ typedef enum option_kind {
 } option_kind;
 
 typedef struct option_row {
-    const char *name;          /* without dashes, words joined by '-' */
-    const char *alias;         /* another name, or NULL */
-    char letter;               /* short form, or 0 */
+    const char *name;  /* without dashes, words joined by '-' */
+    const char *alias; /* another name, or NULL */
+    char letter;       /* short form, or 0 */
     option_kind kind;
-    const char *fallback;      /* the default as it would be typed; NULL: the target stays zero */
-    const char *placeholder;   /* "N", "DIR"; NULL for flags */
-    const char *group;         /* heading in help */
+    const char *fallback;    /* the default as it would be typed; NULL: the target stays zero */
+    const char *placeholder; /* "N", "DIR"; NULL for flags */
+    const char *group;       /* heading in help */
     const char *help;
-    size_t target;             /* offset in the struct */
-    double low, high;          /* WHOLE and NUMBER: the range, both ends included */
-    int none;                  /* 1: the value may be none */
-    double none_value;         /* what is stored then (WHOLE, NUMBER) */
+    size_t target;              /* offset in the struct */
+    double low, high;           /* WHOLE and NUMBER: the range, both ends included */
+    int none;                   /* 1: the value may be none */
+    double none_value;          /* what is stored then (WHOLE, NUMBER) */
     const char *const *choices; /* CHOICE: the words, NULL-terminated */
-    /* TEXT: says what is wrong with a value (after "--name: ") and returns 0, or returns 1; NULL: all texts are right */
+    /* TEXT: says what is wrong with a value (after "--name: ") and returns 0, or returns 1; NULL: all texts are right
+     */
     int (*check)(const char *value, char *message, size_t size);
 } option_row;
 

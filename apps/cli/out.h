@@ -1,6 +1,7 @@
 /* cli/out.h - standard output, watched.
  *
- * What holds: a reader that went away (a closed pipe) ends the output quietly; any other failure is said once, in one line.
+ * What holds: a reader that went away (a closed pipe) ends the output quietly; any other failure is said once, in one
+ * line.
  */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H

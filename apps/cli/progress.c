@@ -14,7 +14,7 @@ static struct {
     int wanted, visible;
     const char *label;
     double last_draw_ms;
-    double text_start_s;   /* elapsed when the text stage began: reading the file is not part of the speed */
+    double text_start_s; /* elapsed when the text stage began: reading the file is not part of the speed */
     int in_text;
 } bar;
 
@@ -85,7 +85,8 @@ static void print_time(char *out, size_t size, double seconds) {
         snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* Puts "label [#####.....]  42% tail" on the screen, leaving out what does not fit: label first, then bar, then tail. */
+/* Puts "label [#####.....]  42% tail" on the screen, leaving out what does not fit: label first, then bar, then tail.
+ */
 static void draw(double fraction, const char *tail) {
     int room = columns() - 1; /* the last column makes some terminals wrap */
     char label[4 * MAX_COLUMNS + 1] = "", percent[8], line[MAX_COLUMNS + 1] = "";

@@ -23,8 +23,8 @@ typedef struct recording {
     const char *path;
     const char *name; /* as it is told to people */
     screen_form screen;
-    int begun;         /* its header, if any, is out */
-    int64_t next_id;   /* of the segment to print next */
+    int begun;       /* its header, if any, is out */
+    int64_t next_id; /* of the segment to print next */
     mxw_session *session;
 } recording;
 
@@ -106,7 +106,8 @@ const char *recording_stem(const char *path, size_t *length) {
     const char *name = !strcmp(path, "-") ? "stdin" : slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     size_t n = dot ? (size_t)(dot - name) : 0;
-    *length = n > strspn(name, ".") ? n : strlen(name); /* dots in front are part of the name: ".hidden" has no extension */
+    *length =
+        n > strspn(name, ".") ? n : strlen(name); /* dots in front are part of the name: ".hidden" has no extension */
     return name;
 }
 
@@ -254,7 +255,7 @@ static mxw_status feed_running(recording *r, mxw_audio *audio) {
 
 static mxw_status run_session(recording *r, mxw_audio *audio) {
     mxw_status status = r->options->mel_reference == MXW_MEL_RUNNING ? feed_running(r, audio)
-                                                                      : mxw_session_feed_audio(r->session, audio);
+                                                                     : mxw_session_feed_audio(r->session, audio);
     if (status >= 0)
         status = mxw_session_finish(r->session);
     if (status >= 0)
@@ -265,7 +266,8 @@ static mxw_status run_session(recording *r, mxw_audio *audio) {
     return status;
 }
 
-/* The session's own refusals (a language the model lacks) hold for every recording, and are the command line's fault. */
+/* The session's own refusals (a language the model lacks) hold for every recording, and are the command line's fault.
+ */
 static mxw_status open_session(recording *r) {
     mxw_session_options session;
     transcribe_session_options(r->options, &session);

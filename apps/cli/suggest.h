@@ -8,8 +8,8 @@
 
 typedef struct suggestion {
     const char *typed;
-    const char *best;   /* NULL so far */
-    int distance;       /* of the best */
+    const char *best; /* NULL so far */
+    int distance;     /* of the best */
 } suggestion;
 
 void suggestion_start(suggestion *s, const char *typed);

@@ -23,7 +23,8 @@ static int check_combination(const transcribe_options *o) {
         return 0;
     }
     if (o->patience != MXW_NONE && (o->greedy || o->beam_size == 0)) {
-        log_error("--patience: belongs to beam search, which %s turns off", o->greedy ? "--greedy" : "--beam-size none");
+        log_error("--patience: belongs to beam search, which %s turns off",
+                  o->greedy ? "--greedy" : "--beam-size none");
         return 0;
     }
     return 1;
@@ -69,7 +70,8 @@ static int make_folder(const char *path) {
         partial[i] = 0;
         struct stat info;
         if (mkdir(partial, 0777) && (errno != EEXIST || stat(partial, &info) || !S_ISDIR(info.st_mode))) {
-            log_error("--output-dir: cannot create %s: %s", partial, errno == EEXIST ? "not a folder" : strerror(errno));
+            log_error("--output-dir: cannot create %s: %s", partial,
+                      errno == EEXIST ? "not a folder" : strerror(errno));
             return 0;
         }
         partial[i] = kept;
@@ -117,11 +119,16 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_transcribe = {
-    .name = "transcribe", .arguments = "FILE...", .min_words = 1, .max_words = INT_MAX,
+    .name = "transcribe",
+    .arguments = "FILE...",
+    .min_words = 1,
+    .max_words = INT_MAX,
     .word_name = "an audio or video file",
     .summary = "Turn recordings into text; 'max-whisper FILE...' is the same.",
     .details = "FILE is any audio or video file, or - for standard input. Without --format, segments are printed as\n"
                "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir.\n"
                "Defaults are in brackets; - and _ are the same in option names.",
-    .options = transcribe_rows, .options_size = sizeof(transcribe_options), .run = run,
+    .options = transcribe_rows,
+    .options_size = sizeof(transcribe_options),
+    .run = run,
 };

@@ -29,8 +29,8 @@ static int check_language(const char *value, char *message, size_t size) {
     if (near.best)
         options_say(message, size, "unknown language '%.60s'; did you mean '%s'?", value, near.best);
     else
-        options_say(message, size, "unknown language '%.60s'; a code or an English name is needed: en, english, de, ...",
-                    value);
+        options_say(message, size,
+                    "unknown language '%.60s'; a code or an English name is needed: en, english, de, ...", value);
     return 0;
 }
 
@@ -106,6 +106,8 @@ static int check_clips(const char *value, char *message, size_t size) {
 #define FALLBACK .group = "When a window decodes badly"
 #define FOREIGN .group = "Accepted because openai-whisper has them"
 
+/* A table reads by rows. */
+/* clang-format off */
 const option_row transcribe_rows[] = {
     MODEL_ROWS(transcribe_options, model),
 
@@ -114,61 +116,69 @@ const option_row transcribe_rows[] = {
      .help = "txt, srt, vtt, tsv or json instead of timed lines. With --output-dir also several (txt,srt) or all."},
     {.name = "output-dir", .letter = 'o', .kind = OPTION_TEXT, .placeholder = "DIR", OUTPUT, AT(output_dir),
      .help = "Write files there, one per input and format (all formats unless --format says which)."},
-    {.name = "verbose", .kind = OPTION_TRISTATE, .fallback = "True", .placeholder = "True|False|None", OUTPUT, AT(verbose),
-     .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
+    {.name = "verbose", .kind = OPTION_TRISTATE, .fallback = "True", .placeholder = "True|False|None", OUTPUT,
+     AT(verbose), .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
     {.name = "stats", SWITCH(stats, "False"), OUTPUT,
-     .help = "After each file one JSON line on standard error: times of load, compile, audio, mel, encode, decode, total."},
+     .help = "After each file a JSON line on standard error: the time of each stage, and more."},
 
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
      AT(language), .none = 1, .check = check_language,
      .help = "Language spoken, as code or name (de, german); none: detect it in the first 30 seconds."},
     {.name = "task", .kind = OPTION_CHOICE, .fallback = "transcribe", .placeholder = "TASK", SPEECH, AT(task),
      .choices = task_names, .help = "transcribe: text in the language spoken; translate: text in English."},
-    {.name = "clip-timestamps", .kind = OPTION_TEXT, .fallback = "0", .placeholder = "LIST", SPEECH, AT(clip_timestamps),
-     .check = check_clips, .help = "Only these parts: start,end,start,end,... in seconds; the last end may be left out."},
+    {.name = "clip-timestamps", .kind = OPTION_TEXT, .fallback = "0", .placeholder = "LIST", SPEECH,
+     AT(clip_timestamps), .check = check_clips,
+     .help = "Only these parts: start,end,start,end,... in seconds; the last end may be left out."},
     {.name = "without-timestamps", SWITCH(without_timestamps, "False"), SPEECH,
      .help = "Do not let the model predict times; segments are then whole windows."},
-    {.name = "mel-reference", .kind = OPTION_CHOICE, .fallback = "file", .placeholder = "WHAT", SPEECH, AT(mel_reference),
-     .choices = mel_reference_names,
-     .help = "Loudness reference: file (exact; text comes after the whole file was heard) or running (live; text comes "
-             "at once)."},
+    {.name = "mel-reference", .kind = OPTION_CHOICE, .fallback = "file", .placeholder = "WHAT", SPEECH,
+     AT(mel_reference), .choices = mel_reference_names,
+     .help = "Loudness to clamp against: of the whole file (exact), or running: so far (live)."},
 
     {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(beam_size), .low = 1,
      .high = 100, .none = 1, .none_value = 0, .help = "Beams at temperature 0; none: greedy."},
-    {.name = "greedy", SWITCH(greedy, "False"), SEARCH, .help = "No beam search: the likeliest token at each step. Faster."},
-    {.name = "patience", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH, AT(patience), .low = 0.01,
-     .high = 100, OR_NONE, .help = "Beam search goes on until beams times this many texts are finished; none: 1."},
-    {.name = "length-penalty", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH, AT(length_penalty),
-     .low = 0, .high = 1, OR_NONE, .help = "Exponent of the length by which texts are ranked; none: the plain length."},
-    {.name = "temperature", .kind = OPTION_NUMBER, .fallback = "0", .placeholder = "X", SEARCH, AT(temperature), .low = 0,
-     .high = 10, .help = "0: no chance involved; above: tokens are sampled."},
+    {.name = "greedy", SWITCH(greedy, "False"), SEARCH,
+     .help = "No beam search: the likeliest token at each step. Faster."},
+    {.name = "patience", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH, AT(patience),
+     .low = 0.01, .high = 100, OR_NONE,
+     .help = "Beam search goes on until beams times this many texts are finished; none: 1."},
+    {.name = "length-penalty", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH,
+     AT(length_penalty), .low = 0, .high = 1, OR_NONE,
+     .help = "Exponent of the length by which texts are ranked; none: the plain length."},
+    {.name = "temperature", .kind = OPTION_NUMBER, .fallback = "0", .placeholder = "X", SEARCH, AT(temperature),
+     .low = 0, .high = 10, .help = "0: no chance involved; above: tokens are sampled."},
     {.name = "best-of", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(best_of), .low = 1,
-     .high = 100, .none = 1, .none_value = 1, .help = "Texts to sample, the best of which is kept, above temperature 0."},
+     .high = 100, .none = 1, .none_value = 1,
+     .help = "Texts to sample, the best of which is kept, above temperature 0."},
     {.name = "seed", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", SEARCH, AT(seed), .low = 0,
      .high = 4294967295.0, .help = "Start of the random numbers for sampling: same seed, same text."},
-    {.name = "sample-len", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SEARCH, AT(sample_len), .low = 1,
-     .high = 10000, .none = 1, .none_value = 0, .help = "Most tokens per window; none: half the text context (224)."},
-    {.name = "suppress-tokens", .kind = OPTION_TEXT, .fallback = "-1", .placeholder = "LIST", SEARCH, AT(suppress_tokens),
-     .check = check_tokens, .help = "Token ids never to produce; -1 stands for all non-speech symbols, \"\" for none."},
-    {.name = "suppress-blank", SWITCH(suppress_blank, "True"), SEARCH, .help = "Do not let a window start with a blank."},
+    {.name = "sample-len", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SEARCH, AT(sample_len),
+     .low = 1, .high = 10000, .none = 1, .none_value = 0,
+     .help = "Most tokens per window; none: half the text context (224)."},
+    {.name = "suppress-tokens", .kind = OPTION_TEXT, .fallback = "-1", .placeholder = "LIST", SEARCH,
+     AT(suppress_tokens), .check = check_tokens,
+     .help = "Token ids never to produce; -1 stands for all non-speech symbols, \"\" for none."},
+    {.name = "suppress-blank", SWITCH(suppress_blank, "True"), SEARCH,
+     .help = "Do not let a window start with a blank."},
     {.name = "max-initial-timestamp", .kind = OPTION_NUMBER, .fallback = "1.0", .placeholder = "SECONDS", SEARCH,
-     AT(max_initial_timestamp), .low = 0, .high = 30, OR_NONE, .help = "A window's first time may be this late at most."},
+     AT(max_initial_timestamp), .low = 0, .high = 30, OR_NONE,
+     .help = "A window's first time may be this late at most."},
 
     {.name = "initial-prompt", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(initial_prompt),
      .help = "Text before the first window: names, spelling, style."},
     {.name = "carry-initial-prompt", SWITCH(carry_initial_prompt, "False"), PROMPT,
      .help = "Put the initial prompt before every window."},
     {.name = "condition-on-previous-text", SWITCH(condition_on_previous_text, "True"), PROMPT,
-     .help = "Prompt each window with the text before it. False: less consistent, but a mistake cannot spread."},
+     .help = "Prompt each window with the text before it. False: a mistake cannot spread."},
     {.name = "prefix", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(prefix),
      .help = "Text that every window starts with."},
 
-    {.name = "temperature-increment-on-fallback", .kind = OPTION_NUMBER, .fallback = "0.2", .placeholder = "X", FALLBACK,
-     AT(temperature_increment), .low = 0.01, .high = 10, OR_NONE,
+    {.name = "temperature-increment-on-fallback", .kind = OPTION_NUMBER, .fallback = "0.2", .placeholder = "X",
+     FALLBACK, AT(temperature_increment), .low = 0.01, .high = 10, OR_NONE,
      .help = "Decode again this much hotter, up to 1.0; none: never again."},
     {.name = "compression-ratio-threshold", .kind = OPTION_NUMBER, .fallback = "2.4", .placeholder = "X", FALLBACK,
      AT(compression_ratio_threshold), .low = 0, .high = 1000, OR_NONE,
-     .help = "Badly: the text compresses better than this (it repeats itself)."},
+     .help = "Badly: the text repeats itself, compressing better than this."},
     {.name = "logprob-threshold", .kind = OPTION_NUMBER, .fallback = "-1.0", .placeholder = "X", FALLBACK,
      AT(logprob_threshold), .low = -1000, .high = 1000, OR_NONE,
      .help = "Badly: the average log probability of its tokens is below this."},
@@ -190,14 +200,15 @@ const option_row transcribe_rows[] = {
      .help = "needs times of single words, only None is accepted"},
     {.name = "max-words-per-line", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None", FOREIGN,
      .help = "needs times of single words, only None is accepted"},
-    {.name = "hallucination-silence-threshold", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None", FOREIGN,
-     .help = "needs times of single words, only None is accepted"},
+    {.name = "hallucination-silence-threshold", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None",
+     FOREIGN, .help = "needs times of single words, only None is accepted"},
     {.name = "prepend-punctuations", .kind = OPTION_IGNORED, .placeholder = "TEXT", FOREIGN,
      .help = "No effect without times of single words."},
     {.name = "append-punctuations", .kind = OPTION_IGNORED, .placeholder = "TEXT", FOREIGN,
      .help = "No effect without times of single words."},
     {.name = NULL},
 };
+/* clang-format on */
 
 void transcribe_session_options(const transcribe_options *options, mxw_session_options *session) {
     mxw_session_options_default(session);

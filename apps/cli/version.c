@@ -12,8 +12,7 @@ typedef struct version_options {
 } version_options;
 
 static const option_row rows[] = {
-    {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",
-     .target = offsetof(version_options, json), .help = "As one JSON object."},
+    JSON_ROW(version_options, json),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -28,7 +27,9 @@ static int run(const void *chosen, char **words, int n_words) {
     (void)n_words;
     if (!options->json)
         return out_print("max-whisper %s\nlibrary %s, C%ld, compiled by %s\n", HEADER_VERSION, mxw_version(),
-                         __STDC_VERSION__ / 100 % 100, __VERSION__) ? EXIT_FAILED : EXIT_OK;
+                         __STDC_VERSION__ / 100 % 100, __VERSION__)
+                   ? EXIT_FAILED
+                   : EXIT_OK;
     json_writer json;
     json_start(&json, stdout, 1);
     json_object(&json, NULL);
@@ -41,6 +42,10 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_version = {
-    .name = "version", .arguments = "", .summary = "Show the version.", .options = rows,
-    .options_size = sizeof(version_options), .run = run,
+    .name = "version",
+    .arguments = "",
+    .summary = "Show the version.",
+    .options = rows,
+    .options_size = sizeof(version_options),
+    .run = run,
 };
