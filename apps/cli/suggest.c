@@ -30,19 +30,18 @@ int edit_distance(const char *a, const char *b) {
     return rows[n % 3][m];
 }
 
-/* Whether one word lies within the other at a word boundary ("lang" in "language", "prompt" in "initial-prompt"). */
-static int contains(const char *whole, const char *part) {
+/* How far a word is that holds the other from a word boundary on: 1 at its start ("lang" in "language"), 2 later
+ * ("prompt" in "initial-prompt"); a large number if it does not. */
+static int containment(const char *whole, const char *part) {
     size_t n = strlen(part);
-    if (n < 3)
-        return 0;
-    for (const char *p = whole; *p; p++) {
+    for (const char *p = whole; n >= 3 && *p; p++) {
         size_t i = 0;
         while (i < n && p[i] && fold(p[i]) == fold(part[i]))
             i++;
         if (i == n && (p == whole || fold(p[-1]) == '-'))
-            return 1;
+            return p == whole ? 1 : 2;
     }
-    return 0;
+    return INT_MAX;
 }
 
 void suggestion_start(suggestion *s, const char *typed) {
@@ -58,9 +57,12 @@ void suggestion_offer(suggestion *s, const char *candidate) {
     /* Up to a third of the letters wrong, and always one: further off is more likely another word. */
     int allowed = length < 4 ? 1 : length < 7 ? 2 : (int)(length / 3);
     int distance = edit_distance(s->typed, candidate);
-    if (distance > 1 && (contains(candidate, s->typed) || contains(s->typed, candidate)))
-        distance = min_int(distance, 2);
-    if (distance <= allowed && distance < s->distance && (size_t)distance < strlen(candidate)) {
+    if (distance > allowed || (size_t)distance >= strlen(candidate))
+        distance = INT_MAX;
+    distance = min_int(distance, containment(candidate, s->typed));
+    distance = min_int(distance, containment(s->typed, candidate));
+    int shorter = s->best && distance == s->distance && strlen(candidate) < strlen(s->best);
+    if (distance < s->distance || (shorter && distance < INT_MAX)) {
         s->best = candidate;
         s->distance = distance;
     }

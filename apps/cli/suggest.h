@@ -13,7 +13,7 @@ typedef struct suggestion {
 } suggestion;
 
 void suggestion_start(suggestion *s, const char *typed);
-/* The candidate must outlive the suggestion. Of equals the first one offered wins. */
+/* The candidate must outlive the suggestion. Of equals the shorter wins, then the one offered first. */
 void suggestion_offer(suggestion *s, const char *candidate);
 
 /* Edits (insert, delete, replace, swap of neighbours) between two words; at most 64 bytes of each are looked at. */

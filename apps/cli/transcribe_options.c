@@ -183,7 +183,7 @@ const option_row transcribe_rows[] = {
      AT(logprob_threshold), .low = -1000, .high = 1000, OR_NONE,
      .help = "Badly: the average log probability of its tokens is below this."},
     {.name = "no-speech-threshold", .kind = OPTION_NUMBER, .fallback = "0.6", .placeholder = "X", FALLBACK,
-     AT(no_speech_threshold), .low = 0, .high = 1, OR_NONE,
+     AT(no_speech_threshold), .low = -1000, .high = 1000, OR_NONE,
      .help = "Silence: no-speech probability above this and log probability below its threshold."},
 
     COMMON_ROWS,

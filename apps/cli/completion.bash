@@ -1,0 +1,100 @@
+# completion.bash - what bash completes after max-whisper. tests/cli/test_docs.py holds it against --help.
+
+_max_whisper_languages="english chinese german spanish russian korean french japanese portuguese turkish polish \
+catalan dutch arabic swedish italian indonesian hindi finnish vietnamese hebrew ukrainian greek malay czech romanian \
+danish hungarian tamil norwegian thai urdu croatian bulgarian lithuanian latin maori malayalam welsh slovak telugu \
+persian latvian bengali serbian azerbaijani slovenian kannada estonian macedonian breton basque icelandic armenian \
+nepali mongolian bosnian kazakh albanian swahili galician marathi punjabi sinhala khmer shona yoruba somali afrikaans \
+occitan georgian belarusian tajik sindhi gujarati amharic yiddish lao uzbek faroese pashto turkmen nynorsk maltese \
+sanskrit luxembourgish myanmar tibetan tagalog malagasy assamese tatar hawaiian lingala hausa bashkir javanese \
+sundanese cantonese none auto"
+
+_max_whisper_models="tiny.en tiny base.en base small.en small medium.en medium large-v1 large-v2 large-v3 turbo"
+
+_max_whisper_messages="--quiet --log-level --log-format --help"
+
+# The options of a subcommand.
+_max_whisper_options() {
+    case $1 in
+        "model list") echo "--model-dir --json" ;;
+        "model inspect") echo "--model-dir --json --tensors" ;;
+        "model export") echo "--model-dir" ;;
+        "graph dump") echo "--model --model-dir --engine --device --threads" ;;
+        "graph test") echo "--engine --device --threads --json" ;;
+        "devices" | "version") echo "--json" ;;
+        "help") ;;
+        *) echo "--model --model-dir --engine --device --threads --format --output-format --output-dir --verbose \
+--stats --language --task --clip-timestamps --without-timestamps --mel-reference --beam-size --greedy --patience \
+--length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
+--max-initial-timestamp --initial-prompt --carry-initial-prompt --condition-on-previous-text --prefix \
+--temperature-increment-on-fallback --compression-ratio-threshold --logprob-threshold --no-speech-threshold --fp16 \
+--word-timestamps --highlight-words --max-line-width --max-line-count --max-words-per-line \
+--hallucination-silence-threshold --prepend-punctuations --append-punctuations" ;;
+    esac
+    echo "$_max_whisper_messages"
+}
+
+# The values of an option; nothing for one that takes any text.
+_max_whisper_values() {
+    case $1 in
+        --model | -m) echo "$_max_whisper_models" ;;
+        --engine) echo "cpu gpu max" ;;
+        --device) echo "auto cpu cuda cuda:0" ;;
+        --format | --output-format | -f) echo "txt srt vtt tsv json all" ;;
+        --language | -l) echo "$_max_whisper_languages" ;;
+        --task) echo "transcribe translate" ;;
+        --mel-reference) echo "file running" ;;
+        --log-level) echo "error warn info debug" ;;
+        --log-format) echo "human json" ;;
+        --verbose) echo "True False None" ;;
+        --suppress-blank | --condition-on-previous-text | --carry-initial-prompt | --fp16) echo "True False" ;;
+        --word-timestamps | --highlight-words) echo "False" ;;
+        --temperature-increment-on-fallback) echo "0.2 none" ;;
+        --max-line-width | --max-line-count | --max-words-per-line | --hallucination-silence-threshold) echo "None" ;;
+    esac
+}
+
+# The subcommand on the line so far: one word, or two.
+_max_whisper_subcommand() {
+    case ${COMP_WORDS[1]} in
+        model | graph) echo "${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
+        transcribe | devices | version | help) echo "${COMP_WORDS[1]}" ;;
+    esac
+}
+
+_max_whisper() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words
+    # bash splits at '=': "--model=ba" is three words.
+    if [[ $word == "=" ]]; then
+        word=""
+    elif [[ $before == "=" ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    before=${before//_/-}
+    words=$(_max_whisper_values "$before")
+    case $before in
+        --model-dir | --output-dir | -o) COMPREPLY=($(compgen -d -- "$word")); compopt -o filenames 2>/dev/null; return ;;
+        --model | -m) COMPREPLY=($(compgen -W "$words" -f -- "$word")); return ;;
+    esac
+    if [[ -n $words ]]; then
+        COMPREPLY=($(compgen -W "$words" -- "$word"))
+    elif [[ $word == -* ]]; then
+        COMPREPLY=($(compgen -W "$(_max_whisper_options "$(_max_whisper_subcommand)")" -- "$word"))
+    elif [[ $COMP_CWORD == 1 ]]; then
+        COMPREPLY=($(compgen -W "transcribe model devices graph version help" -- "$word") $(compgen -f -- "$word"))
+    elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == model ]]; then
+        COMPREPLY=($(compgen -W "list inspect export" -- "$word"))
+    elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == graph ]]; then
+        COMPREPLY=($(compgen -W "dump test" -- "$word"))
+    elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == help ]]; then
+        COMPREPLY=($(compgen -W "transcribe model devices graph version help" -- "$word"))
+    elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == model ]]; then
+        COMPREPLY=($(compgen -W "$_max_whisper_models" -- "$word") $(compgen -f -- "$word"))
+    elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == graph ]]; then
+        COMPREPLY=($(compgen -W "encoder cross decoder" -- "$word"))
+    else
+        COMPREPLY=($(compgen -f -- "$word"))
+    fi
+}
+
+complete -o filenames -o bashdefault -F _max_whisper max-whisper

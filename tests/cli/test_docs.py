@@ -1,0 +1,131 @@
+"""tests/cli/test_docs.py PROGRAM - help, manual page and bash completion tell the same: every option, every default."""
+import os
+import re
+import shutil
+import subprocess
+
+from clitest import ROOT, check, check_equal, done, run
+
+MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
+COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
+COMMANDS = ["transcribe", "model list", "model inspect", "model export", "devices", "graph dump", "graph test", "version",
+            "help"]
+
+
+def options_of(command):
+    """{name: default or None} as help prints them"""
+    code, out, _ = run("help", *command.split())
+    check_equal(code, 0, f"help {command}")
+    found = {}
+    name = None
+    for line in out.splitlines():
+        names = re.match(r"  (?:-\w, |    )(--[a-z0-9-]+(?:, --[a-z-]+)*)", line)
+        if names:
+            name, *others = names.group(1).split(", ")
+            found[name] = None
+            found.update((other, None) for other in others)
+        default = re.search(r"\[([^\]]*)\]$", line)
+        if default and name:
+            found[name] = default.group(1)
+    return found
+
+
+def manual_text():
+    """The page as plain words on one line each paragraph"""
+    with open(MANUAL, encoding="utf-8") as stream:
+        source = stream.read()
+    return source.replace("\\-", "-").replace("\\fR", "").replace("\\fI", "").replace("\\fB", "")
+
+
+def manual_entries():
+    """{name: text below it} of every option that has an entry of its own"""
+    entries = {}
+    for block in re.split(r"^\.TP\n", manual_text(), flags=re.MULTILINE)[1:]:
+        head, _, body = block.partition("\n")
+        names = re.findall(r"(--[a-z0-9-]+)", head)
+        while body.startswith(".TQ\n"):
+            head, _, body = body[4:].partition("\n")
+            names += re.findall(r"(--[a-z0-9-]+)", head)
+        for name in names if head.startswith(".B") and re.match(r"\.BR? -", head) else []:
+            entries[name] = body
+    return entries
+
+
+def completed(*words):
+    """What bash offers after these words"""
+    script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); compopt() { :; }; _max_whisper; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    done_ = subprocess.run(["bash", "-c", script, "bash", COMPLETION, "max-whisper", *words], capture_output=True,
+                           text=True, check=False)
+    check_equal(done_.stderr, "", f"completion of {words}")
+    return set(done_.stdout.split())
+
+
+def test_manual(options):
+    entries = manual_entries()
+    known = set().union(*options.values())
+    for name in known - {"--json", "--tensors"}:
+        check(name in entries, f"the manual has {name}")
+    for name in set(entries) - known - {"--version"}:
+        check(False, f"the manual's {name} is an option")
+    for name, default in options["transcribe"].items():
+        if default is not None and name in entries:
+            told = re.search(r"^Default:\s+(.*)\.$", entries[name], re.MULTILINE)
+            check(told and told.group(1) == default, f"the manual's default of {name} is {default}", told and told.group(1))
+    text = manual_text()
+    for command in COMMANDS:
+        check(f"max-whisper {command}" in text, f"the manual's synopsis has {command}")
+    for name in ("--json", "--tensors"):
+        check(name in text, f"the manual has {name}")
+
+
+def test_manual_is_clean():
+    if not shutil.which("groff"):
+        print("SKIP: manual page: groff is not installed")
+        return
+    made = subprocess.run(["groff", "-man", "-Tutf8", "-ww", MANUAL], capture_output=True, text=True, check=False)
+    check(made.returncode == 0 and made.stderr == "", "groff has nothing to say about the manual", made.stderr)
+
+
+def test_completion(options):
+    for command in COMMANDS:
+        offered = completed(*command.split(), "--")
+        check_equal(offered, set(options[command]), f"completion of {command}")
+    check_equal(completed("--mo"), {"--model", "--model-dir"}, "completion without a subcommand")
+    check_equal(completed("model", ""), {"list", "inspect", "export"}, "completion of model")
+    check_equal(completed("graph", ""), {"dump", "test"}, "completion of graph")
+    check_equal(completed("x.wav", "--engine", ""), {"cpu", "gpu", "max"}, "completion of --engine")
+    check_equal(completed("x.wav", "--format", "=", "s"), {"srt"}, "completion of --format=s")
+    check_equal(completed("x.wav", "--log-level", ""), {"error", "warn", "info", "debug"}, "completion of --log-level")
+    code, out, _ = run("model", "list")
+    check_equal(code, 0, "model list")
+    listed = set(re.findall(r"^  (\S+)", out, re.MULTILINE))
+    offered = completed("x.wav", "--model", "") - set(os.listdir("."))
+    check_equal(offered, listed, "completion of --model")
+
+
+def test_languages():
+    languages = completed("x.wav", "--language", "")
+    check(len(languages) >= 100, "many languages", languages)
+    for language in languages:
+        _, _, err = run("--language", language)
+        check("needs an audio or video file" in err, f"--language {language}", err)
+
+
+def test_short_forms(options):
+    _, out, _ = run("help", "transcribe")
+    for letter, name in re.findall(r"^  -(\w), (--[a-z-]+)", out, re.MULTILINE):
+        with open(MANUAL, encoding="utf-8") as stream:
+            check(re.search(rf"^\.BR \\-{letter} .*{re.escape(name.replace('-', chr(92) + '-'))}", stream.read(), re.MULTILINE),
+                  f"the manual has -{letter} beside {name}")
+    check("--quiet" in options["devices"], "common options are everywhere")
+
+
+OPTIONS = {command: options_of(command) for command in COMMANDS}
+check(len(OPTIONS["transcribe"]) > 40, "the help of transcribe was read", OPTIONS["transcribe"])
+test_manual(OPTIONS)
+test_manual_is_clean()
+test_completion(OPTIONS)
+test_languages()
+test_short_forms(OPTIONS)
+done()

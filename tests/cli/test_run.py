@@ -1,0 +1,261 @@
+"""tests/cli/test_run.py PROGRAM - whole runs with the real model: standard output, files, pipes, bad files, progress.
+
+Needs tiny.en and the package speech (make model, tools/fetch-speech).
+"""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from clitest import PROGRAM, check, check_equal, check_fails, done, model_path, run, skip, speech_path, wav
+
+MODEL = model_path("tiny.en")
+CLIP = speech_path("beckett.wav")
+if not MODEL:
+    skip("cli runs", "the model tiny.en is not there (make model)")
+if not CLIP:
+    skip("cli runs", "the package speech is not there (tools/fetch-speech)")
+
+LINE = re.compile(r"^\[\d\d:\d\d\.\d{3} --> \d\d:\d\d\.\d{3}\] \S.*$")
+FAST = ["--greedy", "--temperature-increment-on-fallback", "none"]
+FORMATS = ["json", "srt", "tsv", "txt", "vtt"]
+
+
+def read(path):
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def test_lines():
+    """Timed lines, the same with the subcommand and from a pipe."""
+    code, out, err = run(CLIP, *FAST)
+    check(code == 0 and err == "", "a plain run", (code, err))
+    lines = out.splitlines()
+    check(len(lines) > 0 and all(LINE.match(line) for line in lines), "timed lines", out)
+    check_equal(run("transcribe", *FAST, CLIP), (code, out, err), "transcribe is the same")
+    check_equal(run("-", *FAST, stdin=read(CLIP)), (code, out, err), "standard input is the same")
+    check_equal(run(CLIP, *FAST, "--threads", "1"), (code, out, err), "one thread is the same")
+    check_equal(run(CLIP, *FAST, "--model", MODEL), (code, out, err), "the model by its path is the same")
+    return lines
+
+
+def test_formats(folder, lines):
+    """Each format on standard output is what the file holds; text is that of the lines."""
+    out_dir = os.path.join(folder, "deep", "er")
+    code, out, err = run(CLIP, *FAST, "--format", "all", "--output-dir", out_dir)
+    check_equal((code, out, err), (0, "", ""), "files instead of standard output")
+    check_equal(sorted(os.listdir(out_dir)), [f"beckett.{name}" for name in FORMATS], "the files")
+    for name in FORMATS:
+        printed = subprocess.run([PROGRAM, CLIP, *FAST, "-f", name], capture_output=True, check=False)
+        check_equal(printed.returncode, 0, f"--format {name}")
+        check_equal(printed.stdout, read(os.path.join(out_dir, f"beckett.{name}")), f"--format {name} on standard output")
+    text = read(os.path.join(out_dir, "beckett.txt")).decode()
+    check_equal(text.splitlines(), [line.split("] ", 1)[1] for line in lines], "txt is the lines' text")
+    result = json.loads(read(os.path.join(out_dir, "beckett.json")))
+    check_equal(list(result), ["text", "segments", "language"], "json's keys")
+    code, out, _ = run(CLIP, *FAST, "--verbose", "False")
+    check_equal((code, out), (0, text), "--verbose False prints the text")
+
+
+def test_folder_without_format(folder):
+    out_dir = os.path.join(folder, "all")
+    code, out, _ = run(CLIP, *FAST, "-o", out_dir)
+    check(code == 0 and LINE.match(out.splitlines()[0]), "--output-dir alone: lines too", out)
+    check_equal(sorted(os.listdir(out_dir)), [f"beckett.{name}" for name in FORMATS], "--output-dir alone: all formats")
+    code, out, _ = run(CLIP, *FAST, "-q", "--output_dir", out_dir)
+    check_equal((code, out), (0, ""), "--output-dir --quiet: no lines")
+    code, out, _ = run("-", *FAST, "-f", "txt,tsv", "-o", os.path.join(folder, "pipe"), stdin=read(CLIP))
+    check_equal(sorted(os.listdir(os.path.join(folder, "pipe"))), ["stdin.tsv", "stdin.txt"], "files of standard input")
+
+
+def test_nothing_on_disk(folder):
+    quiet = os.path.join(folder, "empty")
+    os.mkdir(quiet)
+    code, _, _ = run(CLIP, *FAST, cwd=quiet)
+    check_equal((code, os.listdir(quiet)), (0, []), "nothing is written unless asked")
+
+
+def test_several(folder, lines):
+    """Bad files among good ones: each a line, the others done, exit 1."""
+    bad = {name: os.path.join(folder, name) for name in ("text.wav", "cut.wav", "empty.wav", "riff.wav")}
+    for path, content in ((bad["text.wav"], b"this is not sound at all\n" * 40), (bad["cut.wav"], read(CLIP)[:30]),
+                          (bad["empty.wav"], b""), (bad["riff.wav"], b"RIFF\xff\xff\xff\xffWAVEfmt \xff\xff\xff\xff")):
+        with open(path, "wb") as stream:
+            stream.write(content)
+    missing = os.path.join(folder, "missing.wav")
+    names = [missing, *bad.values(), folder]
+    code, out, err = run(names[0], CLIP, *names[1:], *FAST)
+    check_equal(code, 1, "bad files among good ones: exit status")
+    check_equal(out.splitlines(), [f"==> {CLIP} <=="] + lines, "the good one is done")
+    said = err.splitlines()
+    check_equal(len(said), len(names) + 1, f"a line each and one at the end ({err})")
+    for name, line in zip(names, said):
+        check(line.startswith("max-whisper: ") and name in line, f"{name} is named", line)
+    check(f"{len(names)} of {len(names) + 1}" in said[-1], "the closing line counts", said[-1])
+    for name in names:
+        check_fails([name, *FAST], 1, name)
+    code, out, err = run(CLIP, *FAST, "-f", "json", os.path.join(os.path.dirname(CLIP), ".", "beckett.wav"))
+    check(code == 0 and len([json.loads(line) for line in out.splitlines()]) == 2, "json of two files, a line each", out)
+
+
+def test_bad_models(folder):
+    cut = os.path.join(folder, "cut.pt")
+    with open(cut, "wb") as stream:
+        stream.write(read(MODEL)[:1 << 20])
+    text = os.path.join(folder, "text.pt")
+    with open(text, "wb") as stream:
+        stream.write(b"no model\n" * 1000)
+    for path in (cut, text, os.path.join(folder, "nowhere.pt")):
+        check_fails(["--model", path, CLIP], 1, path)
+        check_fails(["model", "inspect", path], 1, path)
+    check_fails(["--model", "tiny-en", CLIP], 2, "'tiny-en'", "did you mean 'tiny.en'")
+    check_fails(["--language", "de", CLIP], 2)
+    check_fails(["--engine", "gpu", CLIP], 1)
+
+
+def test_stats():
+    code, _, err = run(CLIP, *FAST, "--stats")
+    stats = json.loads(err)
+    check(code == 0 and stats["fallbacks"] == 0 and stats["model"] == "tiny.en", "--stats", err)
+    stages = [stats[name] for name in ("audio_ms", "mel_ms", "encode_ms", "decode_ms")]
+    check(all(stage >= 0 for stage in stages) and stats["load_ms"] > 0, "--stats: the stages", err)
+    check(abs(sum(stages) - stats["total_ms"]) <= 0.05 * stats["total_ms"], "--stats: the stages add up", err)
+    check(abs(stats["audio_s"] - 9.97) < 0.5 and stats["windows"] >= 1, "--stats: the recording", err)
+    code, _, err = run(CLIP, *FAST, "--log-level", "debug", "--log-format", "json")
+    lines = [json.loads(line) for line in err.splitlines()]
+    check(code == 0 and len(lines) > 0 and all({"level", "component", "message"} <= set(line) for line in lines),
+          "--log-format json", err[:2000])
+
+
+def test_inspect(folder):
+    code, out, err = run("model", "inspect", "--json", "--tensors")
+    info = json.loads(out)
+    check(code == 0 and err == "", "model inspect", err)
+    check_equal((info["n_tensors"], info["n_encoder_tensors"], info["n_decoder_tensors"]), (167, 67, 100), "its tensors")
+    check_equal((info["dims"]["n_audio_state"], info["dims"]["n_vocab"], info["size"]), (384, 51864, "tiny.en"), "its size")
+    check(len(info["tensors"]) == 167 and all(re.fullmatch("[0-9a-f]{8}", t["crc32"]) for t in info["tensors"]), "their CRCs")
+    code, out, _ = run("model", "inspect", MODEL)
+    check(code == 0 and "encoder 67 + decoder 100" in out and info["checksum"] in out, "model inspect PATH", out)
+    target = os.path.join(folder, "tiny.npz")
+    check_equal(run("model", "export", "tiny.en", target), (0, "", ""), "model export")
+    check(read(target)[:2] == b"PK" and os.path.getsize(target) > 1 << 20, "the .npz")
+    check_fails(["model", "export", "tiny.en", os.path.join(folder, "no", "x.npz")], 1, "x.npz")
+    for which in ("encoder", "cross", "decoder"):
+        code, out, _ = run("graph", "dump", which)
+        check(code == 0 and len(out.splitlines()) > 5, f"graph dump {which}", out[:300])
+
+
+def test_silence():
+    code, out, err = run("-", *FAST, stdin=wav(16000))
+    check(code == 0 and err == "", "a second of silence", (code, out, err))
+    check_fails(["-", *FAST], 1, "standard input", stdin=b"")
+
+
+def run_on_terminal(words, columns=80):
+    """(exit status, what the terminal got) with standard error on a pseudo-terminal"""
+    main_end, terminal = pty.openpty()
+    import fcntl
+    import struct
+    import termios
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal,
+                               env=dict(os.environ, TERM="xterm"))
+    os.close(terminal)
+    shown, printed = b"", b""
+    open_ends = {main_end, process.stdout.fileno()}
+    while open_ends:
+        for end in select.select(list(open_ends), [], [], 300)[0]:
+            try:
+                got = os.read(end, 65536)
+            except OSError:  # how a pseudo-terminal ends
+                got = b""
+            if not got:
+                open_ends.discard(end)
+            elif end == main_end:
+                shown += got
+            else:
+                printed += got
+    os.close(main_end)
+    return process.wait(), shown.decode("utf-8", "replace"), printed.decode("utf-8", "replace")
+
+
+def test_progress(folder, lines):
+    code, shown, printed = run_on_terminal([CLIP, "--beam-size", "5", "--temperature-increment-on-fallback", "none"])
+    check_equal(code, 0, "a run on a terminal")
+    check(all(LINE.match(line) for line in printed.splitlines()), "its standard output is clean", printed)
+    check("%" in shown and "[" in shown and "beckett.wav" in shown, "a bar with its name", shown)
+    check(shown.endswith("\r\x1b[K"), "the bar is gone at the end", shown[-80:])
+    check("\n" not in shown, "the bar never scrolls", shown)
+    for frame in shown.split("\r"):
+        check(len(frame.replace("\x1b[K", "")) < 80, "a frame fits the terminal", frame)
+    _, shown, _ = run_on_terminal([CLIP, *FAST], columns=20)
+    check(max(len(frame.replace("\x1b[K", "")) for frame in shown.split("\r")) < 20, "a narrow terminal", shown)
+    for quiet in (["--quiet"], ["--verbose", "None"]):
+        code, shown, printed = run_on_terminal([CLIP, *FAST, *quiet, "-f", "txt"])
+        check_equal((code, shown), (0, ""), f"{quiet}: no bar")
+    missing = os.path.join(folder, "missing.wav")
+    code, shown, _ = run_on_terminal([missing])
+    check(code == 1 and shown.count("\n") == 1 and missing in shown, "an error on a terminal", shown)
+
+
+def test_closed_pipe():
+    """A reader that goes away: no complaint, not exit 0 (the text was not delivered)."""
+    process = subprocess.Popen([PROGRAM, CLIP, *FAST], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    err = process.stderr.read()
+    check_equal((process.wait(), err), (1, b""), "a closed pipe is quiet")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run([PROGRAM, CLIP, *FAST], stdout=full, stderr=subprocess.PIPE, check=False)
+        err = process.stderr.decode()
+        check(process.returncode == 1 and err.count("\n") == 1 and "standard output" in err, "a full disk is told", err)
+
+
+def test_interrupt():
+    """Ctrl-C: exit 130, and soon; nothing half-written."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([PROGRAM, "-", "-o", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdin.write(read(CLIP)[:100000])
+        process.stdin.flush()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        out, err = process.stdout.read(), process.stderr.read()
+        check_equal((process.wait(), out, err), (130, b"", b""), "Ctrl-C")
+        check_equal(os.listdir(folder), [], "Ctrl-C leaves no files")
+
+
+def test_live():
+    code, out, err = run("-", *FAST, "--mel-reference", "running", stdin=read(CLIP))
+    check(code == 0 and err == "" and LINE.match(out.splitlines()[0]), "--mel-reference running", (out, err))
+
+
+def main():
+    folder = tempfile.mkdtemp()
+    try:
+        lines = test_lines()
+        test_formats(folder, lines)
+        test_folder_without_format(folder)
+        test_nothing_on_disk(folder)
+        test_several(folder, lines)
+        test_bad_models(folder)
+        test_stats()
+        test_inspect(folder)
+        test_silence()
+        test_progress(folder, lines)
+        test_closed_pipe()
+        test_interrupt()
+        test_live()
+    finally:
+        shutil.rmtree(folder)
+    done()
+
+
+main()

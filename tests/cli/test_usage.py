@@ -1,0 +1,201 @@
+"""tests/cli/test_usage.py PROGRAM - a wrong command line: exit 2, one line, the nearest right word. No model needed."""
+import json
+import os
+import tempfile
+
+from clitest import check, check_equal, check_fails, done, run, wav
+
+# words, pieces of the one line
+WRONG = [
+    (["--modle", "base", "x.wav"], ["'--modle'", "did you mean '--model'"]),
+    (["--beam_sise=3", "x.wav"], ["did you mean '--beam-size'"]),
+    (["--lang", "de", "x.wav"], ["did you mean '--language'"]),
+    (["--prompt", "x", "x.wav"], ["did you mean '--initial-prompt'"]),
+    (["--output", "x", "x.wav"], ["did you mean '--output-"]),
+    (["--quite", "x.wav"], ["did you mean '--quiet'"]),
+    (["--xyzzyplugh", "x.wav"], ["'--xyzzyplugh'", "--help"]),
+    (["--" + "a" * 5000, "x.wav"], ["unknown option"]),
+    (["--mod", "x.wav"], ["unknown option '--mod'", "did you mean '--model'"]),
+    (["-z", "x.wav"], ["'-z'"]),
+    (["-qz", "x.wav"], ["'-z'"]),
+    (["--bad\nname", "x.wav"], ["--bad?name"]),
+    (["--beam-size", "x", "x.wav"], ["--beam-size: 'x' is not a whole number from 1 to 100"]),
+    (["--beam-size", "0", "x.wav"], ["--beam-size: '0'"]),
+    (["--beam-size", "2.5", "x.wav"], ["--beam-size: '2.5'"]),
+    (["--beam-size", "99999999999999999999", "x.wav"], ["--beam-size"]),
+    (["--beam-size", "", "x.wav"], ["--beam-size: ''"]),
+    (["--best-of", "-1", "x.wav"], ["--best-of: '-1'"]),
+    (["--threads", "-1", "x.wav"], ["--threads: '-1' is not a whole number from 0 to 1024"]),
+    (["--threads", "none", "x.wav"], ["--threads: 'none'"]),
+    (["--temperature", "hot", "x.wav"], ["--temperature: 'hot' is not a number from 0 to 10"]),
+    (["--temperature", "nan", "x.wav"], ["--temperature: 'nan'"]),
+    (["--temperature", "0x1", "x.wav"], ["--temperature: '0x1'"]),
+    (["--temperature", "1e999", "x.wav"], ["--temperature: '1e999'"]),
+    (["--temperature", "-0.5", "x.wav"], ["--temperature: '-0.5'"]),
+    (["--length-penalty", "2", "x.wav"], ["--length-penalty: '2' is not a number from 0 to 1, or none"]),
+    (["--temperature-increment-on-fallback", "0", "x.wav"], ["--temperature-increment-on-fallback: '0'"]),
+    (["--patience", "1", "--greedy", "x.wav"], ["--patience", "--greedy"]),
+    (["--seed", "-1", "x.wav"], ["--seed: '-1'"]),
+    (["--task", "translat", "x.wav"], ["--task", "did you mean 'translate'"]),
+    (["--engine", "cup", "x.wav"], ["--engine: 'cup' is not one of cpu, gpu, max; did you mean 'cpu'"]),
+    (["--device", "cuda:x", "x.wav"], ["--device: 'cuda:x'", "cuda:N"]),
+    (["--device", "gpu0", "x.wav"], ["--device: 'gpu0'"]),
+    (["--language", "germn", "x.wav"], ["--language", "did you mean 'german'"]),
+    (["--language", "klingon", "x.wav"], ["--language: unknown language 'klingon'"]),
+    (["--format", "str", "x.wav"], ["--format", "did you mean 'srt'"]),
+    (["--format", "txt,pdf", "x.wav"], ["--format: unknown format 'pdf'"]),
+    (["--format", "", "x.wav"], ["--format: unknown format ''"]),
+    (["--format", "txt,srt", "x.wav"], ["--format", "--output-dir"]),
+    (["--output_format", "all", "x.wav"], ["--format", "--output-dir"]),
+    (["--mel-reference", "runing", "x.wav"], ["did you mean 'running'"]),
+    (["--log-level", "loud", "x.wav"], ["--log-level: 'loud' is not one of error, warn, info, debug"]),
+    (["--log-format", "jsn", "x.wav"], ["did you mean 'json'"]),
+    (["--suppress-tokens", "1,x", "x.wav"], ["--suppress-tokens: '1,x'"]),
+    (["--clip-timestamps", "0,-5", "x.wav"], ["--clip-timestamps: '0,-5'"]),
+    (["--verbose=maybe", "x.wav"], ["--verbose: 'maybe' is neither True nor False nor None"]),
+    (["--suppress-blank=2", "x.wav"], ["--suppress-blank: '2' is neither True nor False"]),
+    (["--word_timestamps", "True", "x.wav"], ["--word-timestamps", "not supported"]),
+    (["--max_line_width", "40", "x.wav"], ["--max-line-width"]),
+    (["x.wav", "--model"], ["--model: needs a value"]),
+    (["x.wav", "--model", "--quiet"], ["--model: needs a value"]),
+    (["x.wav", "-o"], ["--output-dir: needs a value (DIR)"]),
+    (["--quiet"], ["needs an audio or video file"]),
+    (["transcribe"], ["'transcribe' needs an audio or video file"]),
+    (["-", "-"], ["standard input"]),
+    (["--output-dir", "out", "a/x.wav", "b/x.mp3"], ["'a/x.wav'", "'b/x.mp3'"]),
+    (["transcrib", "x.wav"], ["'transcrib'", "did you mean 'transcribe'"]),
+    (["devics"], ["did you mean 'devices'"]),
+    (["frobnicate"], ["'frobnicate' is neither a file nor a subcommand"]),
+    (["--quiet", "devices"], ["'devices' must come before its options"]),
+    (["model"], ["'model' needs one of: list, inspect, export"]),
+    (["model", "inspct"], ["did you mean 'model inspect'"]),
+    (["model", "zzz"], ["there is: list, inspect, export"]),
+    (["model", "export", "tiny.en"], ["'model export' needs a model and the .npz file"]),
+    (["model", "inspect", "a", "b"], ["takes no argument 'b'"]),
+    (["model", "inspect", "tiny.em"], ["did you mean 'tiny.en'"]),
+    (["model", "list", "--jsn"], ["did you mean '--json'"]),
+    (["graph", "dump", "encodr"], ["did you mean 'encoder'"]),
+    (["graph", "tst"], ["did you mean 'graph test'"]),
+    (["devices", "--model", "x"], ["unknown option '--model'"]),
+    (["devices", "all"], ["takes no argument 'all'"]),
+    (["version", "--jsom"], ["did you mean '--json'"]),
+    (["help", "devics"], ["did you mean 'devices'"]),
+    (["help", "x.wav"], ["no subcommand 'x.wav'"]),
+]
+
+# words that are right: the only complaint is about the file, and the exit status is 1
+RIGHT = [
+    [], ["--beam_size", "3"], ["--beam-size=none"], ["--best_of", "None"], ["--temperature_increment_on_fallback", "None"],
+    ["--temperature-increment-on-fallback", "none"], ["--verbose", "None"], ["--verbose", "False"], ["--greedy", "True"],
+    ["--suppress_tokens", "-1"], ["--suppress_tokens", ""], ["--suppress_tokens=11,13"], ["--logprob_threshold", "-1.0"],
+    ["--language", "German"], ["--language", "castilian"], ["--language", "EN"], ["--language", "None"], ["-l", "auto"],
+    ["--condition_on_previous_text", "False"], ["--fp16", "False"], ["--word_timestamps", "False"],
+    ["--highlight_words", "False"], ["--max_line_width", "None"], ["--hallucination_silence_threshold", "None"],
+    ["--prepend_punctuations", "("], ["--threads", "2"], ["--clip_timestamps", "0,10,20"], ["--clip-timestamps", "1.5"],
+    ["--patience", "2.0"], ["--length_penalty", "0.5"], ["--initial_prompt", "--hello"], ["--seed", "4294967295"],
+    ["--no_speech_threshold", "None"], ["--compression_ratio_threshold", "none"], ["--device", "cuda:1"], ["-q"],
+    ["-fsrt"], ["-f=srt"], ["-qf", "srt"], ["--model", "x", "--model", "tiny.en"], ["--task=translate"], ["--sample_len", "448"],
+    ["--without_timestamps", "--max_initial_timestamp", "None"], ["--carry_initial_prompt", "yes"], ["--prefix", "x"],
+    ["--mel_reference", "running"], ["--stats"], ["--log_level", "error"],
+]
+
+
+def test_wrong():
+    for words, needles in WRONG:
+        check_fails(words, 2, *needles)
+
+
+def test_right():
+    for words in RIGHT:
+        check_fails(words + ["no-such-file.wav"], 1, "no-such-file.wav")
+        check_fails(["transcribe", "no-such-file.wav"] + words, 1, "no-such-file.wav")
+    check_fails(["--", "--no-such-file"], 1, "--no-such-file")
+
+
+def test_help():
+    code, out, err = run()
+    check(code == 2 and out == "" and "Usage" in err, "no words: short usage on standard error", (code, out, err))
+    for words in (["--help"], ["-h"], ["help"]):
+        code, out, err = run(*words)
+        check(code == 0 and err == "" and "Subcommands:" in out and "--beam-size N" in out, f"{words}", (code, err))
+        check(max(map(len, out.splitlines())) <= 100, f"{words}: no line is too long")
+    for words in (["devices", "--help"], ["help", "devices"], ["model", "list", "-h"], ["help", "model", "list"],
+                  ["help", "model"], ["graph", "--help"], ["transcribe", "--model", "x", "--help"], ["x.wav", "--help"]):
+        code, out, err = run(*words)
+        check(code == 0 and err == "" and out.startswith(("Usage: max-whisper", "max-whisper turns")), f"{words}", (code, err))
+
+
+def test_version():
+    code, out, err = run("--version")
+    check(code == 0 and err == "" and out.startswith("max-whisper 0."), "--version", (code, out, err))
+    check_equal(run("version"), (code, out, err), "version is --version")
+    code, out, _ = run("version", "--json")
+    check(code == 0 and json.loads(out)["name"] == "max-whisper", "version --json", out)
+
+
+def test_reports():
+    code, out, _ = run("devices", "--json")
+    devices = json.loads(out)
+    check(code == 0 and devices["devices"][0]["id"] == "cpu" and devices["devices"][0]["usable"], "devices --json", out)
+    code, out, _ = run("devices")
+    check(code == 0 and out.startswith("cpu"), "devices", out)
+    with tempfile.TemporaryDirectory() as folder:
+        code, out, _ = run("model", "list", "--json", "--model-dir", folder)
+        listed = json.loads(out)
+        check(code == 0 and listed["model_dir"] == folder, "model list: the folder", out)
+        check(all(model["path"] is None for model in listed["models"]), "model list: nothing is there", out)
+        check("tiny.en" in [model["name"] for model in listed["models"]], "model list: names", out)
+        code, out, _ = run("model", "list", env={"MAX_WHISPER_MODELS": folder})
+        check(code == 0 and folder in out, "model list: the folder of the environment", out)
+        for words in (["model", "inspect", "--model-dir", folder], ["graph", "dump", "--model-dir", folder],
+                      ["model", "export", "base", os.path.join(folder, "x.npz"), "--model-dir", folder],
+                      ["--model-dir", folder, "-"]):
+            check_fails(words, 1, folder, "make model MODEL=", stdin=wav(16000))
+        check_equal(os.listdir(folder), [], "a failed export leaves nothing")
+
+
+def test_graph():
+    code, out, err = run("graph", "test")
+    check(code == 0 and err == "" and out.endswith("MAX Graph ready\n"), "graph test", (code, out, err))
+    check("100 of 100 runs bit-identical" in out and "accelerator_count" in out, "graph test: what it found", out)
+    code, out, err = run("graph", "test", "--threads", "2", "--json")
+    found = json.loads(out)
+    check(code == 0 and found["identical_runs"] == 100 and found["max_difference"] <= 1e-5, "graph test --json", out)
+    for engine in ("gpu", "max"):
+        code, out, err = run("graph", "test", "--engine", engine)
+        check(code == 0 or err.count("\n") == 1, f"graph test --engine {engine}: runs, or says why not in one line", err)
+
+
+def test_output_folder():
+    with tempfile.TemporaryDirectory() as folder:
+        blocked = os.path.join(folder, "file")
+        with open(blocked, "w", encoding="utf-8"):
+            pass
+        check_fails(["--output-dir", os.path.join(blocked, "x"), "x.wav"], 1, "--output-dir", blocked)
+        check_fails(["--output-dir", blocked, "x.wav"], 1, "--output-dir", blocked)
+
+
+def test_json_messages():
+    code, out, err = run("--log-format", "json", "no-such-file.wav", "no-such-file-2.wav")
+    lines = [json.loads(line) for line in err.splitlines()]
+    check(code == 1 and out == "" and len(lines) == 3, "--log-format json: a line for each file and one at the end", err)
+    check(all(line["level"] == "error" for line in lines) and "no-such-file.wav" in lines[0]["message"], "their content", err)
+
+
+def test_failures_are_counted():
+    code, out, err = run("no-such-1.wav", "no-such-2.wav", "no-such-3.wav")
+    lines = err.splitlines()
+    check(code == 1 and out == "" and len(lines) == 4, "three missing files", err)
+    check(all(f"no-such-{i + 1}.wav" in lines[i] for i in range(3)) and "3 of 3" in lines[3], "named and counted", err)
+
+
+test_wrong()
+test_right()
+test_help()
+test_version()
+test_reports()
+test_graph()
+test_output_folder()
+test_json_messages()
+test_failures_are_counted()
+done()
