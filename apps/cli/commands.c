@@ -103,31 +103,43 @@ int check_device(const char *value, char *message, size_t size) {
     return 0;
 }
 
-/* A name that is no path and no released model: most likely a typo, so usage. Says the line and returns 1. */
-static int is_unknown_model(const char *name, const char *model_dir) {
-    if (strchr(name, '/') || !access(name, F_OK))
-        return 0;
+/* Whether it is one of the released names; the nearest of them otherwise (or NULL). */
+static int is_released(const char *name, const char *model_dir, const char **nearest) {
     suggestion near;
     suggestion_start(&near, name);
     const char *path, *known;
     for (int i = 0; (known = mxw_model_name(i, model_dir, &path)); i++) {
         if (!strcmp(known, name))
-            return 0;
+            return 1;
         suggestion_offer(&near, known);
     }
-    if (near.best)
-        log_error("model '%s' is neither a released name nor a file; did you mean '%s'?", name, near.best);
-    else
-        log_error("model '%s' is neither a released name nor a file; 'max-whisper model list' shows the names", name);
-    return 1;
+    *nearest = near.best;
+    return 0;
 }
 
+/* Says why a model could not be opened; a name that is no path and no released model is most likely a typo: usage. */
 static int model_failure(const char *name, const char *model_dir, mxw_status status) {
-    if ((status == MXW_E_NOT_FOUND || status == MXW_E_MISSING || status == MXW_E_IO || status == MXW_E_ARGUMENT) &&
-        is_unknown_model(name, model_dir))
-        return EXIT_USAGE;
-    log_failure(NULL, status);
-    return EXIT_FAILED;
+    const char *nearest = NULL;
+    int is_absent =
+        !strchr(name, '/') && access(name, F_OK) &&
+        (status == MXW_E_NOT_FOUND || status == MXW_E_MISSING || status == MXW_E_IO || status == MXW_E_ARGUMENT);
+    if (!is_absent) {
+        log_failure(NULL, status);
+        return EXIT_FAILED;
+    }
+    if (is_released(name, model_dir, &nearest)) {
+        const char *reason = mxw_last_error();
+        if (strstr(reason, "make model"))
+            log_error("%s", reason);
+        else
+            log_error("%s, or run 'make model MODEL=%s' in the source tree", reason, name);
+        return EXIT_FAILED;
+    }
+    if (nearest)
+        log_error("model '%s' is neither a released name nor a file; did you mean '%s'?", name, nearest);
+    else
+        log_error("model '%s' is neither a released name nor a file; 'max-whisper model list' shows the names", name);
+    return EXIT_USAGE;
 }
 
 int open_model(const model_choice *choice, mxw_model **model) {

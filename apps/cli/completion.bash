@@ -9,7 +9,8 @@ occitan georgian belarusian tajik sindhi gujarati amharic yiddish lao uzbek faro
 sanskrit luxembourgish myanmar tibetan tagalog malagasy assamese tatar hawaiian lingala hausa bashkir javanese \
 sundanese cantonese none auto"
 
-_max_whisper_models="tiny.en tiny base.en base small.en small medium.en medium large-v1 large-v2 large-v3 turbo"
+_max_whisper_models="tiny.en tiny base.en base small.en small medium.en medium large-v1 large-v2 large-v3 \
+large-v3-turbo distil-small.en distil-medium.en distil-large-v2 distil-large-v3 distil-large-v3.5"
 
 _max_whisper_messages="--quiet --log-level --log-format --help"
 

@@ -31,14 +31,14 @@ int edit_distance(const char *a, const char *b) {
 }
 
 /* How far a word is that holds the other from a word boundary on: 1 at its start ("lang" in "language"), 2 later
- * ("prompt" in "initial-prompt"); a large number if it does not. */
-static int containment(const char *whole, const char *part) {
+ * ("prompt" in "initial-prompt"); a large number if it does not. whole_words: it must end at a boundary too. */
+static int containment(const char *whole, const char *part, int whole_words) {
     size_t n = strlen(part);
     for (const char *p = whole; n >= 3 && *p; p++) {
         size_t i = 0;
         while (i < n && p[i] && fold(p[i]) == fold(part[i]))
             i++;
-        if (i == n && (p == whole || fold(p[-1]) == '-'))
+        if (i == n && (p == whole || fold(p[-1]) == '-') && (!whole_words || !p[n] || fold(p[n]) == '-'))
             return p == whole ? 1 : 2;
     }
     return INT_MAX;
@@ -59,8 +59,8 @@ void suggestion_offer(suggestion *s, const char *candidate) {
     int distance = edit_distance(s->typed, candidate);
     if (distance > allowed || (size_t)distance >= strlen(candidate))
         distance = INT_MAX;
-    distance = min_int(distance, containment(candidate, s->typed));
-    distance = min_int(distance, containment(s->typed, candidate));
+    distance = min_int(distance, containment(candidate, s->typed, 0));
+    distance = min_int(distance, containment(s->typed, candidate, 1));
     int shorter = s->best && distance == s->distance && strlen(candidate) < strlen(s->best);
     if (distance < s->distance || (shorter && distance < INT_MAX)) {
         s->best = candidate;

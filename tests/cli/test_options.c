@@ -98,9 +98,9 @@ static void test_values(void) {
         sample s;
         options_outcome o;
         const sample *want = &cases[i].want;
-        int right = parse(cases[i].line, &s, &o) == OPTIONS_OK && s.flag == want->flag && s.tristate == want->tristate &&
-                    s.choice == want->choice && s.whole == want->whole && s.number == want->number &&
-                    o.n_words == cases[i].n_words;
+        int right = parse(cases[i].line, &s, &o) == OPTIONS_OK && s.flag == want->flag &&
+                    s.tristate == want->tristate && s.choice == want->choice && s.whole == want->whole &&
+                    s.number == want->number && o.n_words == cases[i].n_words;
         if (!CHECK(right))
             printf("    %s: %s\n", cases[i].line, o.message);
         CHECK_STR(s.text, want->text);
