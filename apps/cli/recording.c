@@ -23,8 +23,8 @@ typedef struct recording {
     const char *path;
     const char *name; /* as it is told to people */
     screen_form screen;
-    int begun;       /* its header, if any, is out */
-    int64_t next_id; /* of the segment to print next */
+    int begun;         /* its header, if any, is out */
+    int told_language; /* if it was detected */
     mxw_session *session;
 } recording;
 
@@ -79,16 +79,6 @@ static void print_line(recording *r, const mxw_segment *segment) {
     out_flush();
 }
 
-/* Called when a segment is found, and for each one handed over: whichever is first prints it. */
-static void on_segment(void *user, const mxw_segment *segment) {
-    recording *r = user;
-    if (segment->id < r->next_id)
-        return;
-    r->next_id = segment->id + 1;
-    if (r->screen == SCREEN_LINES)
-        print_line(r, segment);
-}
-
 static void on_progress(void *user, const mxw_progress *progress) {
     (void)user;
     progress_update(progress);
@@ -97,6 +87,19 @@ static void on_progress(void *user, const mxw_progress *progress) {
 static int should_abort(void *user) {
     (void)user;
     return must_stop();
+}
+
+/* Before the first line, so that a wrong guess is seen at once. */
+static void tell_language(recording *r) {
+    const mxw_result *result = r->told_language ? NULL : mxw_session_result(r->session);
+    r->told_language = 1;
+    if (!result || result->language_probability < 0 || !result->language)
+        return;
+    const char *name = result->language;
+    for (int i = 0; mxw_language_code(i); i++)
+        if (!strcmp(mxw_language_code(i), result->language))
+            name = mxw_language_name(i);
+    log_note("%s: language detected: %s (probability %.2f)", r->name, name, result->language_probability);
 }
 
 /* ---- results -------------------------------------------------------------------------------------------- */
@@ -195,16 +198,6 @@ static void print_stats(const recording *r, const mxw_result *result) {
     funlockfile(stderr);
 }
 
-static void say_language(const recording *r, const mxw_result *result) {
-    if (result->language_probability < 0 || !result->language)
-        return;
-    const char *name = result->language;
-    for (int i = 0; mxw_language_code(i); i++)
-        if (!strcmp(mxw_language_code(i), result->language))
-            name = mxw_language_name(i);
-    log_note("%s: language detected: %s (probability %.2f)", r->name, name, result->language_probability);
-}
-
 static mxw_status deliver(recording *r) {
     const mxw_result *result = mxw_session_result(r->session);
     if (!result) {
@@ -212,7 +205,7 @@ static mxw_status deliver(recording *r) {
         return MXW_E_INTERNAL;
     }
     mxw_status status = MXW_OK;
-    say_language(r, result);
+    tell_language(r);
     if (r->screen == SCREEN_FORMAT || r->screen == SCREEN_TEXT)
         status = print_result(r, result);
     if (status >= 0 && r->options->output_dir)
@@ -228,8 +221,11 @@ static mxw_status deliver(recording *r) {
 static mxw_status take_segments(recording *r) {
     const mxw_segment *segment;
     mxw_status status;
-    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop())
-        on_segment(r, segment);
+    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop()) {
+        tell_language(r);
+        if (r->screen == SCREEN_LINES)
+            print_line(r, segment);
+    }
     return status == MXW_OK ? MXW_E_ABORTED : status;
 }
 
@@ -273,7 +269,6 @@ static mxw_status open_session(recording *r) {
     transcribe_session_options(r->options, &session);
     session.user = r;
     session.on_progress = on_progress;
-    session.on_segment = on_segment;
     session.should_abort = should_abort;
     mxw_status status = mxw_session_open(r->batch->model, &session, &r->session);
     if (status < 0) {

@@ -153,7 +153,7 @@ const option_row transcribe_rows[] = {
     {.name = "seed", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", SEARCH, AT(seed), .low = 0,
      .high = 4294967295.0, .help = "Start of the random numbers for sampling: same seed, same text."},
     {.name = "sample-len", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SEARCH, AT(sample_len),
-     .low = 1, .high = 10000, .none = 1, .none_value = 0,
+     .low = 1, .high = 448, .none = 1, .none_value = 0,
      .help = "Most tokens per window; none: half the text context (224)."},
     {.name = "suppress-tokens", .kind = OPTION_TEXT, .fallback = "-1", .placeholder = "LIST", SEARCH,
      AT(suppress_tokens), .check = check_tokens,
