@@ -25,26 +25,20 @@ static int page_width(void) {
     return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
 }
 
-/* Prints words from column `at`, further lines indented, all within the page; '\n' starts a new line. */
-static void print_wrapped(const char *text, int indent, int at) {
-    int width = page_width(), fresh = 1;
+/* Prints words from the column `indent` on, further lines indented as far, all within the page. */
+static void print_wrapped(const char *text, int indent) {
+    int width = page_width(), at = indent;
     while (*text) {
-        size_t n = strcspn(text, " \n");
-        if (!fresh && at + 1 + (int)n > width) {
+        size_t n = strcspn(text, " ");
+        int first = at == indent;
+        if (!first && at + 1 + (int)n > width) {
             out_print("\n%*s", indent, "");
             at = indent;
-            fresh = 1;
+            first = 1;
         }
-        out_print("%s%.*s", fresh ? "" : " ", (int)n, text);
-        at += (int)n + !fresh;
-        fresh = 0;
-        text += n;
-        if (*text == '\n') {
-            out_print("\n%*s", text[1] && text[1] != '\n' ? indent : 0, "");
-            at = indent;
-            fresh = 1;
-        }
-        text += *text != 0;
+        out_print("%s%.*s", first ? "" : " ", (int)n, text);
+        at += (int)n + !first;
+        text += n + (text[n] == ' ');
     }
     out_text("\n");
 }
@@ -76,7 +70,7 @@ static void print_option(const option_row *row) {
     } else {
         out_print("%*s", TEXT_COLUMN - at, "");
     }
-    print_wrapped(text, TEXT_COLUMN, TEXT_COLUMN);
+    print_wrapped(text, TEXT_COLUMN);
 }
 
 /* Options by group, groups in the order of their first row. */
@@ -104,7 +98,7 @@ static void print_command_list(const char *first_word) {
         out_print("%-*s%s", TEXT_COLUMN, usage, at >= TEXT_COLUMN ? "\n" : "");
         if (at >= TEXT_COLUMN)
             out_print("%*s", TEXT_COLUMN, "");
-        print_wrapped(commands[i]->summary, TEXT_COLUMN, TEXT_COLUMN);
+        print_wrapped(commands[i]->summary, TEXT_COLUMN);
     }
 }
 
@@ -127,10 +121,10 @@ void help_print(const command *c, int overview) {
         print_overview();
     } else {
         out_print("Usage: max-whisper %s %s%s[OPTION...]\n\n", c->name, c->arguments, c->arguments[0] ? " " : "");
-        print_wrapped(c->summary, 0, 0);
+        print_wrapped(c->summary, 0);
         if (c->details) {
             out_text("\n");
-            print_wrapped(c->details, 0, 0);
+            print_wrapped(c->details, 0);
         }
     }
     print_options(c->options);

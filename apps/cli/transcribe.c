@@ -125,8 +125,8 @@ const command command_transcribe = {
     .max_words = INT_MAX,
     .word_name = "an audio or video file",
     .summary = "Turn recordings into text; 'max-whisper FILE...' is the same.",
-    .details = "FILE is any audio or video file, or - for standard input. Without --format, segments are printed as\n"
-               "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir.\n"
+    .details = "FILE is any audio or video file, or - for standard input. Without --format, segments are printed as "
+               "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir. "
                "Defaults are in brackets; - and _ are the same in option names.",
     .options = transcribe_rows,
     .options_size = sizeof(transcribe_options),
