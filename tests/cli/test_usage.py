@@ -155,14 +155,14 @@ def test_reports():
 
 
 def test_graph():
-    code, out, err = run("graph", "test")
+    code, out, err = run("graph", "test", "--quiet")
     check(code == 0 and err == "" and out.endswith("MAX Graph ready\n"), "graph test", (code, out, err))
     check("100 of 100 runs bit-identical" in out and "accelerator_count" in out, "graph test: what it found", out)
-    code, out, err = run("graph", "test", "--threads", "2", "--json")
+    code, out, err = run("graph", "test", "-q", "--threads", "2", "--json")
     found = json.loads(out)
     check(code == 0 and found["identical_runs"] == 100 and found["max_difference"] <= 1e-5, "graph test --json", out)
     for engine in ("gpu", "max"):
-        code, out, err = run("graph", "test", "--engine", engine)
+        code, out, err = run("graph", "test", "-q", "--engine", engine)
         check(code == 0 or err.count("\n") == 1, f"graph test --engine {engine}: runs, or says why not in one line", err)
 
 
