@@ -174,7 +174,7 @@ static mxw_status read_options(const mxw_program_options *options, mxw_program_o
     if (!options)
         return MXW_OK;
     if (options->struct_size < sizeof(size_t))
-        return mx_fail(MXW_E_ARGUMENT, "mxw_program_options: struct_size is %zu: call mxw_program_options_default first",
+        return mx_fail(MXW_E_ARGUMENT, "mxw_program_options: struct_size is %zu: fill it with its _default() first",
                        options->struct_size);
     memcpy(read, options, MX_MIN(options->struct_size, sizeof(*read)));
     if (read->threads < 0)
