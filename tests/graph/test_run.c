@@ -217,7 +217,7 @@ static void fill_rows(rows *r) {
     memset(r, 0, sizeof(*r));
     for (int s = 0; s < SEQ; s++)
         for (int p = 0; p < CTX; p++)
-            r->table[s * CTX + p] = p < STEPS ? (p * SEQ + s) * 11 % ROWS : -1;   /* scattered; nothing behind the end */
+            r->table[s * CTX + p] = p < STEPS ? (p * SEQ + s) * 11 % ROWS : -1;   /* none behind the end */
     for (int i = 0; i < ROWS; i++) {
         r->token[i] = (int32_t)below(VOCAB);
         r->seq[i] = i % SEQ;
@@ -257,7 +257,8 @@ static void test_decoder_bits(void) {
 /* A row's bits depend neither on its place in the tile nor on its neighbours: at the shapes of real models. */
 static void test_row_place(void) {
     static const int64_t shapes[][2] = {{384, 384}, {1536, 384}, {384, 1536}, {1000, 384}, {512, 512},
-                                        {2048, 512}, {512, 2048}, {768, 768}, {1280, 1280}, {640, 5120}, {7, 5}, {33, 17}};
+                                        {2048, 512}, {512, 2048}, {768, 768}, {1280, 1280}, {640, 5120}, {7, 5},
+                                        {33, 17}};
     for (size_t s = 0; s < MX_COUNT(shapes); s++) {
         int64_t n = shapes[s][0], k = shapes[s][1];
         int differ = 0;
