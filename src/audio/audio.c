@@ -2,7 +2,6 @@
  * module; without the module, other WAVs are converted here. */
 #include "audio/audio.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -20,6 +19,7 @@ typedef enum reader { READ_PLAIN, READ_CONVERTED, READ_FFMPEG } reader;
 
 struct mx_audio {
     char *path;
+    int is_file;               /* path can be opened again and read from its start */
     reader reader;
     mx_input input;
     mx_wav wav;
@@ -31,6 +31,7 @@ struct mx_audio {
     uint8_t *bytes;            /* [BLOCK] frames of the WAV */
     double mono[BLOCK];
     int16_t pcm[BLOCK];
+    int64_t n_samples;         /* given so far; -1 once the end was reported */
 };
 
 /* ---- opening ------------------------------------------------------------------------------------- */
@@ -44,13 +45,35 @@ static int64_t ffmpeg_seek(void *user, int64_t offset) {
     return offset >= 0 && mx_input_seek(user, offset) >= 0 ? offset : -1;
 }
 
+/* An MP4 or QuickTime file whose sound comes before its index cannot be read in one go. Boxes: size, name, bytes. */
+static int index_comes_last(mx_input *input) {
+    static const char *const openers[] = {"ftyp", "free", "skip", "wide", "uuid"};
+    uint8_t head[16];
+    size_t got, k;
+    for (int64_t at = 0;;) {
+        if (mx_input_peek(input, at, head, sizeof(head), &got) < 0 || got < sizeof(head))
+            return 0;
+        if (memcmp(head + 4, "mdat", 4) == 0)
+            return 1;
+        for (k = 0; k < MX_COUNT(openers) && memcmp(head + 4, openers[k], 4) != 0; k++)
+            ;
+        uint32_t size = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
+        if (k == MX_COUNT(openers) || size < 8)
+            return 0;
+        at += size;
+    }
+}
+
 static mxw_status open_ffmpeg(mx_audio *audio) {
-    mx_ffmpeg_input input = {.name = audio->input.name,
-                             .path = audio->input.owned && audio->input.regular ? audio->path : NULL,
-                             .user = &audio->input,
-                             .read = ffmpeg_read_bytes,
-                             .seek = audio->input.regular ? ffmpeg_seek : NULL,
-                             .size = audio->input.size};
+    if (!audio->input.regular && index_comes_last(&audio->input)) {
+        mx_log(MXW_LOG_INFO, "audio", "%s: its index may lie at its end, so it is read whole first", audio->input.name);
+        mxw_status status = mx_input_spool(&audio->input);
+        if (status < 0)
+            return status;
+    }
+    mx_ffmpeg_input input = {.name = audio->input.name, .user = &audio->input, .read = ffmpeg_read_bytes,
+                             .seek = audio->input.regular ? ffmpeg_seek : NULL, .size = audio->input.size,
+                             .path = audio->is_file ? audio->path : NULL};
     audio->reader = READ_FFMPEG;
     return audio->ffmpeg->open(&input, &audio->file);
 }
@@ -120,6 +143,7 @@ mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out) {
     if (!audio->path)
         goto out;
     MX_TRY(mx_input_open(&audio->input, audio->path));
+    audio->is_file = audio->input.regular && audio->input.owned;
     MX_TRY(check_not_empty(&audio->input));
     MX_TRY(choose(audio));
     *out = audio;
@@ -232,5 +256,14 @@ static mxw_status read_ffmpeg(mx_audio *audio, float *samples, size_t n, size_t 
 mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got) {
     static mxw_status (*const read_block[])(mx_audio *, float *, size_t, size_t *) = {read_plain, read_converted,
                                                                                       read_ffmpeg};
-    return read_block[audio->reader](audio, samples, MX_MIN(n, (size_t)BLOCK), got);
+    mxw_status status = read_block[audio->reader](audio, samples, MX_MIN(n, (size_t)BLOCK), got);
+    if (status < 0)
+        return status;
+    if (*got == 0 && n > 0 && audio->n_samples == 0) {
+        mx_log(MXW_LOG_WARN, "audio", "%s: holds no samples", audio->input.name);
+        audio->n_samples = -1;
+    }
+    if (*got > 0)
+        audio->n_samples += (int64_t)*got;
+    return MXW_OK;
 }

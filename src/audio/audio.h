@@ -21,8 +21,8 @@ mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out);
 void mx_audio_close(mx_audio *audio);   /* NULL is fine */
 
 /* Up to n samples (often fewer: a pipe's are given as they come), multiples of 1/32768 in [-1, 1); *got is 0 only at
- * the end. A file that ends early or has damaged
- * parts gives what could be read, with a warning in the log; E_FORMAT if that is nothing. */
+ * the end. A file that ends early or has damaged parts gives what could be read, with a warning in the log; E_FORMAT
+ * if that is nothing. */
 mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got);
 
 /* Strings live as long as the audio. */

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -146,5 +148,58 @@ mxw_status mx_input_seek(mx_input *input, int64_t offset) {
         if (status < 0 || got == 0)
             return status;
     }
+    return MXW_OK;
+}
+
+static mxw_status write_all(int fd, const char *bytes, size_t n) {
+    while (n > 0) {
+        ssize_t count = write(fd, bytes, n);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return mx_fail(MXW_E_IO, "cannot write the temporary file: %s (set TMPDIR)", strerror(errno));
+        bytes += count;
+        n -= (size_t)count;
+    }
+    return MXW_OK;
+}
+
+static mxw_status open_temporary(int *fd) {
+    const char *dir = getenv("TMPDIR");
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s/max-whisper-XXXXXX", dir && *dir ? dir : "/tmp");
+    if (n < 0 || n >= (int)sizeof(path))
+        return mx_fail(MXW_E_IO, "temporary folder: name too long");
+    *fd = mkostemp(path, O_CLOEXEC);
+    if (*fd < 0)
+        return mx_fail(MXW_E_IO, "cannot create a temporary file: %s (set TMPDIR)", strerror(errno));
+    unlink(path);
+    return MXW_OK;
+}
+
+mxw_status mx_input_spool(mx_input *input) {
+    char block[65536];
+    size_t got = 1;
+    int64_t size = 0;
+    int fd = -1;
+    mxw_status status = open_temporary(&fd);
+    while (status >= 0) {
+        status = mx_input_read_some(input, block, sizeof(block), &got);
+        if (status < 0 || got == 0)
+            break;
+        status = write_all(fd, block, got);
+        size += (int64_t)got;
+    }
+    if (status < 0) {
+        if (fd >= 0)
+            close(fd);
+        return mx_fail_in(status, "%s", input->name);
+    }
+    if (input->owned)
+        close(input->fd);
+    input->fd = fd;
+    input->owned = input->regular = 1;
+    input->start = input->position = 0;
+    input->size = size;
     return MXW_OK;
 }

@@ -27,4 +27,7 @@ mxw_status mx_input_read(mx_input *input, void *bytes, size_t n, size_t *got);
 /* The next bytes, at least one unless at the end. */
 mxw_status mx_input_read_some(mx_input *input, void *bytes, size_t n, size_t *got);
 mxw_status mx_input_seek(mx_input *input, int64_t offset);   /* a pipe: forward only, by reading */
+/* Copies a pipe to its end into an unlinked temporary file ($TMPDIR, else /tmp), so that it can seek. Before the first
+ * mx_input_read. */
+mxw_status mx_input_spool(mx_input *input);
 #endif

@@ -292,9 +292,10 @@ static mxw_status sum_up(const mx_ffmpeg *file) {
     if (file->n_samples == 0 && file->n_damaged > 0)
         return host->fail(MXW_E_FORMAT, "%s: no sound could be decoded: all of its %lld packets are damaged (%s)",
                           file->name, (long long)file->n_damaged, last_line[0] ? last_line : "unknown reason");
-    if (file->n_samples == 0)
-        host->log(MXW_LOG_WARN, "audio", "%s: its audio stream has no samples", file->name);
-    else if (seconds < stated * 0.99 - 0.5)
+    if (file->n_samples == 0 && stated > 0)
+        return host->fail(MXW_E_FORMAT, "%s: is cut short: nothing of its %.1f seconds can be decoded", file->name,
+                          stated);
+    if (file->n_samples > 0 && seconds < stated * 0.99 - 0.5)
         host->log(MXW_LOG_WARN, "audio", "%s: is cut short: %.1f of %.1f seconds are there", file->name, seconds, stated);
     if (file->n_damaged > 0)
         host->log(MXW_LOG_WARN, "audio", "%s: %lld damaged packets were left out", file->name,
