@@ -45,7 +45,7 @@ typedef struct mx_released {
 } mx_released;
 const mx_released *mx_released_get(int index);
 const mx_released *mx_released_find(const char *name);   /* by name or alias; NULL if it is none */
-/* The one with these dimensions, NULL if none; of several (large-v1, -v2) the one that the path names, else the last. */
+/* The one with these dimensions, or NULL; of several (large-v1, -v2) the one that the path names, else the last. */
 const mx_released *mx_released_match(const mxw_dims *dims, const char *path);
 /* Where it lies under model_dir (NULL: mx_model_dir); E_NOT_FOUND, maybe without a line, if it does not. */
 mxw_status mx_model_find(const mx_released *released, const char *model_dir, mx_str *path);
