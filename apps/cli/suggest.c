@@ -60,7 +60,8 @@ void suggestion_offer(suggestion *s, const char *candidate) {
     if (distance > allowed || (size_t)distance >= strlen(candidate))
         distance = INT_MAX;
     distance = min_int(distance, containment(candidate, s->typed, 0));
-    distance = min_int(distance, containment(s->typed, candidate, 1));
+    if (distance > 2 && containment(s->typed, candidate, 1) < INT_MAX)
+        distance = 2; /* less telling than a letter that is wrong: "tiny-en" is rather "tiny.en" than "tiny" */
     int shorter = s->best && distance == s->distance && strlen(candidate) < strlen(s->best);
     if (distance < s->distance || (shorter && distance < INT_MAX)) {
         s->best = candidate;

@@ -5,7 +5,7 @@ import struct
 import subprocess
 import sys
 
-PROGRAM = sys.argv[1]
+PROGRAM = os.path.abspath(sys.argv[1])
 ROOT = os.environ.get("MXW_SOURCE_ROOT", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 passed = 0
