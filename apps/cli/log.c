@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "jsonw.h"
 #include "progress.h"
@@ -83,7 +84,7 @@ void log_say(mxw_log_level level, const char *format, ...) {
 }
 
 void log_note(const char *format, ...) {
-    if (threshold < MXW_LOG_WARN)
+    if (threshold < (isatty(STDERR_FILENO) ? MXW_LOG_WARN : MXW_LOG_INFO))
         return;
     va_list args;
     va_start(args, format);

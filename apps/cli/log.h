@@ -12,7 +12,7 @@
 void log_start(mxw_log_level level, int json);
 /* A line of this program's own. */
 void log_say(mxw_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* News worth a line unless --quiet. */
+/* News worth a line on a terminal unless --quiet; elsewhere information. */
 void log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An error, whatever the level. */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

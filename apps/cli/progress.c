@@ -55,6 +55,11 @@ void progress_hide(void) {
     funlockfile(stderr);
 }
 
+void progress_abandon(void) {
+    if (bar.visible && write(STDERR_FILENO, "\r\033[K", 4) < 0)
+        return; /* the terminal is gone, and so are we */
+}
+
 /* The last part of a path, cut to n characters (not bytes), control bytes replaced. */
 static void short_label(const char *label, int n, char out[4 * MAX_COLUMNS + 1]) {
     const char *slash = strrchr(label, '/');

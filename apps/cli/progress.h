@@ -17,5 +17,7 @@ void progress_update(const mxw_progress *progress);
 void progress_note(const char *what);
 /* Takes the line off the screen; the next update draws it again. */
 void progress_hide(void);
+/* Async-signal-safe: the same, when the program is about to end. */
+void progress_abandon(void);
 
 #endif

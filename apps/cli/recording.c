@@ -29,10 +29,19 @@ typedef struct recording {
 } recording;
 
 static volatile sig_atomic_t caught_signal;
+static volatile sig_atomic_t waits_for_input; /* reading a pipe, perhaps for ever: nothing is lost by leaving */
 
-void recording_interrupt(int signal_number) { caught_signal = signal_number; }
+void recording_interrupt(int signal_number) {
+    caught_signal = signal_number;
+    if (waits_for_input) {
+        progress_abandon();
+        _exit(128 + signal_number);
+    }
+}
 
 int recording_interrupted(void) { return caught_signal; }
+
+static int is_standard_input(const char *path) { return !strcmp(path, "-"); }
 
 static int must_stop(void) { return caught_signal || out_failed(); }
 
@@ -106,7 +115,7 @@ static void tell_language(recording *r) {
 
 const char *recording_stem(const char *path, size_t *length) {
     const char *slash = strrchr(path, '/');
-    const char *name = !strcmp(path, "-") ? "stdin" : slash ? slash + 1 : path;
+    const char *name = is_standard_input(path) ? "stdin" : slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     size_t n = dot ? (size_t)(dot - name) : 0;
     *length =
@@ -234,7 +243,9 @@ static mxw_status feed_running(recording *r, mxw_audio *audio) {
     static float samples[MXW_SAMPLE_RATE];
     for (;;) {
         size_t got = 0;
+        waits_for_input = is_standard_input(r->path);
         mxw_status status = mxw_audio_read(audio, samples, MXW_SAMPLE_RATE, &got);
+        waits_for_input = 0;
         if (status < 0)
             return status;
         if (!got)
@@ -249,9 +260,16 @@ static mxw_status feed_running(recording *r, mxw_audio *audio) {
     }
 }
 
+static mxw_status feed_all(recording *r, mxw_audio *audio) {
+    waits_for_input = is_standard_input(r->path);
+    mxw_status status = mxw_session_feed_audio(r->session, audio);
+    waits_for_input = 0;
+    return status;
+}
+
 static mxw_status run_session(recording *r, mxw_audio *audio) {
-    mxw_status status = r->options->mel_reference == MXW_MEL_RUNNING ? feed_running(r, audio)
-                                                                     : mxw_session_feed_audio(r->session, audio);
+    int live = r->options->mel_reference == MXW_MEL_RUNNING;
+    mxw_status status = live ? feed_running(r, audio) : feed_all(r, audio);
     if (status >= 0)
         status = mxw_session_finish(r->session);
     if (status >= 0)
@@ -307,13 +325,15 @@ static int load_model(recording_batch *batch) {
 recording_end recording_transcribe(recording_batch *batch, const char *path) {
     const transcribe_options *o = batch->options;
     recording r = {.batch = batch, .options = o, .path = path, .screen = choose_screen(o)};
-    r.name = strcmp(path, "-") ? path : "standard input";
+    r.name = is_standard_input(path) ? "standard input" : path;
     mxw_audio *audio = NULL;
     mxw_audio_options audio_options;
     mxw_audio_options_default(&audio_options);
     audio_options.path = path;
     progress_start(r.name, !o->common.quiet && o->verbose >= 0 && progress_possible());
+    waits_for_input = is_standard_input(path);
     mxw_status status = mxw_audio_open(&audio_options, &audio);
+    waits_for_input = 0;
     if (status < 0) {
         if (!must_stop())
             log_failure(r.name, status);

@@ -26,7 +26,7 @@ typedef struct recording_batch {
 recording_end recording_transcribe(recording_batch *batch, const char *path);
 /* The name its files get before the extension, *length bytes: the file's own up to the last dot; "stdin" for "-". */
 const char *recording_stem(const char *path, size_t *length);
-/* Async-signal-safe: makes the recording under way stop soon. */
+/* A signal handler: makes the recording under way stop soon; leaves at once if it waits for standard input. */
 void recording_interrupt(int signal_number);
 int recording_interrupted(void); /* the signal's number, 0 if none came */
 

@@ -79,13 +79,14 @@ static int make_folder(const char *path) {
     return 1;
 }
 
-/* The first signal asks for a clean stop, a second one kills. No restart: a blocked read must return. */
-static void catch_signals(void) {
-    struct sigaction action = {.sa_flags = SA_RESETHAND};
+/* The first signal asks for a clean stop, a second one kills; one that was ignored (nohup, a background job) stays so.
+ */
+static void catch_signal(int number) {
+    struct sigaction action = {.sa_flags = SA_RESETHAND | SA_RESTART}, before;
     action.sa_handler = recording_interrupt;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    if (!sigaction(number, NULL, &before) && before.sa_handler != SIG_IGN)
+        sigaction(number, &action, NULL);
 }
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
@@ -114,7 +115,8 @@ static int run(const void *chosen, char **words, int n_words) {
         return EXIT_FAILED;
     if (o->fp16)
         log_say(MXW_LOG_WARN, "--fp16 has no effect: this engine computes in f32");
-    catch_signals();
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
     return transcribe_all(o, words, n_words);
 }
 

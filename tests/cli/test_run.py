@@ -222,17 +222,21 @@ def test_closed_pipe():
 
 
 def test_interrupt():
-    """Ctrl-C: exit 130, and soon; nothing half-written."""
+    """Ctrl-C: exit 130, whether it waits for a pipe or works; nothing half-written."""
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen([PROGRAM, "-", "-q", "-o", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
-        process.stdin.write(read(CLIP)[:100000])
-        process.stdin.flush()
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        process.stdin.close()
-        out, err = process.stdout.read(), process.stderr.read()
-        check_equal((process.wait(), out, err), (130, b"", b""), "Ctrl-C")
+        for words, sound in ((["-"], read(CLIP)[:100000]), (["-", "--mel-reference", "running"], read(CLIP)[:100000]),
+                             (["-"], b""), ([CLIP, "--beam-size", "100"], b"")):
+            process = subprocess.Popen([PROGRAM, *words, "-o", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE)
+            process.stdin.write(sound)
+            process.stdin.flush()
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            status = process.wait(timeout=120)  # the pipe to it is still open
+            process.stdin.close()
+            check_equal((status, process.stderr.read()), (130, b""), f"Ctrl-C: {words}")
+            process.stdout.close()
+            process.stderr.close()
         check_equal(os.listdir(folder), [], "Ctrl-C leaves no files")
 
 
