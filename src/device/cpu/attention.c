@@ -6,6 +6,9 @@
 
 #define TILE_QUERIES 125   /* their scores over 1500 keys are 750 kB: a second-level cache */
 
+typedef void (*gemm_fn)(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
+                        int b_transposed, float *c, int64_t ldc);
+
 typedef struct attention {
     const mx_call *call;
     const mx_kernels *kernels;
@@ -13,8 +16,9 @@ typedef struct attention {
     int64_t t, s, d, heads, width, tiles;   /* queries, keys, all heads' width, heads, one head's width */
     const float *q, *k, *v;
     float *y;
-    const int32_t *seq, *pos, *cells, *window;
+    const int32_t *seq, *pos, *cells, *window, *order, *starts;
     int64_t rows, ctx;
+    gemm_fn gemm;
 } attention;
 
 static attention begin(const mx_call *call, const mx_kernels *kernels, mx_cpu_scratch scratch) {
@@ -27,6 +31,11 @@ static attention begin(const mx_call *call, const mx_kernels *kernels, mx_cpu_sc
     a.d = in[0].dims[in[0].rank - 1];
     a.width = a.d / a.heads;
     return a;
+}
+
+/* BLAS counts in int. */
+static gemm_fn choose_gemm(const attention *a) {
+    return a->d > INT_MAX || a->s > INT_MAX ? mx_ref_gemm : a->kernels->gemm;
 }
 
 /* ---- whole windows ----------------------------------------------------------------------------------------------- */
@@ -53,21 +62,19 @@ static void run_queries(void *context, int64_t piece, int slot) {
     int64_t to_keys = entry * a->s * a->d + head * a->width;
     int64_t to_queries = (entry * a->t + first) * a->d + head * a->width;
     float *scores = mx_cpu_slot(a->call, a->scratch, slot);
-    int wide = a->d > INT_MAX || a->s > INT_MAX;
-    void (*gemm)(int64_t, int64_t, int64_t, const float *, int64_t, const float *, int64_t, int, float *, int64_t) =
-        wide ? mx_ref_gemm : a->kernels->gemm;
-    gemm(queries, a->s, a->width, a->q + to_queries, a->d, a->k + to_keys, a->d, 1, scores, a->s);
+    a->gemm(queries, a->s, a->width, a->q + to_queries, a->d, a->k + to_keys, a->d, 1, scores, a->s);
     if (a->call->attrs->causal)
         softmax_causal(a, scores, first, queries);
     else
         a->kernels->softmax(scores, scores, queries, a->s, a->s, (float)a->call->attrs->scale);
-    gemm(queries, a->width, a->s, scores, a->s, a->v + to_keys, a->d, 0, a->y + to_queries, a->d);
+    a->gemm(queries, a->width, a->s, scores, a->s, a->v + to_keys, a->d, 0, a->y + to_queries, a->d);
 }
 
 mxw_status mx_cpu_attention(const mx_call *call, const mx_kernels *kernels) {
     attention a = begin(call, kernels, mx_cpu_attention_scratch(call));
     a.t = call->inputs[0].dims[1];
     a.s = call->inputs[1].dims[1];
+    a.gemm = choose_gemm(&a);
     a.tiles = a.t ? (a.t - 1) / TILE_QUERIES + 1 : 0;
     mx_cpu_for(call, call->inputs[0].dims[0] * a.heads * a.tiles, run_queries, &a);
     return MXW_OK;
@@ -118,17 +125,60 @@ out:
 
 /* ---- rows over a window ------------------------------------------------------------------------------------------ */
 
+/* Rows that hear the same window are put together, ROW_TILE at a time, so that the products are products of matrices. A
+ * tile that is not full is filled up with zeros: every call has the same size, and a row's bits depend neither on its
+ * place in the tile nor on its neighbours (tested). */
+#define ROW_TILE 8
+
+/* Shared: the rows ordered by window, where each tile begins among them, and a count for each window. */
+static size_t order_bytes(const mx_call *call) {
+    int64_t rows = call->inputs[0].dims[0], windows = call->inputs[1].dims[0];
+    return (size_t)(2 * rows + 1 + windows + 1) * sizeof(int32_t);
+}
+
 mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call) {
-    return (mx_cpu_scratch){.slot = (size_t)call->inputs[1].dims[1] * sizeof(float)};
+    int64_t width = call->inputs[0].dims[1] / call->attrs->heads, keys = call->inputs[1].dims[1];
+    return (mx_cpu_scratch){.slot = (size_t)(ROW_TILE * (keys + 2 * width)) * sizeof(float),
+                            .shared = order_bytes(call)};
+}
+
+/* Fills order and tile starts; returns the number of tiles. */
+static int64_t order_rows(attention *a, int64_t windows) {
+    int32_t *order = a->call->scratch, *starts = order + a->rows, *next = starts + a->rows + 1;
+    int64_t tiles = 0, at = 0;
+    memset(next, 0, (size_t)(windows + 1) * sizeof(*next));
+    for (int64_t r = 0; r < a->rows; r++)
+        next[a->window[r] + 1]++;
+    for (int64_t w = 0; w < windows; w++) {
+        int64_t end = at + next[w + 1];
+        next[w + 1] = (int32_t)end;
+        for (; at < end; at = MX_MIN(at + ROW_TILE, end))
+            starts[tiles++] = (int32_t)at;
+    }
+    starts[tiles] = (int32_t)a->rows;
+    for (int64_t r = 0; r < a->rows; r++)
+        order[next[a->window[r]]++] = (int32_t)r;
+    a->order = order;
+    a->starts = starts;
+    return tiles;
 }
 
 /* Heads go outside: neighbouring pieces read the same keys while they are in the cache. */
 static void run_window(void *context, int64_t piece, int slot) {
     const attention *a = context;
-    int64_t row = piece % a->rows, head = piece / a->rows;
-    int64_t at = row * a->d + head * a->width, keys = a->window[row] * a->s * a->d + head * a->width;
-    a->kernels->attend(a->y + at, a->q + at, a->k + keys, a->v + keys, NULL, a->s, a->d, a->width,
-                       (float)a->call->attrs->scale, mx_cpu_slot(a->call, a->scratch, slot));
+    int64_t tile = piece % a->tiles, head = piece / a->tiles, width = a->width;
+    const int32_t *rows = a->order + a->starts[tile];
+    int64_t n = a->starts[tile + 1] - a->starts[tile];
+    int64_t keys = a->window[rows[0]] * a->s * a->d + head * width;
+    float *scores = mx_cpu_slot(a->call, a->scratch, slot), *q = scores + ROW_TILE * a->s, *y = q + ROW_TILE * width;
+    for (int64_t r = 0; r < n; r++)
+        memcpy(q + r * width, a->q + rows[r] * a->d + head * width, (size_t)width * sizeof(float));
+    memset(q + n * width, 0, (size_t)((ROW_TILE - n) * width) * sizeof(float));
+    a->gemm(ROW_TILE, a->s, width, q, width, a->k + keys, a->d, 1, scores, a->s);
+    a->kernels->softmax(scores, scores, n, a->s, a->s, (float)a->call->attrs->scale);
+    a->gemm(ROW_TILE, width, a->s, scores, a->s, a->v + keys, a->d, 0, y, width);
+    for (int64_t r = 0; r < n; r++)
+        memcpy(a->y + rows[r] * a->d + head * width, y + r * width, (size_t)width * sizeof(float));
 }
 
 mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernels) {
@@ -137,8 +187,10 @@ mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernel
     a.rows = call->inputs[0].dims[0];
     a.s = call->inputs[1].dims[1];
     a.window = call->inputs[3].data;
+    a.gemm = choose_gemm(&a);
     MX_TRY(mx_cpu_check_index(call, "window", &call->inputs[3], call->inputs[1].dims[0]));
-    mx_cpu_for(call, a.rows * a.heads, run_window, &a);
+    a.tiles = order_rows(&a, call->inputs[1].dims[0]);
+    mx_cpu_for(call, a.tiles * a.heads, run_window, &a);
 out:
     return status;
 }

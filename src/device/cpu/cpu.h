@@ -8,8 +8,9 @@ const mx_device *mx_cpu_device(void);
 /* Fills the info of this machine's processor. */
 void mx_cpu_describe(mxw_device_info *info);
 
-/* Work in fixed pieces: fn(context, piece, slot) for each piece in [0, n), in any order, on all the pool's threads. At most one piece runs in a slot at a time, so scratch is cut into mx_cpu_slots() parts. The pieces depend on the
- * shapes alone, never on the threads: that is what keeps results bit-identical. */
+/* Work in fixed pieces: fn(context, piece, slot) for each piece in [0, n), in any order, on all the pool's threads. At
+ * most one piece runs in a slot at a time, so scratch is cut into mx_cpu_slots() parts. The pieces depend on the shapes
+ * alone, never on the threads: that is what keeps results bit-identical. */
 typedef void (*mx_cpu_fn)(void *context, int64_t piece, int slot);
 int mx_cpu_slots(const mx_call *call);
 void mx_cpu_for(const mx_call *call, int64_t n, mx_cpu_fn fn, void *context);

@@ -1,21 +1,36 @@
-/* device/cpu/kernels.c - lays the tables of kernels over one another: ref first, then what is better and allowed. */
+/* device/cpu/kernels.c - chooses the table of kernels: the baseline first, then what is better and allowed. */
 #include "device/cpu/kernels.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/module.h"
 #include "device/device.h"
 
-static mx_kernels eager = {
-#define MX_KERNEL(name, parameters) .name = mx_ref_##name,
-#include "device/cpu/kernels.def"
-#undef MX_KERNEL
-};
+static mx_kernels eager;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The best that the processor has, up to the one that MXW_CPU names. */
+static const mx_isa *best_isa(void) {
+    const char *cap = getenv("MXW_CPU");
+    const mx_isa *best = mx_cpu_isa(0);
+    for (int i = 0; mx_cpu_isa(i); i++) {
+        const mx_isa *isa = mx_cpu_isa(i);
+        if (isa->has())
+            best = isa;
+        if (cap && strcmp(cap, isa->name) == 0)
+            break;
+    }
+    return best;
+}
 
 static void choose(void) {
     const void *table;
+    const mx_isa *isa = best_isa();
+    eager = *isa->kernels;
+    mx_log(MXW_LOG_DEBUG, "device", "plain loops for %s", isa->name);
     if (mx_module_get("blas", &table) < 0) {
         mx_log(MXW_LOG_WARN, "device", "%s: matrices are multiplied by plain loops, many times slower", mx_error());
         return;

@@ -9,12 +9,29 @@ typedef struct mx_kernels {
 #undef MX_KERNEL
 } mx_kernels;
 
-/* ref: plain loops, the specification. */
-#define MX_KERNEL(name, parameters) void mx_ref_##name parameters;
+/* The plain loops of ref/ are compiled once for each instruction set, under a name of their own: mx_ref_gelu_erf for
+ * the baseline, mx_ref_avx2_gelu_erf, ... The source fixes every order of summation and nothing may be contracted, so
+ * all of them give the same bits; wider vectors only give them sooner. */
+#define MX_JOIN_(a, b) a##b
+#define MX_JOIN(a, b) MX_JOIN_(a, b)
+#ifndef MX_ISA
+#define MX_ISA mx_ref_   /* the build passes mx_ref_avx2_ and so on */
+#endif
+#define MX_REF(name) MX_JOIN(MX_ISA, name)
+
+#define MX_KERNEL(name, parameters) void MX_REF(name) parameters;
 #include "device/cpu/kernels.def"
 #undef MX_KERNEL
 
-/* The table that the eager engine runs: ref, its gemm replaced by the blas module's where that is installed. Made once;
- * the same table for every caller. */
+/* One table for each instruction set that was built, the baseline first; NULL past the end. */
+typedef struct mx_isa {
+    const char *name;               /* "ref", "avx2", "avx512": what MXW_CPU takes */
+    int (*has)(void);               /* this processor runs it */
+    const mx_kernels *kernels;
+} mx_isa;
+const mx_isa *mx_cpu_isa(int index);
+
+/* The table that the eager engine runs: the plain loops for the best instruction set that the processor has and MXW_CPU
+ * allows, their gemm replaced by the blas module's where that is installed. Made once; the same for every caller. */
 const mx_kernels *mx_cpu_kernels(void);
 #endif

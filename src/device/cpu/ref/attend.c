@@ -30,11 +30,11 @@ static void add_values(float *y, const float *const v[VALUES], const float *weig
         y[i] += (w0 * v0[i] + w1 * v1[i]) + (w2 * v2[i] + w3 * v3[i]);
 }
 
-void mx_ref_attend(float *y, const float *q, const float *k, const float *v, const int32_t *cells, int64_t n,
+void MX_REF(attend)(float *y, const float *q, const float *k, const float *v, const int32_t *cells, int64_t n,
                    int64_t ld, int64_t width, float scale, float *scores) {
     for (int64_t j = 0; j < n; j++)
         scores[j] = dot(q, k + (cells ? cells[j] : j) * ld, width);
-    mx_ref_softmax(scores, scores, 1, n, n, scale);
+    MX_REF(softmax)(scores, scores, 1, n, n, scale);
     memset(y, 0, (size_t)width * sizeof(float));
     int64_t j = 0;
     for (; j + VALUES <= n; j += VALUES) {

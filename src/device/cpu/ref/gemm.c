@@ -53,7 +53,7 @@ static void rows_transposed(int64_t m, int64_t n, int64_t k, const float *a, int
     }
 }
 
-void mx_ref_gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
+void MX_REF(gemm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                  int b_transposed, float *c, int64_t ldc) {
     (b_transposed ? rows_transposed : rows_plain)(m, n, k, a, lda, b, ldb, c, ldc);
 }

@@ -17,7 +17,7 @@ static void copy_run(char *y, const char *x, int64_t n, int64_t stride, size_t b
     }
 }
 
-void mx_ref_copy(void *y, const void *x, int rank, const int64_t *dims, const int64_t *strides, size_t bytes) {
+void MX_REF(copy)(void *y, const void *x, int rank, const int64_t *dims, const int64_t *strides, size_t bytes) {
     int64_t index[MX_MAX_RANK] = {0}, runs = 1;
     int last = rank - 1;
     int64_t n = rank ? dims[last] : 1, stride = rank ? strides[last] : 1;
@@ -95,7 +95,7 @@ static int64_t truncate(double v) {
     return v < -9223372036854775808.0 ? INT64_MIN : (int64_t)v;
 }
 
-void mx_ref_cast(void *y, mxw_dtype to, const void *x, mxw_dtype from, int64_t n) {
+void MX_REF(cast)(void *y, mxw_dtype to, const void *x, mxw_dtype from, int64_t n) {
     int float_in = mx_dtype_is_float(from), float_out = mx_dtype_is_float(to);
     if (to == from) {
         memcpy(y, x, (size_t)n * mx_dtype_bytes(to));

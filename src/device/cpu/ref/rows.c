@@ -16,7 +16,7 @@ static double join(const double lane[LANES]) {
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 #define BINARY(name, type, expression)                                                                                 \
-    void mx_ref_##name(type *y, const type *a, int a_step, const type *b, int b_step, int64_t n) {                     \
+    void MX_REF(name)(type *y, const type *a, int a_step, const type *b, int b_step, int64_t n) {                     \
         if (a_step && b_step) {                                                                                        \
             for (int64_t i = 0; i < n; i++) {                                                                          \
                 type l = a[i], r = b[i];                                                                               \
@@ -46,7 +46,7 @@ BINARY(add_i32, int32_t, (int32_t)((uint32_t)l + (uint32_t)r))
 BINARY(sub_i32, int32_t, (int32_t)((uint32_t)l - (uint32_t)r))
 BINARY(mul_i32, int32_t, (int32_t)((uint32_t)l * (uint32_t)r))
 
-void mx_ref_add_rows(float *y, int64_t ld, const float *x, int64_t rows, int64_t n) {
+void MX_REF(add_rows)(float *y, int64_t ld, const float *x, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < n; i++)
             y[r * ld + i] += x[i];
@@ -76,7 +76,7 @@ static double sum_of_squares(const float *x, double mean, int64_t n) {
     return join(lane);
 }
 
-void mx_ref_layer_norm(float *y, const float *x, const float *gamma, const float *beta, int64_t rows, int64_t n,
+void MX_REF(layer_norm)(float *y, const float *x, const float *gamma, const float *beta, int64_t rows, int64_t n,
                        double eps) {
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         double mean = sum_of(x, n) / (double)n;
@@ -88,7 +88,7 @@ void mx_ref_layer_norm(float *y, const float *x, const float *gamma, const float
 }
 
 /* x Phi(x), from e = erfc(|x| / sqrt 2): small values on the left keep their relative precision. */
-void mx_ref_gelu_erf(float *y, const float *x, int64_t n) {
+void MX_REF(gelu_erf)(float *y, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         float v = x[i], size = v < 0 ? -v : v;
         float half_tail = 0.5f * mx_expf(-0.5f * v * v) * mx_erfcx_poly(size * 0.70710678f);
@@ -97,7 +97,7 @@ void mx_ref_gelu_erf(float *y, const float *x, int64_t n) {
 }
 
 /* x (1 + tanh u) / 2 = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3) */
-void mx_ref_gelu_tanh(float *y, const float *x, int64_t n) {
+void MX_REF(gelu_tanh)(float *y, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         float v = x[i];
         float u = 0.79788456f * (v + 0.044715f * v * v * v);
@@ -127,7 +127,7 @@ static float min_of(const float *x, int64_t n) {
     return best;
 }
 
-void mx_ref_softmax(float *y, const float *x, int64_t rows, int64_t n, int64_t ld, float scale) {
+void MX_REF(softmax)(float *y, const float *x, int64_t rows, int64_t n, int64_t ld, float scale) {
     for (int64_t r = 0; r < rows; r++, x += ld, y += ld) {
         float top = scale >= 0 ? max_of(x, n) : min_of(x, n);
         for (int64_t i = 0; i < n; i++)
@@ -162,7 +162,7 @@ static float column_best(const float *x, mxw_reduce_kind kind, int64_t n, int64_
     return best;
 }
 
-void mx_ref_reduce_f32(float *y, const float *x, mxw_reduce_kind kind, int64_t n, int64_t inner) {
+void MX_REF(reduce_f32)(float *y, const float *x, mxw_reduce_kind kind, int64_t n, int64_t inner) {
     for (int64_t i = 0; i < inner; i++) {
         if (kind == MXW_REDUCE_MAX || kind == MXW_REDUCE_MIN)
             y[i] = column_best(x + i, kind, n, inner);
@@ -173,7 +173,7 @@ void mx_ref_reduce_f32(float *y, const float *x, mxw_reduce_kind kind, int64_t n
     }
 }
 
-void mx_ref_reduce_i32(int32_t *y, const int32_t *x, mxw_reduce_kind kind, int64_t n, int64_t inner) {
+void MX_REF(reduce_i32)(int32_t *y, const int32_t *x, mxw_reduce_kind kind, int64_t n, int64_t inner) {
     for (int64_t i = 0; i < inner; i++) {
         int32_t result = kind == MXW_REDUCE_SUM ? 0 : x[i];
         for (int64_t j = 0; j < n; j++) {
@@ -187,7 +187,7 @@ void mx_ref_reduce_i32(int32_t *y, const int32_t *x, mxw_reduce_kind kind, int64
     }
 }
 
-void mx_ref_argmax(int32_t *y, const float *x, int64_t n) {
+void MX_REF(argmax)(int32_t *y, const float *x, int64_t n) {
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
         if (x[i] > x[best] || (isnan(x[best]) && !isnan(x[i])))

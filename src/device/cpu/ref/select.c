@@ -74,7 +74,7 @@ static void offer(heap *h, int64_t k, float value, int32_t id) {
         sink(h, 0, value, id);
 }
 
-void mx_ref_top_k(float *values, int32_t *ids, const float *x, int64_t n, int64_t k) {
+void MX_REF(top_k)(float *values, int32_t *ids, const float *x, int64_t n, int64_t k) {
     heap h = {values, ids, 0};
     for (int64_t i = 0; i < n; i++)
         if (h.n < k || !(x[i] < values[0]))
@@ -215,7 +215,7 @@ static void to_front(int32_t *ids, float *values, int64_t n, int32_t id, float v
     values[0] = value;
 }
 
-void mx_ref_select(int32_t *ids, float *log_probs, float *stats, const float *logits, const mx_rule *rule,
+void MX_REF(select)(int32_t *ids, float *log_probs, float *stats, const float *logits, const mx_rule *rule,
                    const uint8_t *suppress, int64_t vocab, int64_t k, float *left) {
     stats[MX_SELECT_NO_SPEECH] = (float)no_speech(logits, rule->no_speech, vocab, left);
     mask(left, logits, rule, suppress, vocab);
