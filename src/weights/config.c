@@ -12,6 +12,8 @@
 static mxw_status load_json(const uint8_t *bytes, size_t n, json_t **root) {
     json_error_t error;
     *root = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL, &error);
+    if (!*root && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
+        return mx_fail(MXW_E_MEMORY, "out of memory (JSON)");   /* jansson has no words for most of these */
     if (!*root)
         return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, error.text);
     return MXW_OK;
