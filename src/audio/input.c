@@ -12,6 +12,7 @@
 #include "base/mem.h"
 
 #define PEEK_LIMIT (16 << 20)
+#define PEEK_STEP 65536
 
 static mxw_status fail_errno(const mx_input *input, int why) {
     return mx_fail(why == ENOENT || why == ENOTDIR ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: %s", input->name,
@@ -67,13 +68,14 @@ static mxw_status read_once(const mx_input *input, int64_t offset, void *bytes, 
     return MXW_OK;
 }
 
-/* Makes sure that a pipe's first n bytes are in head, or all there are. */
+/* Makes sure that a pipe's first n bytes are in head, or all there are: in steps, so that a wrong size in a header
+ * costs no more memory than the pipe gives bytes. */
 static mxw_status fill_head(mx_input *input, size_t n) {
     while (input->n_head < n) {
-        size_t got;
-        mxw_status status = mx_grow(&input->head, &input->head_capacity, n, 1);
+        size_t got, step = MX_MIN(n - input->n_head, (size_t)PEEK_STEP);
+        mxw_status status = mx_grow(&input->head, &input->head_capacity, input->n_head + step, 1);
         if (status >= 0)
-            status = read_once(input, 0, input->head + input->n_head, n - input->n_head, &got);
+            status = read_once(input, 0, input->head + input->n_head, step, &got);
         if (status < 0)
             return status;
         if (got == 0)

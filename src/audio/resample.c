@@ -29,7 +29,7 @@ struct mx_resample {
 
 static double bessel_i0(double x) {
     double sum = 1, term = 1;
-    for (int k = 1; k < 60; k++) {
+    for (int k = 1; term > 1e-18 * sum; k++) {
         term *= (x / (2 * k)) * (x / (2 * k));
         sum += term;
     }
@@ -44,10 +44,11 @@ mxw_status mx_resample_open(int rate, mx_resample **out) {
     r->rate = rate;
     r->scale = CUTOFF * fmin(1.0, (double)OUT_RATE / rate);
     r->reach = (int64_t)ceil(CROSSINGS / r->scale);
+    const double scale = bessel_i0(KAISER_BETA);
     for (int i = 0; i <= CROSSINGS * FINE; i++) {
         double t = (double)i / FINE, edge = t / CROSSINGS;
         double sinc = i == 0 ? 1 : sin(PI * t) / (PI * t);
-        r->kernel[i] = sinc * bessel_i0(KAISER_BETA * sqrt(1 - edge * edge)) / bessel_i0(KAISER_BETA);
+        r->kernel[i] = sinc * bessel_i0(KAISER_BETA * sqrt(1 - edge * edge)) / scale;
     }
     return MXW_OK;
 }
@@ -60,6 +61,8 @@ void mx_resample_close(mx_resample *r) {
 }
 
 mxw_status mx_resample_feed(mx_resample *r, const double *samples, size_t n) {
+    if (n == 0)
+        return MXW_OK;
     mxw_status status = mx_grow(&r->buffer, &r->capacity, r->filled + n, sizeof(double));
     if (status < 0)
         return status;

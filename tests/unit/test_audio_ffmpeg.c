@@ -30,7 +30,7 @@ static const struct {
     {0, "mono96.wav", "-f lavfi -i anoisesrc=r=96000:d=1.3:a=0.3:s=7 -c:a pcm_f32le"},
     {0, "stereo48.wav", "-f lavfi -i anoisesrc=r=48000:d=1.3:a=0.3:s=7 -ac 2 -c:a pcm_f64le"},
     {0, "s32.wav", "-f lavfi -i anoisesrc=r=16000:d=1.3:a=0.3:s=7 -c:a pcm_s32le"},
-    {1, "alaw.wav", "-f lavfi -i anoisesrc=r=8000:d=1.3:a=0.3:s=7 -c:a pcm_alaw"},
+    {0, "alaw.wav", "-f lavfi -i anoisesrc=r=8000:d=1.3:a=0.3:s=7 -c:a pcm_alaw"},
     {0, "mulaw.wav", "-f lavfi -i anoisesrc=r=8000:d=1.3:a=0.3:s=7 -c:a pcm_mulaw"},
     {1, "surround.wav", "-f lavfi -i \"anoisesrc=r=48000:d=1:s=3,aformat=channel_layouts=5.1\" -c:a pcm_s16le"},
     {0, "seven.wav", "-f lavfi -i \"anoisesrc=r=48000:d=1:s=3,aformat=channel_layouts=7.1\" -c:a pcm_s24le"},
@@ -39,8 +39,8 @@ static const struct {
     {0, "surround.m4a", "-f lavfi -i \"anoisesrc=r=48000:d=1:s=3,aformat=channel_layouts=5.1\" -c:a aac"},
     {0, "a.aac", "-f lavfi -i anoisesrc=r=24000:d=1.3:a=0.3:s=7 -c:a aac"},
     {0, "fragments.mp4", "-f lavfi -i anoisesrc=r=44100:d=1.3:a=0.3:s=7 -c:a aac -movflags frag_keyframe+empty_moov"},
-    {1, "a.opus", "-f lavfi -i anoisesrc=r=48000:d=1.3:a=0.3:s=7 -ac 2 -c:a libopus"},
-    {1, "a.ogg", "-f lavfi -i anoisesrc=r=22050:d=1.3:a=0.3:s=7 -c:a libvorbis"},
+    {0, "a.opus", "-f lavfi -i anoisesrc=r=48000:d=1.3:a=0.3:s=7 -ac 2 -c:a libopus"},
+    {0, "a.ogg", "-f lavfi -i anoisesrc=r=22050:d=1.3:a=0.3:s=7 -c:a libvorbis"},
     {1, "a.flac", "-f lavfi -i anoisesrc=r=48000:d=1.3:a=0.3:s=7 -c:a flac"},
     {0, "a.webm", "-f lavfi -i anoisesrc=r=48000:d=1.3:a=0.3:s=7 -c:a libopus"},
     {0, "a.mka", "-f lavfi -i anoisesrc=r=48000:d=1.3:a=0.3:s=7 -c:a ac3"},
@@ -61,7 +61,7 @@ static const struct {
     {0, "video.wmv", VIDEO " -f lavfi -i anoisesrc=r=44100:d=1.3:s=7 -c:v wmv2 -c:a wmav2"},
     {0, "video.flv", VIDEO " -f lavfi -i anoisesrc=r=44100:d=1.3:s=7 -c:v flv -c:a libmp3lame"},
     /* Edit lists: cut by copying, and sound that starts late. */
-    {1, "cut.mp4", "-ss 0.4 -i \"$D/video.mp4\" -c copy"},
+    {0, "cut.mp4", "-ss 0.4 -i \"$D/video.mp4\" -c copy"},
     {0, "late.mov", VIDEO " -itsoffset 0.5 -i \"$D/a.flac\" -map 0 -map 1 -c:v mpeg4 -c:a aac"},
     /* Two audio streams: the default one wins over channels; without one, channels do. */
     {1, "two.mkv", "-i \"$D/a.flac\" -i \"$D/surround.wav\" -map 0 -map 1 -c:a flac -disposition:a:0 default"},
@@ -102,7 +102,7 @@ static int shell(const char *script) {
 static void test_odd_streams(void) {
     if (shell("ffmpeg -v quiet -nostdin -i a.mp3 -ar 22050 -ac 1 b.mp3 && cat a.mp3 b.mp3 > change.mp3")) {
         check_file("change.mp3");
-        shell("head -c 9000 a.mp3 > short.mp3; head -c 9000 a.mp3 > hole.mp3; head -c 999 b.mp3 | tail -c 200 >> hole.mp3;"
+        shell("head -c 9000 a.mp3 > short.mp3; cp short.mp3 hole.mp3; head -c 999 b.mp3 | tail -c 200 >> hole.mp3;"
               " tail -c 8000 a.mp3 >> hole.mp3");
         check_file("short.mp3");
         check_file("hole.mp3");
@@ -116,7 +116,7 @@ static void test_odd_streams(void) {
 
 /* Through a pipe, as a file on standard input, and an MP4 whose index comes last. */
 static void test_standard_input(void) {
-    static const char *const names[] = {"a.mp3", "stereo44.wav", "a.ogg", "a.m4a", "video.mp4"};
+    static const char *const names[] = {"a.mp3", "stereo44.wav", "a.ogg", "a.m4a", "cut.mp4"};
     for (size_t i = 0; i < MX_COUNT(names); i++)
         for (int piped = 0; piped < 2; piped++) {
             char why[256];

@@ -71,7 +71,8 @@ int main(void) {
     for (int64_t seek = 0; seek < mx_mel_frames(mel); seek += mx_mel_frames(mel) / 7)
         CHECK(mx_mel_window(mel, seek, 3000, 1, window) == MXW_OK);
     int64_t growth = resident() - early;
-    printf("resident after 20 minutes %.1f MB, after %d hours %+.1f MB\n", (double)early / 1e6, HOURS, (double)growth / 1e6);
+    printf("resident after 20 minutes %.1f MB, after %d hours %+.1f MB\n", (double)early / 1e6, HOURS,
+           (double)growth / 1e6);
     CHECK(growth < GROWTH_LIMIT);
     mx_mel_close(mel);
     mx_audio_close(audio);

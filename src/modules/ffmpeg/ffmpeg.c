@@ -296,7 +296,8 @@ static mxw_status sum_up(const mx_ffmpeg *file) {
         return host->fail(MXW_E_FORMAT, "%s: is cut short: nothing of its %.1f seconds can be decoded", file->name,
                           stated);
     if (file->n_samples > 0 && seconds < stated * 0.99 - 0.5)
-        host->log(MXW_LOG_WARN, "audio", "%s: is cut short: %.1f of %.1f seconds are there", file->name, seconds, stated);
+        host->log(MXW_LOG_WARN, "audio", "%s: is cut short: %.1f of %.1f seconds are there", file->name, seconds,
+                  stated);
     if (file->n_damaged > 0)
         host->log(MXW_LOG_WARN, "audio", "%s: %lld damaged packets were left out", file->name,
                   (long long)file->n_damaged);
