@@ -342,7 +342,9 @@ static void test_failures(void) {
 
 static void test_no_memory(void) {
     int done = 0;
-    save(in_folder("m.wav"), make_wav((wav_spec){.tag = 1, .channels = 2, .rate = 44100, .bits = 16}, "12345678", 8));
+    bytes b = make_wav((wav_spec){.tag = 1, .channels = 2, .rate = 44100, .bits = 16}, "12345678", 8);
+    save(in_folder("m.wav"), b);
+    free(b.data);
     int64_t before = mx_mem_live();
     for (int k = 0; k < 100 && !done; k++) {
         int64_t n;
