@@ -4,6 +4,7 @@
 #include "audio/resample.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,8 +25,10 @@ struct mx_resample {
     int64_t first;            /* index of buffer[0]; samples before the start and past the end are 0 */
     size_t filled, capacity;
     double *buffer;
-    double kernel[CROSSINGS * FINE + 2];
 };
+
+static pthread_once_t kernel_once = PTHREAD_ONCE_INIT;
+static double kernel[CROSSINGS * FINE + 1];
 
 static double bessel_i0(double x) {
     double sum = 1, term = 1;
@@ -36,6 +39,15 @@ static double bessel_i0(double x) {
     return sum;
 }
 
+static void fill_kernel(void) {
+    const double scale = bessel_i0(KAISER_BETA);
+    for (int i = 0; i <= CROSSINGS * FINE; i++) {
+        double t = (double)i / FINE, edge = t / CROSSINGS;
+        double sinc = i == 0 ? 1 : sin(PI * t) / (PI * t);
+        kernel[i] = sinc * bessel_i0(KAISER_BETA * sqrt(1 - edge * edge)) / scale;
+    }
+}
+
 mxw_status mx_resample_open(int rate, mx_resample **out) {
     mx_resample *r = mx_alloc_zero(1, sizeof(*r));
     *out = r;
@@ -44,12 +56,7 @@ mxw_status mx_resample_open(int rate, mx_resample **out) {
     r->rate = rate;
     r->scale = CUTOFF * fmin(1.0, (double)OUT_RATE / rate);
     r->reach = (int64_t)ceil(CROSSINGS / r->scale);
-    const double scale = bessel_i0(KAISER_BETA);
-    for (int i = 0; i <= CROSSINGS * FINE; i++) {
-        double t = (double)i / FINE, edge = t / CROSSINGS;
-        double sinc = i == 0 ? 1 : sin(PI * t) / (PI * t);
-        r->kernel[i] = sinc * bessel_i0(KAISER_BETA * sqrt(1 - edge * edge)) / scale;
-    }
+    pthread_once(&kernel_once, fill_kernel);
     return MXW_OK;
 }
 
@@ -83,7 +90,7 @@ static double interpolate(const mx_resample *r, int64_t whole, int64_t rest) {
         int64_t k = (int64_t)t;
         if (k >= CROSSINGS * FINE)
             continue;
-        sum += r->buffer[i - r->first] * (r->kernel[k] + (t - (double)k) * (r->kernel[k + 1] - r->kernel[k]));
+        sum += r->buffer[i - r->first] * (kernel[k] + (t - (double)k) * (kernel[k + 1] - kernel[k]));
     }
     return sum * r->scale;
 }

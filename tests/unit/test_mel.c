@@ -2,11 +2,13 @@
 #include "feature/feature.h"
 
 #include <math.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <zlib.h>
 
 #include "base/mem.h"
 #include "check.h"
+#include "feature/filters.h"
 #include "mel_exact.h"
 
 #define WINDOW (MX_MEL_WINDOW * 128)
@@ -210,6 +212,44 @@ static void test_refusals(void) {
     mx_free(old);
 }
 
+/* The bank that openai-whisper ships, bit for bit: CRC-32 of mel_80 and mel_128 in whisper/assets/mel_filters.npz,
+ * zlib.crc32((numpy.load("mel_filters.npz")["mel_80"] + 0.0).tobytes()); the sum makes its one -0.0 a plain 0. */
+static void test_filters(void) {
+    static const struct {
+        int n_mels;
+        uint32_t crc;
+    } banks[] = {{80, 0xd120e546}, {128, 0x6484d17e}};
+    static float dense[MX_FILTERS_MAX][MX_FILTERS_BINS];
+    for (size_t k = 0; k < MX_COUNT(banks); k++) {
+        mx_filters filters;
+        mx_filters_init(&filters, banks[k].n_mels);
+        memset(dense, 0, sizeof(dense));
+        for (int m = 0; m < banks[k].n_mels; m++)
+            memcpy(&dense[m][filters.first[m]], filters.weight + filters.offset[m],
+                   (size_t)filters.count[m] * sizeof(float));
+        CHECK_EQ_INT(crc32(0, (const Bytef *)dense, (uInt)(sizeof(dense[0]) * (size_t)banks[k].n_mels)), banks[k].crc);
+    }
+}
+
+/* A full disk, which a limit on the size of files looks like: one clear line, and no more samples taken. */
+static void test_disk_full(void) {
+    float *audio = make_audio(16000 * 30);
+    struct rlimit old, small;
+    mx_mel *mel;
+    CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    small = old;
+    small.rlim_cur = 100000;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    CHECK(mx_mel_open_limited(80, MXW_MEL_FILE, 50000, &mel) == MXW_OK);
+    CHECK(mx_mel_feed(mel, audio, 16000 * 30) == MXW_E_IO);
+    CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    CHECK(strstr(mx_error(), "cannot write the temporary file of mel frames") != NULL);
+    CHECK(mx_mel_feed(mel, audio, 16000) == MXW_E_IO);
+    mx_mel_close(mel);
+    free(audio);
+}
+
 /* Every allocation made to fail in turn. */
 static void test_no_memory(void) {
     float *audio = make_audio(16000 * 3);
@@ -241,7 +281,9 @@ int main(void) {
     test_chunks_and_spool();
     test_window_edges();
     test_running();
+    test_filters();
     test_refusals();
+    test_disk_full();
     test_no_memory();
     return check_done();
 }
