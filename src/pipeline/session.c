@@ -2,6 +2,7 @@
 #include "pipeline/session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,26 +21,27 @@ mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n) {
     return MXW_OK;
 }
 
-/* Language and task against what the model can do; s->language stays NULL when it is to be detected. */
-static mxw_status check_language(mx_session *s) {
-    const mxw_checkpoint_info *model = &s->recognizer->checkpoint;
-    const char *asked = s->options.language;
+mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_text *text,
+                                     const mxw_session_options *options, const char **language) {
+    const char *asked = options->language;
     const char *code = asked ? mx_language_find(asked) : NULL;
+    int translate = options->task == MXW_TRANSLATE;
     if (asked && !code)
         return mx_fail(MXW_E_ARGUMENT, "language: '%s' is not a language Whisper knows", asked);
     if (!model->multilingual) {
         if (code && strcmp(code, "en") != 0)
             return mx_fail(MXW_E_ARGUMENT, "language: %s is an English-only model and cannot transcribe '%s'",
                            model->size_name, asked);
-        if (s->options.task == MXW_TRANSLATE)
+        if (translate)
             return mx_fail(MXW_E_ARGUMENT, "task: %s is an English-only model and cannot translate", model->size_name);
         code = "en";
     }
-    if (s->options.task == MXW_TRANSLATE && strcmp(model->size_name, "turbo") == 0)
-        return mx_fail(MXW_E_ARGUMENT, "task: turbo was not trained to translate; use another multilingual model");
-    if (code && model->multilingual && mx_text_language_token(s->recognizer->text, code) < 0)
+    if (translate && strcmp(model->size_name, mx_released_find("turbo")->name) == 0)
+        return mx_fail(MXW_E_ARGUMENT, "task: %s was not trained to translate; use another multilingual model",
+                       model->size_name);
+    if (code && model->multilingual && mx_text_language_token(text, code) < 0)
         return mx_fail(MXW_E_ARGUMENT, "language: this model does not know '%s'", asked);
-    s->language = code;
+    *language = code;
     return MXW_OK;
 }
 
@@ -150,7 +152,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     s->options = *options;
     s->result.language_probability = -1;
     MX_TRY(copy_strings(s));
-    MX_TRY(check_language(s));
+    MX_TRY(mx_session_check_language(&r->checkpoint, r->text, &s->options, &s->language));
     MX_TRY(parse_clips(s));
     MX_TRY(encode_initial_prompt(s));
     MX_TRY(open_decoding(s));
@@ -176,23 +178,30 @@ void mx_session_close(mx_session *s) {
     mx_free(s);
 }
 
+/* Keeps a failure with its line: it is final. */
+static mxw_status fail_for_good(mx_session *s, mxw_status status) {
+    s->failed = status;
+    snprintf(s->failure, sizeof(s->failure), "%s", mx_error());
+    return status;
+}
+
+static mxw_status failed_before(const mx_session *s) { return mx_fail(s->failed, "%s", s->failure); }
+
 mxw_status mx_session_stop_if_asked(mx_session *s) {
     if (s->options.should_abort && s->options.should_abort(s->options.user))
-        s->failed = mx_fail(MXW_E_ABORTED, "stopped on request");
-    return s->failed;
+        return fail_for_good(s, mx_fail(MXW_E_ABORTED, "stopped on request"));
+    return MXW_OK;
 }
 
 mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
     if (s->failed < 0)
-        return s->failed;
+        return failed_before(s);
     if (s->finished)
         return mx_fail(MXW_E_STATE, "feed after finish");
     int64_t start = mx_now_ns();
     mxw_status status = mx_mel_feed(s->mel, samples, n);
     s->result.times.mel_ms += mx_since_ms(start);
-    if (status < 0)
-        s->failed = status;
-    return status;
+    return status < 0 ? fail_for_good(s, status) : status;
 }
 
 static void report_audio(mx_session *s, double total_s) {
@@ -224,26 +233,24 @@ out:
 
 mxw_status mx_session_finish(mx_session *s) {
     if (s->failed < 0)
-        return s->failed;
+        return failed_before(s);
     if (s->finished)
         return MXW_OK;
     int64_t start = mx_now_ns();
     mxw_status status = mx_mel_finish(s->mel);
     s->result.times.mel_ms += mx_since_ms(start);
     s->finished = 1;
-    if (status < 0)
-        s->failed = status;
-    return status;
+    return status < 0 ? fail_for_good(s, status) : status;
 }
 
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
     *segment = NULL;
     if (s->failed < 0)
-        return s->failed;
+        return failed_before(s);
     if (s->n_given == s->n_segments) {
         mxw_status status = mx_session_advance(s);
         if (status < 0)
-            s->failed = status;
+            fail_for_good(s, status);
         s->result.times.total_ms = mx_since_ms(s->opened_ns);
         if (status != MXW_OK)
             return status;

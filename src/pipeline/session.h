@@ -37,6 +37,7 @@ struct mxw_session {
     size_t n_initial_prompt, prompt_reset_since;
     mx_tokens carried;                /* scratch for the carried prompt */
     mxw_status failed;                /* a failure is final */
+    char failure[512];                /* its line, told again to whoever goes on */
     int finished;                     /* no more samples */
 
     /* what has come out */
@@ -47,6 +48,9 @@ struct mxw_session {
     int64_t opened_ns;
 };
 
+/* Language and task against what the model can do; *language is NULL when it is to be detected. */
+mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_text *text,
+                                     const mxw_session_options *options, const char **language);
 /* Decodes windows until there are new segments or nothing is left: OK, END, or MORE. */
 mxw_status mx_session_advance(mx_session *s);
 mxw_status mx_session_stop_if_asked(mx_session *s);   /* E_ABORTED, and final, when the caller wants to stop */
