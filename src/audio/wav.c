@@ -12,6 +12,7 @@
 #define FRONT_CENTER 0x4u
 #define RATE_MIN 1000
 #define RATE_MAX 1000000
+#define MAX_CHUNKS_AFTER 100   /* looked at behind the samples */
 
 static const struct {
     unsigned tag, bytes;
@@ -105,6 +106,23 @@ static int64_t data_size(uint32_t size, int64_t size64) {
     return size == 0 || size == UINT32_MAX ? MX_WAV_UNTIL_END : (int64_t)size;
 }
 
+/* Of several data chunks in a file FFmpeg takes the last, so such a file is left to it. */
+static int another_data_follows(mx_input *input, const mx_wav *wav) {
+    uint8_t head[8];
+    size_t got;
+    if (!input->regular || wav->data_bytes > input->size)
+        return 0;
+    int64_t offset = wav->data_offset + wav->data_bytes + (wav->data_bytes & 1);
+    for (int n_chunks = 0; n_chunks < MAX_CHUNKS_AFTER; n_chunks++) {
+        if (mx_input_peek(input, offset, head, sizeof(head), &got) < 0 || got < sizeof(head))
+            break;
+        if (is_id(head, "data"))
+            return 1;
+        offset += 8 + (int64_t)u32(head + 4) + (u32(head + 4) & 1);
+    }
+    return 0;
+}
+
 mxw_status mx_wav_parse(mx_input *input, mx_wav *wav) {
     uint8_t head[8], body[40];
     int64_t offset = 12, size64 = -1;
@@ -123,6 +141,7 @@ mxw_status mx_wav_parse(mx_input *input, mx_wav *wav) {
         if (is_id(head, "data") && have_format) {
             wav->data_offset = offset;
             wav->data_bytes = data_size(size, size64);
+            wav->plain = wav->plain && !another_data_follows(input, wav);
             return MXW_OK;
         }
         status = mx_input_peek(input, offset, body, MX_MIN(size, sizeof(body)), &n);

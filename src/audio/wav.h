@@ -18,7 +18,7 @@ typedef struct mx_wav {
     uint32_t mask;                /* speaker positions, 0 if the header names none */
     int64_t data_offset;
     int64_t data_bytes;           /* MX_WAV_UNTIL_END where the writer did not know */
-    int plain;                    /* 16 kHz mono 16-bit: the samples can be taken as they are */
+    int plain;                    /* 16 kHz mono 16-bit, one data chunk: the samples can be taken as they are */
     double weight[MX_WAV_MAX_CHANNELS];   /* of each channel in the mono sum */
 } mx_wav;
 

@@ -110,8 +110,9 @@ static void test_odd_streams(void) {
     shell("head -c 60000 a.flac > short.flac; head -c 20000 a.flac > hole.flac; tail -c 30000 a.flac >> hole.flac");
     check_file("short.flac");
     check_file("hole.flac");
-    shell("head -c 30001 stereo44.wav > short.wav");
+    shell("head -c 30001 stereo44.wav > short.wav; cp mono16.wav twice.wav; tail -c +71 mono16.wav >> twice.wav");
     check_file("short.wav");
+    check_file("twice.wav");   /* a second data chunk behind the first */
 }
 
 /* Through a pipe, as a file on standard input, and an MP4 whose index comes last. */
