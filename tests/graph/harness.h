@@ -142,6 +142,19 @@ static inline mx_tensor result(mx_value value) {
     return out;
 }
 
+/* Where the element of an operand lies that meets element `index` of the result, whose last `skip` axes do not count. */
+static inline int64_t broadcast_offset(const mx_tensor *t, const mx_tensor *out, int64_t index, int skip) {
+    int64_t offset = 0;
+    for (int i = out->rank - 1 - skip; i >= 0; i--) {
+        int64_t at = index % out->dims[i];
+        int axis = i - (out->rank - t->rank);
+        index /= out->dims[i];
+        if (axis >= 0 && t->dims[axis] != 1)
+            offset += at * t->strides[axis];
+    }
+    return offset;
+}
+
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static inline int has_dims(const mx_tensor *t, int rank, const int64_t *dims) {
