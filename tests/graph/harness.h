@@ -142,7 +142,7 @@ static inline mx_tensor result(mx_value value) {
     return out;
 }
 
-/* Where the element of an operand lies that meets element `index` of the result, whose last `skip` axes do not count. */
+/* Where the operand's element lies that meets element `index` of the result, whose last `skip` axes do not count. */
 static inline int64_t broadcast_offset(const mx_tensor *t, const mx_tensor *out, int64_t index, int skip) {
     int64_t offset = 0;
     for (int i = out->rank - 1 - skip; i >= 0; i--) {

@@ -129,7 +129,7 @@ static void test_row_place(void) {
     }
 }
 
-/* The same for attention over a window, at the shapes of real models: rows alone, together, among other windows' rows. */
+/* The same for attention over a window, at the shapes of real models: rows alone, together, among other windows'. */
 static void test_window_place(void) {
     static const int64_t shapes[][3] = {{1500, 64, 2}, {1500, 128, 1}, {150, 80, 3}, {7, 5, 2}};
     for (size_t s = 0; s < MX_COUNT(shapes); s++) {

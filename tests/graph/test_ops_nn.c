@@ -1,5 +1,5 @@
-/* test_ops_nn.c - products, convolutions and attention against a float64 reference written here, on odd shapes: one row,
- * tails of every tile, empty axes, broadcasts. */
+/* test_ops_nn.c - products, convolutions and attention against a float64 reference written here, on odd shapes: one
+ * row, tails of every tile, empty axes, broadcasts. */
 #include "harness.h"
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */

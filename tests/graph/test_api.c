@@ -1,0 +1,235 @@
+/* test_api.c - the graph API as a user meets it, through the public header alone: a small classifier of images (two
+ * convolutions, a pooling, a perceptron), a counter that lasts from run to run, devices, and arguments that are wrong. */
+#include <max_whisper.h>
+
+#include <math.h>
+
+#include "../unit/check.h"
+
+enum { H = 9, W = 8, C1 = 3, C2 = 4, CLASSES = 5 };
+
+static float k1[3 * 3 * 1 * C1], b1[C1], k2[3 * 3 * C1 * C2], w[CLASSES * C2], b[CLASSES];
+
+static void fill(float *x, size_t n, unsigned seed) {
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1103515245 + 12345;
+        x[i] = (float)((int)(seed >> 16 & 1023) - 512) / 512.0f;
+    }
+}
+
+static mxw_value constant(mxw_graph *g, const char *name, float *data, int rank, int64_t a, int64_t b_, int64_t c,
+                          int64_t d) {
+    mxw_tensor t = {.dtype = MXW_F32, .rank = rank, .dims = {a, b_, c, d}, .data = data};
+    return mxw_graph_constant(g, name, &t);
+}
+
+static mxw_graph *build_classifier(void) {
+    mxw_graph *g;
+    mxw_value best[2];
+    CHECK(mxw_graph_create("classifier", &g) == MXW_OK);
+    int64_t images = mxw_graph_size(g, "images", 16);
+    mxw_value x = mxw_graph_input(g, "image", MXW_F32, 4, (int64_t[]){images, H, W, 1});
+    x = mxw_graph_conv2d(g, x, constant(g, "k1", k1, 4, 3, 3, 1, C1), constant(g, "b1", b1, 1, C1, 0, 0, 0),
+                         (int[]){1, 1}, (int[]){1, 1});
+    x = mxw_graph_gelu(g, x, MXW_GELU_ERF);
+    x = mxw_graph_conv2d(g, x, constant(g, "k2", k2, 4, 3, 3, C1, C2), 0, (int[]){2, 2}, (int[]){1, 1});
+    x = mxw_graph_reduce(g, mxw_graph_reduce(g, x, MXW_REDUCE_MEAN, 1), MXW_REDUCE_MEAN, 1);
+    x = mxw_graph_linear(g, x, constant(g, "w", w, 2, CLASSES, C2, 0, 0), constant(g, "b", b, 1, CLASSES, 0, 0, 0));
+    x = mxw_graph_softmax(g, x);
+    CHECK(mxw_graph_output(g, "probabilities", x) == MXW_OK);
+    CHECK(mxw_graph_top_k(g, x, 2, best) == MXW_OK);
+    CHECK(mxw_graph_output(g, "best", best[1]) == MXW_OK);
+    CHECK(mxw_graph_status(g) == MXW_OK);
+    return g;
+}
+
+/* The same in double, plainly. */
+static void classify64(const float *image, double *p) {
+    static double a[H][W][C1];
+    double pooled[C2] = {0}, sum = 0;
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            for (int o = 0; o < C1; o++) {
+                double v = (double)b1[o];
+                for (int r = 0; r < 3; r++)
+                    for (int s = 0; s < 3; s++)
+                        if (y + r >= 1 && y + r <= H && x + s >= 1 && x + s <= W)
+                            v += (double)image[(y + r - 1) * W + x + s - 1] * (double)k1[(r * 3 + s) * C1 + o];
+                a[y][x][o] = 0.5 * v * erfc(-v / sqrt(2.0));
+            }
+    int oh = (H + 2 - 3) / 2 + 1, ow = (W + 2 - 3) / 2 + 1;
+    for (int y = 0; y < oh; y++)
+        for (int x = 0; x < ow; x++)
+            for (int o = 0; o < C2; o++)
+                for (int r = 0; r < 3; r++)
+                    for (int s = 0; s < 3; s++)
+                        for (int c = 0; c < C1; c++) {
+                            int yy = 2 * y + r - 1, xx = 2 * x + s - 1;
+                            if (yy >= 0 && yy < H && xx >= 0 && xx < W)
+                                pooled[o] += a[yy][xx][c] * (double)k2[((r * 3 + s) * C1 + c) * C2 + o] / (oh * ow);
+                        }
+    for (int i = 0; i < CLASSES; i++) {
+        p[i] = (double)b[i];
+        for (int c = 0; c < C2; c++)
+            p[i] += pooled[c] * (double)w[i * C2 + c];
+        sum += p[i] = exp(p[i]);
+    }
+    for (int i = 0; i < CLASSES; i++)
+        p[i] /= sum;
+}
+
+static void test_classifier(void) {
+    static float images[16][H * W];
+    mxw_graph *g = build_classifier();
+    mxw_program *program;
+    mxw_program_options options;
+    mxw_program_options_default(&options);
+    options.threads = 2;
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_OK);
+    mxw_graph_destroy(g);   /* the program needs no more of it from us */
+    fill(images[0], sizeof(images) / sizeof(float), 99);
+    float alone[16][CLASSES];
+    for (int64_t n = 1; n <= 16; n += 15) {
+        for (int64_t first = 0; first < 16; first += n) {
+            mxw_tensor in = {.dtype = MXW_F32, .rank = 4, .dims = {n, H, W, 1}, .data = images[first]}, out[2];
+            CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_OK);
+            CHECK(out[0].rank == 2 && out[0].dims[0] == n && out[0].dims[1] == CLASSES && out[1].dtype == MXW_I32);
+            if (n == 1)
+                memcpy(alone[first], out[0].data, sizeof(alone[0]));
+            else
+                CHECK(memcmp(alone, out[0].data, sizeof(alone)) == 0);   /* in a batch as alone, to the bit */
+            for (int64_t i = 0; i < n; i++) {
+                double want[CLASSES];
+                const float *got = (float *)out[0].data + i * CLASSES;
+                int best = 0, near = 1;
+                classify64(images[first + i], want);
+                for (int c = 0; c < CLASSES; c++) {
+                    best = want[c] > want[best] ? c : best;
+                    near &= fabs((double)got[c] - want[c]) < 1e-6;
+                }
+                CHECK(near);
+                CHECK_EQ_INT(((int32_t *)out[1].data)[2 * i], best);
+            }
+        }
+    }
+    mxw_tensor in = {.dtype = MXW_F32, .rank = 4, .dims = {17, H, W, 1}, .data = images}, out[2];
+    CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "size images is 17: expected 0 to 16"));
+    in.dims[0] = INT64_MIN;
+    CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_E_ARGUMENT);
+    in.dims[0] = in.dims[1] = INT64_MAX;
+    CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_E_ARGUMENT);
+    in.rank = 77;
+    CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_E_ARGUMENT);
+    CHECK(mxw_program_execute(program, &in, 2, out, 2) == MXW_E_ARGUMENT);
+    CHECK(mxw_program_execute(program, &in, 0, out, 2) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "takes 1 inputs, not 0"));
+    CHECK(mxw_program_execute(program, &in, 1, out, 1) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "gives 2 outputs, not 1"));
+    CHECK(mxw_program_execute(program, NULL, 1, out, 2) == MXW_E_ARGUMENT);
+    CHECK(mxw_program_execute(NULL, &in, 1, out, 2) == MXW_E_ARGUMENT);
+    mxw_program_destroy(program);
+}
+
+/* A cache of three rows: what one run writes the next one sees. */
+static void test_state(void) {
+    mxw_graph *g;
+    mxw_program *program;
+    CHECK(mxw_graph_create("cache", &g) == MXW_OK);
+    mxw_value x = mxw_graph_input(g, "x", MXW_F32, 2, (int64_t[]){1, 2});
+    mxw_value at = mxw_graph_input(g, "at", MXW_I32, 1, (int64_t[]){1});
+    mxw_value cache = mxw_graph_state_write(g, mxw_graph_state(g, "rows", MXW_F32, 2, (int64_t[]){3, 2}), x, at);
+    CHECK(mxw_graph_output(g, "rows", cache) == MXW_OK);
+    CHECK(mxw_program_compile(g, NULL, &program) == MXW_OK);
+    for (int i = 0; i < 3; i++) {
+        float row[] = {(float)i + 1, (float)i + 10};
+        int32_t index = 2 - i;
+        mxw_tensor in[] = {{.dtype = MXW_F32, .rank = 2, .dims = {1, 2}, .data = row},
+                           {.dtype = MXW_I32, .rank = 1, .dims = {1}, .data = &index}};
+        mxw_tensor out;
+        CHECK(mxw_program_execute(program, in, 2, &out, 1) == MXW_OK);
+        const float *rows = out.data;
+        CHECK(rows[4] == 1 && rows[5] == 10 && rows[2] == (i > 0 ? 2 : 0) && rows[0] == (i > 1 ? 3 : 0));
+        index = 3;
+        CHECK(mxw_program_execute(program, in, 2, &out, 1) == MXW_E_ARGUMENT);
+        CHECK(strstr(mxw_last_error(), "state_write: index[0] is 3: expected 0 to 2"));
+    }
+    mxw_program_destroy(program);
+    mxw_graph_destroy(g);
+}
+
+static void test_devices(void) {
+    mxw_device_info info;
+    CHECK(mxw_device_count() >= 1);
+    CHECK(mxw_accelerator_count() >= 0 && mxw_accelerator_count() < mxw_device_count());
+    CHECK(mxw_device_get(0, &info) == MXW_OK);
+    CHECK_STR(info.id, "cpu");
+    CHECK_STR(info.kind, "cpu");
+    CHECK(info.usable && info.cores >= 1 && info.memory_bytes > 0 && *info.description && info.features && *info.reason);
+    CHECK(mxw_device_get(-1, &info) == MXW_E_NOT_FOUND);
+    CHECK(mxw_device_get(mxw_device_count(), &info) == MXW_E_NOT_FOUND);
+    CHECK(mxw_device_get(0, NULL) == MXW_E_ARGUMENT);
+}
+
+static void test_arguments(void) {
+    mxw_graph *g;
+    mxw_program *program = NULL;
+    const char *text;
+    CHECK(mxw_graph_create("t", NULL) == MXW_E_ARGUMENT);
+    CHECK(mxw_graph_status(NULL) == MXW_E_ARGUMENT);
+    CHECK(mxw_graph_print(NULL, &text) == MXW_E_ARGUMENT);
+    CHECK(mxw_graph_matmul(NULL, 1, 1) == 0);
+    CHECK(strstr(mxw_last_error(), "mxw_graph_matmul: g is NULL"));
+    CHECK(mxw_program_compile(NULL, NULL, &program) == MXW_E_ARGUMENT);
+    mxw_graph_destroy(NULL);
+    mxw_program_destroy(NULL);
+    mxw_program_options_default(NULL);
+    CHECK(mxw_graph_create(NULL, &g) == MXW_OK);
+    CHECK(mxw_graph_print(g, &text) == MXW_OK && strcmp(text, "graph graph\n") == 0);
+    mxw_program_options options;
+    mxw_program_options_default(&options);
+    options.threads = -1;
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_E_ARGUMENT);
+    options.threads = 1;
+    options.struct_size = 0;
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_E_ARGUMENT);
+    options.struct_size = sizeof(options);
+    options.engine = MXW_ENGINE_MAX;
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_E_UNSUPPORTED && !program);
+    options.engine = MXW_ENGINE_CPU;
+    options.device = "abacus";
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "device abacus"));
+    CHECK(mxw_graph_constant(g, "c", NULL) == 0);
+    CHECK(strcmp(mxw_graph_error(g), "constant c: expected data") == 0);
+    mxw_graph_destroy(g);
+    mxw_tensor odd[] = {{.dtype = MXW_F32, .rank = 2, .dims = {INT64_MAX, INT64_MAX}, .data = b},
+                        {.dtype = MXW_F32, .rank = 2, .dims = {INT64_MIN, -1}, .data = b},
+                        {.dtype = MXW_F32, .rank = -1, .data = b},
+                        {.dtype = (mxw_dtype)44, .rank = 1, .dims = {1}, .data = b}};
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        CHECK(mxw_graph_create("odd", &g) == MXW_OK);
+        CHECK(mxw_graph_constant(g, "c", &odd[i]) == 0 && mxw_graph_status(g) == MXW_E_ARGUMENT);
+        CHECK(mxw_program_compile(g, NULL, &program) == MXW_E_ARGUMENT);
+        mxw_graph_destroy(g);
+    }
+    CHECK(mxw_graph_create("open", &g) == MXW_OK);   /* a program's own memory needs numbers */
+    int64_t n = mxw_graph_size(g, "n", 4);
+    CHECK(mxw_graph_state(g, "s", MXW_F32, 1, &n) > 0);
+    CHECK(mxw_program_compile(g, NULL, &program) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "state s: size 0 is open"));
+    mxw_graph_destroy(g);
+}
+
+int main(void) {
+    fill(k1, sizeof(k1) / sizeof(float), 1);
+    fill(b1, C1, 2);
+    fill(k2, sizeof(k2) / sizeof(float), 3);
+    fill(w, sizeof(w) / sizeof(float), 4);
+    fill(b, CLASSES, 5);
+    test_classifier();
+    test_state();
+    test_devices();
+    test_arguments();
+    return check_done();
+}
