@@ -27,7 +27,9 @@ def cache_folder(variable, kind):
     named = os.environ.get(variable)
     if named:
         return named
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not cache.startswith("/"):   # a relative one is to be ignored, says the XDG specification
+        cache = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "max-whisper", kind)
 
 
