@@ -1,4 +1,4 @@
-/* device/cpu/ref/table.c - the table of one compilation of the plain loops. A kernel without a reference does not link. */
+/* device/cpu/ref/table.c - the table of one compilation of the loops: a kernel without a reference does not link. */
 #include "device/cpu/kernels.h"
 
 extern const mx_kernels MX_REF(table);
