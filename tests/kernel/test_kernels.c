@@ -1,6 +1,7 @@
 /* test_kernels.c - every kernel of device/cpu/kernels.def, in every instruction set this processor has, against a
- * float64 reference written here: odd sizes, one row, tails, unaligned starts, guard bytes around the output, subnormals, large
- * values. All instruction sets must give the very bits of the baseline. A kernel without a test is reported by name. */
+ * float64 reference written here: odd sizes, one row, tails, unaligned starts, guard bytes around the output,
+ * subnormals, large values. All instruction sets must give the very bits of the baseline. A kernel without a test is
+ * reported by name. */
 #include "device/cpu/kernels.h"
 
 #include <float.h>
