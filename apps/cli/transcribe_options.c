@@ -171,7 +171,7 @@ const option_row transcribe_rows[] = {
     {.name = "condition-on-previous-text", SWITCH(condition_on_previous_text, "True"), PROMPT,
      .help = "Prompt each window with the text before it. False: a mistake cannot spread."},
     {.name = "prefix", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(prefix),
-     .help = "Text that every window starts with."},
+     .help = "Text taken as already said in every window; for use with --without-timestamps."},
 
     {.name = "temperature-increment-on-fallback", .kind = OPTION_NUMBER, .fallback = "0.2", .placeholder = "X",
      FALLBACK, AT(temperature_increment), .low = 0.01, .high = 10, OR_NONE,
