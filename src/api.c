@@ -1,21 +1,11 @@
 /* api.c - the public handles of transcription over pipeline/. Arguments are checked here and only here. */
+#include "api.h"
+
 #include <math.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "output/output.h"
 #include "pipeline/pipeline.h"
-
-/* An option struct may come from a caller built against an older header: only the bytes it has are taken. */
-static mxw_status take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
-    if (from_size < sizeof(size_t) || from_size > 65536)
-        return mx_fail(MXW_E_ARGUMENT, "%s: not filled by its _default() call", what);
-    memcpy(to, from, MX_MIN(to_size, from_size));
-    memcpy(to, &to_size, sizeof(to_size));
-    return MXW_OK;
-}
-
-static mxw_status missing(const char *what) { return mx_fail(MXW_E_ARGUMENT, "%s is missing", what); }
 
 /* ---- models ---- */
 
@@ -28,17 +18,16 @@ void mxw_model_options_default(mxw_model_options *options) {
 
 mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
     mxw_model_options full;
-    if (!out)
-        return missing("out");
+    MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
     mxw_model_options_default(&full);
     if (options) {
-        mxw_status status = take_options(&full, sizeof(full), options, options->struct_size, "model options");
+        mxw_status status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_model_options");
         if (status < 0)
             return status;
     }
     if (!full.model || !*full.model)
-        return missing("model");
+        return mx_fail(MXW_E_ARGUMENT, "model: no name or path was given");
     if (full.threads < 0 || full.threads > 1024)
         return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", full.threads);
     if (full.engine < MXW_ENGINE_CPU || full.engine > MXW_ENGINE_MAX)
@@ -49,15 +38,16 @@ mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
 void mxw_model_close(mxw_model *model) { mx_recognizer_close(model); }
 
 mxw_status mxw_model_get_info(const mxw_model *model, mxw_model_info *info) {
-    if (!model || !info)
-        return missing(model ? "info" : "model");
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(info, MXW_E_ARGUMENT);
     mx_recognizer_info(model, info);
     return MXW_OK;
 }
 
 mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text) {
-    if (!model || !which || !text)
-        return missing("an argument of mxw_model_graph");
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(which, MXW_E_ARGUMENT);
+    MX_NEED(text, MXW_E_ARGUMENT);
     *text = mx_recognizer_graph(model, which);
     if (!*text)
         return mx_fail(MXW_E_NOT_FOUND, "graph: '%s' is not encoder, cross or decoder", which);
@@ -67,8 +57,10 @@ mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char
 mxw_status mxw_model_encode(const mxw_model *model, const char *text, int32_t *tokens, size_t *n) {
     int32_t *ids = NULL;
     size_t count = 0;
-    if (!model || !text || !n || (*n && !tokens))
-        return missing("an argument of mxw_model_encode");
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(text, MXW_E_ARGUMENT);
+    MX_NEED(n, MXW_E_ARGUMENT);
+    MX_NEED(tokens || !*n, MXW_E_ARGUMENT);
     mxw_status status = mx_text_encode(mx_recognizer_text(model), text, strlen(text), &ids, &count);
     if (status >= 0 && count > *n)
         status = mx_fail(MXW_E_ARGUMENT, "tokens: %zu do not fit in %zu", count, *n);
@@ -82,8 +74,10 @@ mxw_status mxw_model_encode(const mxw_model *model, const char *text, int32_t *t
 
 mxw_status mxw_model_decode(const mxw_model *model, const int32_t *tokens, size_t n_tokens, char *text, size_t *n) {
     mx_str out = {0};
-    if (!model || !n || (n_tokens && !tokens) || (*n && !text))
-        return missing("an argument of mxw_model_decode");
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(n, MXW_E_ARGUMENT);
+    MX_NEED(tokens || !n_tokens, MXW_E_ARGUMENT);
+    MX_NEED(text || !*n, MXW_E_ARGUMENT);
     const mx_text *tokenizer = mx_recognizer_text(model);
     int32_t eot = mx_text_specials(tokenizer)->eot;
     mxw_status status = MXW_OK;
@@ -118,15 +112,15 @@ void mxw_audio_options_default(mxw_audio_options *options) {
 mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
     mxw_audio_options full;
     mx_audio *audio = NULL;
-    if (!options || !out)
-        return missing(options ? "out" : "options");
+    MX_NEED(options, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
     mxw_audio_options_default(&full);
-    mxw_status status = take_options(&full, sizeof(full), options, options->struct_size, "audio options");
+    mxw_status status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_audio_options");
     if (status < 0)
         return status;
     if (!full.path || !*full.path)
-        return missing("path");
+        return mx_fail(MXW_E_ARGUMENT, "path: no file was given");
     status = mx_audio_open(&(mx_audio_source){.path = full.path}, &audio);
     *out = (mxw_audio *)audio;
     return status;
@@ -135,15 +129,16 @@ mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
 void mxw_audio_close(mxw_audio *audio) { mx_audio_close((mx_audio *)audio); }
 
 mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info) {
-    if (!audio || !info)
-        return missing(audio ? "info" : "audio");
+    MX_NEED(audio, MXW_E_ARGUMENT);
+    MX_NEED(info, MXW_E_ARGUMENT);
     mx_audio_info((const mx_audio *)audio, info);
     return MXW_OK;
 }
 
 mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got) {
-    if (!audio || !got || (n && !samples))
-        return missing("an argument of mxw_audio_read");
+    MX_NEED(audio, MXW_E_ARGUMENT);
+    MX_NEED(got, MXW_E_ARGUMENT);
+    MX_NEED(samples || !n, MXW_E_ARGUMENT);
     return mx_audio_read((mx_audio *)audio, samples, n, got);
 }
 
@@ -201,12 +196,12 @@ static mxw_status check_ranges(const mxw_session_options *o) {
 mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options, mxw_session **out) {
     mxw_session_options full;
     mxw_status status = MXW_OK;
-    if (!model || !out)
-        return missing(model ? "out" : "model");
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
     mxw_session_options_default(&full);
     if (options)
-        status = take_options(&full, sizeof(full), options, options->struct_size, "session options");
+        status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_session_options");
     if (status >= 0)
         status = check_ranges(&full);
     return status < 0 ? status : mx_session_open(model, &full, out);
@@ -215,8 +210,8 @@ mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options
 void mxw_session_close(mxw_session *session) { mx_session_close(session); }
 
 mxw_status mxw_session_feed(mxw_session *session, const float *samples, size_t n) {
-    if (!session || (n && !samples))
-        return missing(session ? "samples" : "session");
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(samples || !n, MXW_E_ARGUMENT);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i]))
             return mx_fail(MXW_E_ARGUMENT, "samples: number %zu is not finite", i);
@@ -224,26 +219,24 @@ mxw_status mxw_session_feed(mxw_session *session, const float *samples, size_t n
 }
 
 mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio) {
-    if (!session || !audio)
-        return missing(session ? "audio" : "session");
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(audio, MXW_E_ARGUMENT);
     return mx_session_feed_audio(session, (mx_audio *)audio);
 }
 
 mxw_status mxw_session_finish(mxw_session *session) {
-    return session ? mx_session_finish(session) : missing("session");
+    MX_NEED(session, MXW_E_ARGUMENT);
+    return mx_session_finish(session);
 }
 
 mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
-    if (!session || !segment)
-        return missing(session ? "segment" : "session");
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(segment, MXW_E_ARGUMENT);
     return mx_session_next(session, segment);
 }
 
 const mxw_result *mxw_session_result(mxw_session *session) {
-    if (!session) {
-        missing("session");
-        return NULL;
-    }
+    MX_NEED(session, NULL);
     return mx_session_result(session);
 }
 
@@ -252,13 +245,15 @@ const mxw_result *mxw_session_result(mxw_session *session) {
 const char *mxw_format_name(int index) { return mx_output_format(index); }
 
 mxw_status mxw_result_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user) {
-    if (!result || !format || !fn)
-        return missing("an argument of mxw_result_write");
+    MX_NEED(result, MXW_E_ARGUMENT);
+    MX_NEED(format, MXW_E_ARGUMENT);
+    MX_NEED(fn, MXW_E_ARGUMENT);
     return mx_output_write(result, format, fn, user);
 }
 
 mxw_status mxw_result_save(const mxw_result *result, const char *format, const char *path) {
-    if (!result || !format || !path)
-        return missing("an argument of mxw_result_save");
+    MX_NEED(result, MXW_E_ARGUMENT);
+    MX_NEED(format, MXW_E_ARGUMENT);
+    MX_NEED(path, MXW_E_ARGUMENT);
     return mx_output_save(result, format, path);
 }

@@ -1,4 +1,6 @@
 /* api_checkpoint.c - the public view of a checkpoint over weights/: argument checks live here. */
+#include "api.h"
+
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -7,16 +9,10 @@
 /* The public handle is the checkpoint itself. */
 static mx_weights *inner(const mxw_checkpoint *checkpoint) { return (mx_weights *)(uintptr_t)checkpoint; }
 
-static mxw_status no_argument(const char *function) {
-    return mx_fail(MXW_E_ARGUMENT, "%s: an argument is NULL", function);
-}
-
 mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, mxw_checkpoint **out) {
-    if (!out)
-        return no_argument(__func__);
+    MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
-    if (!name_or_path)
-        return no_argument(__func__);
+    MX_NEED(name_or_path, MXW_E_ARGUMENT);
     mx_weights *w = NULL;
     mxw_status status = mx_weights_open(name_or_path, model_dir, &w);
     *out = (mxw_checkpoint *)(void *)w;
@@ -26,27 +22,27 @@ mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, 
 void mxw_checkpoint_close(mxw_checkpoint *checkpoint) { mx_weights_close(inner(checkpoint)); }
 
 mxw_status mxw_checkpoint_get_info(const mxw_checkpoint *checkpoint, mxw_checkpoint_info *info) {
-    if (!checkpoint || !info)
-        return no_argument(__func__);
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(info, MXW_E_ARGUMENT);
     mx_weights_info(inner(checkpoint), info);
     return MXW_OK;
 }
 
 mxw_status mxw_checkpoint_tensor(const mxw_checkpoint *checkpoint, int64_t index, mxw_tensor_info *info) {
-    if (!checkpoint || !info)
-        return no_argument(__func__);
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(info, MXW_E_ARGUMENT);
     return mx_weights_tensor(inner(checkpoint), index, info, NULL);
 }
 
 int64_t mxw_checkpoint_find(const mxw_checkpoint *checkpoint, const char *name) {
-    if (!checkpoint || !name)
-        return no_argument(__func__);
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(name, MXW_E_ARGUMENT);
     return mx_weights_index(inner(checkpoint), name);
 }
 
 mxw_status mxw_checkpoint_read_f32(const mxw_checkpoint *checkpoint, int64_t index, float *out, size_t n) {
-    if (!checkpoint || !out)
-        return no_argument(__func__);
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
     mx_tensor view;
     mxw_tensor_info info;
     mxw_status status = mx_weights_tensor(inner(checkpoint), index, &info, &view);
@@ -59,14 +55,14 @@ mxw_status mxw_checkpoint_read_f32(const mxw_checkpoint *checkpoint, int64_t ind
 }
 
 mxw_status mxw_checkpoint_crc32(const mxw_checkpoint *checkpoint, int64_t index, uint32_t *crc) {
-    if (!checkpoint || !crc)
-        return no_argument(__func__);
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(crc, MXW_E_ARGUMENT);
     return mx_weights_crc32(inner(checkpoint), index, crc);
 }
 
 mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const char *path) {
-    if (!checkpoint || !path)
-        return no_argument(__func__);
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(path, MXW_E_ARGUMENT);
     return mx_weights_export_npz(inner(checkpoint), path);
 }
 

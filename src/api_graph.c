@@ -1,22 +1,10 @@
 /* api_graph.c - the public graph API: handles and argument checks over graph/, exec/ and device/. */
+#include "api.h"
+
 #include "base/base.h"
 #include "device/device.h"
 #include "exec/exec.h"
 #include "graph/graph.h"
-
-#include <string.h>
-
-static mxw_status no_argument(const char *function, const char *what) {
-    return mx_fail(MXW_E_ARGUMENT, "%s: %s is NULL", function, what);
-}
-
-#define NEED(pointer, result)                                                                                          \
-    do {                                                                                                               \
-        if (!(pointer)) {                                                                                              \
-            no_argument(__func__, #pointer);                                                                           \
-            return result;                                                                                             \
-        }                                                                                                              \
-    } while (0)
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
@@ -32,7 +20,7 @@ int mxw_accelerator_count(void) {
 }
 
 mxw_status mxw_device_get(int index, mxw_device_info *info) {
-    NEED(info, MXW_E_ARGUMENT);
+    MX_NEED(info, MXW_E_ARGUMENT);
     const mx_device *device = index < 0 ? NULL : mx_device_at(index);
     if (!device)
         return mx_fail(MXW_E_NOT_FOUND, "device %d: there are %d", index, mx_device_count());
@@ -43,22 +31,22 @@ mxw_status mxw_device_get(int index, mxw_device_info *info) {
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 mxw_status mxw_graph_create(const char *name, mxw_graph **out) {
-    NEED(out, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
     return mx_graph_create(name, out);
 }
 
 void mxw_graph_destroy(mxw_graph *graph) { mx_graph_destroy(graph); }
 
 mxw_status mxw_graph_status(const mxw_graph *graph) {
-    NEED(graph, MXW_E_ARGUMENT);
+    MX_NEED(graph, MXW_E_ARGUMENT);
     return mx_graph_status(graph);
 }
 
 const char *mxw_graph_error(const mxw_graph *graph) { return graph ? mx_graph_error(graph) : "graph is NULL"; }
 
 mxw_status mxw_graph_print(mxw_graph *graph, const char **text) {
-    NEED(graph, MXW_E_ARGUMENT);
-    NEED(text, MXW_E_ARGUMENT);
+    MX_NEED(graph, MXW_E_ARGUMENT);
+    MX_NEED(text, MXW_E_ARGUMENT);
     mx_str_clear(&graph->text);
     mxw_status status = mx_graph_print(graph, &graph->text);
     *text = mx_str_get(&graph->text);
@@ -66,12 +54,12 @@ mxw_status mxw_graph_print(mxw_graph *graph, const char **text) {
 }
 
 int64_t mxw_graph_size(mxw_graph *graph, const char *name, int64_t max) {
-    NEED(graph, 0);
+    MX_NEED(graph, 0);
     return mx_graph_size(graph, name, max);
 }
 
 mxw_value mxw_graph_input(mxw_graph *graph, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
-    NEED(graph, 0);
+    MX_NEED(graph, 0);
     return mx_graph_input(graph, name, dtype, rank, dims);
 }
 
@@ -90,25 +78,25 @@ static mx_tensor view_of(const mxw_tensor *tensor) {
 }
 
 mxw_value mxw_graph_constant(mxw_graph *graph, const char *name, const mxw_tensor *tensor) {
-    NEED(graph, 0);
+    MX_NEED(graph, 0);
     mx_tensor view = tensor ? view_of(tensor) : (mx_tensor){0};
     return mx_graph_constant(graph, name, tensor ? &view : NULL);
 }
 
 mxw_value mxw_graph_state(mxw_graph *graph, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
-    NEED(graph, 0);
+    MX_NEED(graph, 0);
     return mx_graph_state(graph, name, dtype, rank, dims);
 }
 
 mxw_status mxw_graph_output(mxw_graph *graph, const char *name, mxw_value value) {
-    NEED(graph, MXW_E_ARGUMENT);
+    MX_NEED(graph, MXW_E_ARGUMENT);
     return mx_graph_output(graph, name, value);
 }
 
 /* The builders check everything but the graph itself. */
 #define BUILDER(name, parameters, arguments)                                                                           \
     mxw_value mxw_graph_##name parameters {                                                                            \
-        NEED(g, 0);                                                                                                    \
+        MX_NEED(g, 0);                                                                                                 \
         return mx_graph_##name arguments;                                                                              \
     }
 
@@ -148,8 +136,8 @@ BUILDER(attention_window,
 BUILDER(state_write, (mxw_graph * g, mxw_value state, mxw_value x, mxw_value index), (g, state, x, index))
 
 mxw_status mxw_graph_top_k(mxw_graph *g, mxw_value x, int64_t k, mxw_value out[2]) {
-    NEED(g, MXW_E_ARGUMENT);
-    NEED(out, MXW_E_ARGUMENT);
+    MX_NEED(g, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
     return mx_graph_top_k(g, x, k, out);
 }
 
@@ -168,18 +156,14 @@ void mxw_program_options_default(mxw_program_options *options) {
         *options = (mxw_program_options){.struct_size = sizeof(*options), .engine = MXW_ENGINE_CPU, .device = "auto"};
 }
 
-/* The fields the caller's header knew, over the defaults of this one. */
 static mxw_status read_options(const mxw_program_options *options, mxw_program_options *read) {
+    mxw_status status = MXW_OK;
     mxw_program_options_default(read);
-    if (!options)
-        return MXW_OK;
-    if (options->struct_size < sizeof(size_t))
-        return mx_fail(MXW_E_ARGUMENT, "mxw_program_options: struct_size is %zu: fill it with its _default() first",
-                       options->struct_size);
-    memcpy(read, options, MX_MIN(options->struct_size, sizeof(*read)));
-    if (read->threads < 0)
-        return mx_fail(MXW_E_ARGUMENT, "mxw_program_options: threads is %d: expected 0 or more", read->threads);
-    return MXW_OK;
+    if (options)
+        status = mx_take_options(read, sizeof(*read), options, options->struct_size, "mxw_program_options");
+    if (status >= 0 && read->threads < 0)
+        status = mx_fail(MXW_E_ARGUMENT, "mxw_program_options: threads is %d: expected 0 or more", read->threads);
+    return status;
 }
 
 static mxw_status add_states(mxw_program *p) {
@@ -201,9 +185,9 @@ mxw_status mxw_program_compile(const mxw_graph *graph, const mxw_program_options
     mxw_status status;
     mxw_program_options read;
     mxw_program *p = NULL;
-    NEED(out, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
-    NEED(graph, MXW_E_ARGUMENT);
+    MX_NEED(graph, MXW_E_ARGUMENT);
     MX_TRY(read_options(options, &read));
     p = mx_alloc_zero(1, sizeof(*p));
     if (!p)
@@ -249,7 +233,7 @@ static mxw_status bind_inputs(mxw_program *p, const mxw_tensor *inputs, int n_in
 
 mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, int n_inputs, mxw_tensor *outputs,
                                int n_outputs) {
-    NEED(program, MXW_E_ARGUMENT);
+    MX_NEED(program, MXW_E_ARGUMENT);
     if ((n_inputs && !inputs) || (n_outputs && !outputs) || n_inputs < 0)
         return mx_fail(MXW_E_ARGUMENT, "mxw_program_execute: inputs or outputs are NULL");
     const mx_graph *g = program->graph;

@@ -111,6 +111,19 @@ const char *mx_strip(const char *text, size_t *n) {
     return (const char *)p;
 }
 
+mxw_status mx_encode_spoken(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n) {
+    mx_str spaced = {0};
+    size_t length = strlen(utf8);
+    const char *stripped = mx_strip(utf8, &length);
+    mx_str_text(&spaced, " ");
+    mx_str_add(&spaced, stripped, length);
+    mxw_status status = mx_str_status(&spaced);
+    if (status >= 0)
+        status = mx_text_encode(text, spaced.data, spaced.n, tokens, n);
+    mx_str_free(&spaced);
+    return status < 0 ? mx_fail_in(status, "%s", option) : status;
+}
+
 size_t mx_tail_start(size_t n, int64_t keep) {
     if (keep == 0)
         return 0;

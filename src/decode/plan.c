@@ -68,22 +68,13 @@ static mxw_status fill_sets(mx_decode_plan *plan) {
 /* openai-whisper cuts the prefix to n_ctx / 2 - sample_len tokens; that number may be 0 (all stay) or negative. */
 static mxw_status encode_prefix(mx_decode_plan *plan) {
     const mx_decode_options *o = &plan->options;
-    size_t n = 0, n_all = 0;
+    size_t n_all = 0;
     int32_t *all = NULL;
     if (!o->prefix || !*o->prefix)
         return MXW_OK;
-    n = strlen(o->prefix);
-    const char *stripped = mx_strip(o->prefix, &n);
-    char *spaced = mx_alloc(n + 2);
-    if (!spaced)
-        return MXW_E_MEMORY;
-    spaced[0] = ' ';
-    memcpy(spaced + 1, stripped, n);
-    spaced[n + 1] = 0;
-    mxw_status status = mx_text_encode(plan->text, spaced, n + 1, &all, &n_all);
-    mx_free(spaced);
+    mxw_status status = mx_encode_spoken(plan->text, "prefix", o->prefix, &all, &n_all);
     if (status < 0)
-        return mx_fail_in(status, "prefix");
+        return status;
     size_t skip = mx_tail_start(n_all, o->n_text_ctx / 2 - o->sample_len);
     plan->n_prefix = n_all - skip;
     memmove(all, all + skip, plan->n_prefix * sizeof(*all));

@@ -74,27 +74,16 @@ static mxw_status parse_clips(mx_session *s) {
 }
 
 static mxw_status encode_initial_prompt(mx_session *s) {
-    mxw_status status;
-    mx_str spaced = {0};
     int32_t *tokens = NULL;
-    size_t n;
+    size_t n = 0;
     if (!s->options.initial_prompt)
         return MXW_OK;
-    n = strlen(s->options.initial_prompt);
-    const char *stripped = mx_strip(s->options.initial_prompt, &n);
-    mx_str_text(&spaced, " ");
-    mx_str_add(&spaced, stripped, n);
-    MX_TRY(mx_str_status(&spaced));
-    status = mx_text_encode(s->recognizer->text, spaced.data, spaced.n, &tokens, &n);
-    if (status < 0) {
-        mx_fail_in(status, "initial_prompt");
-        goto out;
-    }
-    MX_TRY(mx_tokens_add(&s->tokens, tokens, n));
-    s->n_initial_prompt = n;
-out:
+    mxw_status status = mx_encode_spoken(s->recognizer->text, "initial_prompt", s->options.initial_prompt, &tokens, &n);
+    if (status >= 0)
+        status = mx_tokens_add(&s->tokens, tokens, n);
+    if (status >= 0)
+        s->n_initial_prompt = n;
     mx_free(tokens);
-    mx_str_free(&spaced);
     return status;
 }
 

@@ -299,7 +299,7 @@ static void test_option_refusals(void) {
     refused(english, &o, "patience");
     o = kit_short_options(2);
     o.struct_size = 3;
-    refused(english, &o, "session options");
+    refused(english, &o, "mxw_session_options");
 }
 
 static void test_long_texts(void) {
