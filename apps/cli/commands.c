@@ -1,7 +1,5 @@
 /* cli/commands.c - the table of subcommands, how one is found, and the options several of them share. */
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,43 +101,10 @@ int check_device(const char *value, char *message, size_t size) {
     return 0;
 }
 
-/* Whether it is one of the released names; the nearest of them otherwise (or NULL). */
-static int is_released(const char *name, const char *model_dir, const char **nearest) {
-    suggestion near;
-    suggestion_start(&near, name);
-    const char *path, *known;
-    for (int i = 0; (known = mxw_model_name(i, model_dir, &path)); i++) {
-        if (!strcmp(known, name))
-            return 1;
-        suggestion_offer(&near, known);
-    }
-    *nearest = near.best;
-    return 0;
-}
-
-/* Says why a model could not be opened; a name that is no path and no released model is most likely a typo: usage. */
-static int model_failure(const char *name, const char *model_dir, mxw_status status) {
-    const char *nearest = NULL;
-    int is_absent =
-        !strchr(name, '/') && access(name, F_OK) &&
-        (status == MXW_E_NOT_FOUND || status == MXW_E_MISSING || status == MXW_E_IO || status == MXW_E_ARGUMENT);
-    if (!is_absent) {
-        log_failure(NULL, status);
-        return EXIT_FAILED;
-    }
-    if (is_released(name, model_dir, &nearest)) {
-        const char *reason = mxw_last_error();
-        if (strstr(reason, "make model"))
-            log_error("%s", reason);
-        else
-            log_error("%s, or run 'make model MODEL=%s' in the source tree", reason, name);
-        return EXIT_FAILED;
-    }
-    if (nearest)
-        log_error("model '%s' is neither a released name nor a file; did you mean '%s'?", name, nearest);
-    else
-        log_error("model '%s' is neither a released name nor a file; 'max-whisper model list' shows the names", name);
-    return EXIT_USAGE;
+/* A reason that offers another name is about the command line: usage. */
+static int model_failure(mxw_status status) {
+    log_failure(NULL, status);
+    return strstr(mxw_last_error(), "did you mean") ? EXIT_USAGE : EXIT_FAILED;
 }
 
 int open_model(const model_choice *choice, mxw_model **model) {
@@ -151,10 +116,10 @@ int open_model(const model_choice *choice, mxw_model **model) {
     options.device = choice->device;
     options.threads = (int)choice->threads;
     mxw_status status = mxw_model_open(&options, model);
-    return status < 0 ? model_failure(choice->model, choice->model_dir, status) : EXIT_OK;
+    return status < 0 ? model_failure(status) : EXIT_OK;
 }
 
 int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint) {
     mxw_status status = mxw_checkpoint_open(name_or_path, model_dir, checkpoint);
-    return status < 0 ? model_failure(name_or_path, model_dir, status) : EXIT_OK;
+    return status < 0 ? model_failure(status) : EXIT_OK;
 }

@@ -69,7 +69,8 @@ static int run_list(const void *chosen, char **words, int n_words) {
         json_end(&json);
         json_end(&json);
     } else {
-        out_text("a model marked - is not here; 'make model MODEL=NAME' fetches one, and --model takes any path\n");
+        out_text("a model marked - is not here: 'make model MODEL=base' fetches base, tiny.en likewise; --model takes "
+                 "any path\n");
     }
     return EXIT_OK;
 }
