@@ -47,8 +47,7 @@ static int must_stop(void) { return caught_signal || out_failed(); }
 
 /* ---- timed lines ---------------------------------------------------------------------------------------- */
 
-/* mm:ss.mmm, hours in front from the first hour on; rounded as Python's round() does. */
-static void print_timestamp(char *out, size_t size, double seconds) {
+void recording_timestamp(char *out, size_t size, double seconds) {
     long long ms = seconds > 0 && seconds < 1e12 ? llrint(seconds * 1000.0) : 0;
     long long hours = ms / 3600000;
     int n = hours ? snprintf(out, size, "%02lld:", hours) : 0;
@@ -74,8 +73,8 @@ static void print_line(recording *r, const mxw_segment *segment) {
     if (!n)
         return;
     char start[40], end[40];
-    print_timestamp(start, sizeof(start), segment->start);
-    print_timestamp(end, sizeof(end), segment->end);
+    recording_timestamp(start, sizeof(start), segment->start);
+    recording_timestamp(end, sizeof(end), segment->end);
     begin_screen(r);
     out_print("[%s --> %s] ", start, end);
     for (size_t i = 0, line = 0; i < n; i = line + 1) { /* a newline inside would break "one segment, one line" */

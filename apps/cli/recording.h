@@ -26,6 +26,8 @@ typedef struct recording_batch {
 recording_end recording_transcribe(recording_batch *batch, const char *path);
 /* The name its files get before the extension, *length bytes: the file's own up to the last dot; "stdin" for "-". */
 const char *recording_stem(const char *path, size_t *length);
+/* mm:ss.mmm, hours in front from the first hour on; rounded as Python's round() does. 40 bytes are enough. */
+void recording_timestamp(char *out, size_t size, double seconds);
 /* A signal handler: makes the recording under way stop soon; leaves at once if it waits for standard input. */
 void recording_interrupt(int signal_number);
 int recording_interrupted(void); /* the signal's number, 0 if none came */

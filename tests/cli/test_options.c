@@ -5,6 +5,7 @@
 #include "../unit/check.h"
 #include "jsonw.h"
 #include "options.h"
+#include "recording.h"
 #include "suggest.h"
 #include "transcribe_options.h"
 
@@ -203,6 +204,39 @@ static void test_json(void) {
                     "\"list\": [-3, 0.500, null, true, {}], \"shape\": [3, 4], \"scalar\": []}\n");
 }
 
+static void test_times_and_names(void) {
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {
+        {0, "00:00.000"},          {7.44, "00:07.440"},          {59.9994, "00:59.999"},  {59.9996, "01:00.000"},
+        {0.0005, "00:00.000"},     {0.0015, "00:00.002"},        {3599.999, "59:59.999"}, {3600, "01:00:00.000"},
+        {36061.5, "10:01:01.500"}, {360000.25, "100:00:00.250"}, {-1, "00:00.000"},
+    };
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        char text[40];
+        recording_timestamp(text, sizeof(text), times[i].seconds);
+        CHECK_STR(text, times[i].text);
+    }
+    static const char *const names[][2] = {
+        {"a.wav", "a"},
+        {"dir.d/talk.one.mp3", "talk.one"},
+        {"/x/.hidden", ".hidden"},
+        {"..a.b", "..a"},
+        {"noext", "noext"},
+        {"-", "stdin"},
+        {"./-", "-"},
+        {"a.", "a"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t length;
+        char stem[64];
+        const char *start = recording_stem(names[i][0], &length);
+        snprintf(stem, sizeof(stem), "%.*s", (int)length, start);
+        CHECK_STR(stem, names[i][1]);
+    }
+}
+
 /* The defaults that help shows are the library's own. */
 static void test_transcribe_defaults(void) {
     transcribe_options options;
@@ -257,6 +291,7 @@ int main(void) {
     test_mistakes();
     test_distance();
     test_json();
+    test_times_and_names();
     test_transcribe_defaults();
     test_tables();
     return check_done();
