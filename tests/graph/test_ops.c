@@ -250,7 +250,7 @@ static void slice(int rank, const int64_t *dims, int axis, int64_t start, int64_
     mx_tensor view = x;
     axis = axis < 0 ? axis + rank : axis;
     view.dims[axis] = count;
-    view.strides[axis] *= step;
+    view.strides[axis] *= count > 1 ? step : 1;
     view.data = (int32_t *)x.data + (count ? first * x.strides[axis] : 0);
     mx_tensor want = copy_of(&view);
     CHECK(has_dims(&y, rank, view.dims) && same_bits(&y, &want));
