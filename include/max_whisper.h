@@ -335,7 +335,10 @@ MXW_API mxw_status mxw_result_save(const mxw_result *result, const char *format,
 
 /* Describe a computation once, then run it on any engine. Values are numbered; 0 is "none". A mistake is
  * refused where it is made: the builder returns 0, mxw_graph_status() fails from then on, and
- * mxw_graph_error() says which op, what it expected and what it got. */
+ * mxw_graph_error() says which op, what it expected and what it got.
+ * Arithmetic takes f32 or i32, both operands alike; layers take f32; ops that only move elements take any dtype.
+ * Nothing is converted unasked. A negative axis counts from the end. Every name of a graph is given once.
+ * Results are the same bits for any number of threads, and for an entry alone or in a batch. */
 typedef struct mxw_graph mxw_graph;
 typedef struct mxw_program mxw_program;
 typedef int32_t mxw_value;
@@ -373,6 +376,7 @@ MXW_API mxw_value mxw_graph_matmul(mxw_graph *g, mxw_value a, mxw_value b);   /*
 MXW_API mxw_value mxw_graph_linear(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias);
 MXW_API mxw_value mxw_graph_transpose(mxw_graph *g, mxw_value x);              /* the last two axes */
 MXW_API mxw_value mxw_graph_permute(mxw_graph *g, mxw_value x, const int *axes);
+/* One size may be -1: what is left. */
 MXW_API mxw_value mxw_graph_reshape(mxw_graph *g, mxw_value x, int rank, const int64_t *dims);
 MXW_API mxw_value mxw_graph_add(mxw_graph *g, mxw_value a, mxw_value b);       /* these four broadcast as numpy does */
 MXW_API mxw_value mxw_graph_sub(mxw_graph *g, mxw_value a, mxw_value b);
@@ -381,10 +385,14 @@ MXW_API mxw_value mxw_graph_div(mxw_graph *g, mxw_value a, mxw_value b);
 MXW_API mxw_value mxw_graph_layer_norm(mxw_graph *g, mxw_value x, mxw_value gamma, mxw_value beta, double eps);
 MXW_API mxw_value mxw_graph_gelu(mxw_graph *g, mxw_value x, mxw_gelu_kind kind);
 MXW_API mxw_value mxw_graph_softmax(mxw_graph *g, mxw_value x);                /* over the last axis */
+/* start:stop:step as numpy takes them (negative ends count from the end, what lies outside is cut); step 1 or more;
+ * stop INT64_MAX: to the end. */
 MXW_API mxw_value mxw_graph_slice(mxw_graph *g, mxw_value x, int axis, int64_t start, int64_t stop, int64_t step);
 MXW_API mxw_value mxw_graph_concat(mxw_graph *g, const mxw_value *values, int n, int axis);
 MXW_API mxw_value mxw_graph_gather(mxw_graph *g, mxw_value table, mxw_value index);  /* rows of axis 0; index i32 */
+/* To an integer: towards zero, saturated, NaN is 0. */
 MXW_API mxw_value mxw_graph_cast(mxw_graph *g, mxw_value x, mxw_dtype dtype);
+/* Over one axis, which goes away. */
 MXW_API mxw_value mxw_graph_reduce(mxw_graph *g, mxw_value x, mxw_reduce_kind kind, int axis);
 MXW_API mxw_value mxw_graph_argmax(mxw_graph *g, mxw_value x);                 /* over the last axis: i32 */
 /* The k largest of the last axis, largest first, ties by lower index: values in out[0], i32 indices in out[1]. */
@@ -417,6 +425,7 @@ typedef struct mxw_program_options {
 } mxw_program_options;
 
 MXW_API void mxw_program_options_default(mxw_program_options *options);
+/* The program holds the graph: it may be destroyed, but nothing can be added to it while the program lives. */
 MXW_API mxw_status mxw_program_compile(const mxw_graph *graph, const mxw_program_options *options, mxw_program **out);
 MXW_API void mxw_program_destroy(mxw_program *program);
 /* Inputs and outputs in the order they were declared. Outputs point into the program and are valid until the

@@ -56,7 +56,9 @@ static void run_slot(void *context, int64_t slot) {
     }
 }
 
-int mx_cpu_slots(const mx_call *call) { return mx_pool_threads(call->pool); }
+/* OpenBLAS keeps a buffer for each call in flight, a limited number of them. */
+#define MAX_SLOTS 64
+int mx_cpu_slots(const mx_call *call) { return MX_MIN(mx_pool_threads(call->pool), MAX_SLOTS); }
 
 void mx_cpu_for(const mx_call *call, int64_t n, mx_cpu_fn fn, void *context) {
     work w = {.fn = fn, .context = context, .n = n};
