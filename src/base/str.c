@@ -1,6 +1,7 @@
 /* base/str.c - growing byte strings, and floats as Python prints them. */
 #include "base/str.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,4 +121,13 @@ void mx_format_double(double value, char out[32]) {
         memcpy(p, digits + 1, (size_t)n - 1);
         snprintf(p + n - 1, (size_t)(out + 32 - (p + n - 1)), "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
     }
+}
+
+double mx_parse_double(const char *text, char **end) {
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);   /* of this thread alone */
+    double value = strtod(text, end);
+    uselocale(before);
+    if (plain)
+        freelocale(plain);
+    return value;
 }

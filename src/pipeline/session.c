@@ -57,7 +57,7 @@ static mxw_status parse_clips(mx_session *s) {
     const char *at = text;
     for (size_t i = 0; i < n; i++) {
         char *end;
-        double seconds = strtod(at, &end);
+        double seconds = mx_parse_double(at, &end);
         if (end == at || (*end && *end != ',') || !(seconds >= 0 && seconds <= 1e9))
             return mx_fail(MXW_E_ARGUMENT, "clip_timestamps: '%s' is not start,end,... in seconds", text);
         int64_t frame = (int64_t)nearbyint(seconds * 100);

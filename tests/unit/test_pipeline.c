@@ -4,6 +4,7 @@
 #include "check.h"
 #include "pipeline_kit.h"
 
+#include <locale.h>
 #include <math.h>
 
 #include "base/mem.h"
@@ -335,6 +336,28 @@ static void test_clips(void) {
     mxw_session_close(session);
 }
 
+/* A program that has set a locale with a decimal comma: the options are read and the json is written as ever. */
+static void test_comma_locale(void) {
+    char command[8192];
+    mx_str plain = {0}, comma = {0};
+    mxw_session_options o = kit_short_options(4);
+    o.clip_timestamps = "2.5,4.75";
+    snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", folder);
+    setenv("LOCPATH", folder, 1);
+    if (system(command) < 0 || !setlocale(LC_ALL, "de_DE.UTF-8")) {
+        printf("no locale with a decimal comma could be made: not tried\n");
+        return;
+    }
+    CHECK_STR(localeconv()->decimal_point, ",");
+    CHECK_EQ_INT(kit_transcribe(english, &o, samples, 6 * MXW_SAMPLE_RATE, &comma), MXW_OK);
+    setlocale(LC_ALL, "C");
+    CHECK_EQ_INT(kit_transcribe(english, &o, samples, 6 * MXW_SAMPLE_RATE, &plain), MXW_OK);
+    CHECK(strstr(mx_str_get(&plain), "\"seek\": 250") != NULL);
+    CHECK_STR(mx_str_get(&comma), mx_str_get(&plain));
+    mx_str_free(&plain);
+    mx_str_free(&comma);
+}
+
 int main(void) {
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
@@ -356,6 +379,7 @@ int main(void) {
         test_option_refusals();
         test_long_texts();
         test_clips();
+        test_comma_locale();
     }
     mxw_model_close(english);
     mxw_model_close(multilingual);
