@@ -34,12 +34,12 @@ static void put(FILE *file, uint32_t x, int bytes) {
         fputc((int)(x >> (8 * i) & 255), file);
 }
 
-int kit_wav(const char *path, uint64_t seed, size_t n) {
+int kit_wav(const char *path, uint64_t seed, size_t n, uint32_t rate) {
     FILE *file = fopen(path, "wb");
     if (!file)
         return printf("generate %s: cannot be opened\n", path);
     fputs("RIFF", file), put(file, 36 + 2 * (uint32_t)n, 4), fputs("WAVEfmt ", file), put(file, 16, 4);
-    put(file, 1, 2), put(file, 1, 2), put(file, MXW_SAMPLE_RATE, 4), put(file, 2 * MXW_SAMPLE_RATE, 4);
+    put(file, 1, 2), put(file, 1, 2), put(file, rate, 4), put(file, 2 * rate, 4);
     put(file, 2, 2), put(file, 16, 2), fputs("data", file), put(file, 2 * (uint32_t)n, 4);
     for (size_t i = 0; i < n; i++) {
         float x;

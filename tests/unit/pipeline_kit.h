@@ -12,8 +12,8 @@ mxw_dims kit_dims(int n_vocab, int n_state, int heads, int layers);
 /* n samples that rise and fall as speech does: a gliding buzz with pauses, over noise; multiples of 1/32768.
  * Sample i depends on the seed and i alone. */
 void kit_samples(uint64_t seed, size_t first, size_t n, float *out);
-/* As a 16-bit mono WAV of 16 kHz; 0, or non-zero after a line. */
-int kit_wav(const char *path, uint64_t seed, size_t n);
+/* As a 16-bit mono WAV said to be of that rate; 0, or non-zero after a line. */
+int kit_wav(const char *path, uint64_t seed, size_t n, uint32_t rate);
 
 mxw_status kit_open(const char *path, int threads, mxw_model **out);
 /* Feeds in pieces of `piece` samples (0: all at once), finishes, and takes every segment. */

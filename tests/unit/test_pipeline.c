@@ -169,7 +169,7 @@ static void test_callbacks(void) {
     mxw_session *session = open_session(english, &o);
     mxw_audio_options_default(&a);
     snprintf(path, sizeof(path), "%s/forty.wav", folder);
-    CHECK_EQ_INT(kit_wav(path, 5, 40 * MXW_SAMPLE_RATE), 0);
+    CHECK_EQ_INT(kit_wav(path, 5, 40 * MXW_SAMPLE_RATE, MXW_SAMPLE_RATE), 0);
     a.path = path;
     CHECK_EQ_INT(mxw_audio_open(&a, &audio), MXW_OK);
     CHECK_EQ_INT(mxw_session_feed_audio(session, audio), MXW_OK);
