@@ -36,11 +36,11 @@ typedef struct mx_format {
 extern const mx_format mx_format_pt, mx_format_ct2;
 
 /* A canonical tensor. */
-typedef struct mx_named {
+typedef struct mx_canonical {
     const char *name;
     const mx_raw *raw;
     mx_tensor view;
-} mx_named;
+} mx_canonical;
 
 struct mx_weights {
     mx_arena arena;
@@ -52,8 +52,8 @@ struct mx_weights {
     mx_raw *raws;                 /* sorted by name once read */
     size_t n_raws, raws_capacity;
     mxw_dims dims;
-    mx_named *tensors;            /* canonical order */
-    const mx_named **by_name;     /* sorted */
+    mx_canonical *tensors;            /* canonical order */
+    const mx_canonical **by_name;     /* sorted */
     int64_t n_tensors, n_encoder, n_parameters;
     const char *size_name;
     const int32_t (*heads)[2];

@@ -76,7 +76,7 @@ static mxw_status check_shape(const mx_arch_tensor *want, const char *name, cons
     return mx_fail(MXW_E_FORMAT, "tensor %s is %s, expected %s", name, found, expected);
 }
 
-static mxw_status resolve(mx_weights *w, int64_t index, mx_named *named) {
+static mxw_status resolve(mx_weights *w, int64_t index, mx_canonical *named) {
     mx_arch_tensor want = mx_arch_get(&w->dims, index);
     char name[160];
     mx_place place;
@@ -101,7 +101,7 @@ static mxw_status resolve(mx_weights *w, int64_t index, mx_named *named) {
 }
 
 static int compare_named(const void *a, const void *b) {
-    const mx_named *const *x = a, *const *y = b;
+    const mx_canonical *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
 }
 
@@ -272,7 +272,7 @@ int64_t mx_weights_count(const mx_weights *w) { return w->n_tensors; }
 mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *info, mx_tensor *view) {
     if (i < 0 || i >= w->n_tensors)
         return mx_fail(MXW_E_ARGUMENT, "%s: tensor %lld of %lld", w->path, (long long)i, (long long)w->n_tensors);
-    const mx_named *t = &w->tensors[i];
+    const mx_canonical *t = &w->tensors[i];
     if (view)
         *view = t->view;
     if (info) {
@@ -283,10 +283,10 @@ mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *in
     return MXW_OK;
 }
 
-static const mx_named *by_name(const mx_weights *w, const char *name) {
-    mx_named key = {.name = name};
-    const mx_named *pointer = &key;
-    const mx_named **found =
+static const mx_canonical *by_name(const mx_weights *w, const char *name) {
+    mx_canonical key = {.name = name};
+    const mx_canonical *pointer = &key;
+    const mx_canonical **found =
         bsearch(&pointer, w->by_name, (size_t)w->n_tensors, sizeof(*w->by_name), compare_named);
     return found ? *found : NULL;
 }
@@ -296,7 +296,7 @@ static mxw_status missing(const mx_weights *w, const char *name) {
 }
 
 int64_t mx_weights_index(const mx_weights *w, const char *name) {
-    const mx_named *t = by_name(w, name);
+    const mx_canonical *t = by_name(w, name);
     if (t)
         return t - w->tensors;
     for (int64_t i = 0; i < w->n_tensors; i++)
@@ -306,7 +306,7 @@ int64_t mx_weights_index(const mx_weights *w, const char *name) {
 }
 
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out) {
-    const mx_named *t = by_name(w, name);
+    const mx_canonical *t = by_name(w, name);
     const mx_raw *raw = t ? NULL : mx_raw_find(w, name);
     if (!t && !raw)
         return missing(w, name);
