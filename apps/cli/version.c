@@ -21,13 +21,20 @@ static const option_row rows[] = {
 #define TEXT(x) TEXT_(x)
 #define HEADER_VERSION TEXT(MXW_VERSION_MAJOR) "." TEXT(MXW_VERSION_MINOR) "." TEXT(MXW_VERSION_PATCH)
 
+/* gcc's own text is the bare number; clang's begins with its name. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER __VERSION__
+#endif
+
 static int run(const void *chosen, char **words, int n_words) {
     const version_options *options = chosen;
     (void)words;
     (void)n_words;
     if (!options->json)
         return out_print("max-whisper %s\nlibrary %s, C%ld, compiled by %s\n", HEADER_VERSION, mxw_version(),
-                         __STDC_VERSION__ / 100 % 100, __VERSION__)
+                         __STDC_VERSION__ / 100 % 100, COMPILER)
                    ? EXIT_FAILED
                    : EXIT_OK;
     json_writer json;
@@ -36,7 +43,7 @@ static int run(const void *chosen, char **words, int n_words) {
     json_text(&json, "name", "max-whisper");
     json_text(&json, "version", HEADER_VERSION);
     json_text(&json, "library", mxw_version());
-    json_text(&json, "compiler", __VERSION__);
+    json_text(&json, "compiler", COMPILER);
     json_end(&json);
     return EXIT_OK;
 }
