@@ -68,12 +68,13 @@ typedef struct mxw_log_record {
     mxw_log_level level;
     const char *component;   /* "audio", "weights", "decode", ... */
     const char *message;     /* one line, no newline */
-    double elapsed_ms;       /* since the library was first used */
+    double elapsed_ms;       /* since logging was first set */
     double duration_ms;      /* of the work the message reports, or negative */
 } mxw_log_record;
 
 typedef void (*mxw_log_fn)(void *user, const mxw_log_record *record);
-/* Process-wide; fn NULL turns logging off (the default). May be called from any thread. */
+/* Process-wide; fn NULL turns logging off (the default). fn may be called from any thread, and must not call the
+ * library. */
 MXW_API void mxw_log_set(mxw_log_level level, mxw_log_fn fn, void *user);
 
 /* ---- devices ------------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ typedef struct mxw_tensor_info {
     int rank;
     int64_t dims[MXW_MAX_RANK];
     uint64_t bytes;
-    int mapped;              /* 1 if used straight from the file's pages */
+    int mapped;              /* 1 if it can be read straight from the file's pages */
 } mxw_tensor_info;
 
 typedef struct mxw_checkpoint mxw_checkpoint;
@@ -290,7 +291,7 @@ typedef struct mxw_session_options {
     int suppress_blank;                  /* 1 */
     const char *initial_prompt;          /* NULL */
     int carry_initial_prompt;            /* 0 */
-    const char *prefix;                  /* NULL: text that each window must start with */
+    const char *prefix;                  /* NULL; text that each window is taken to begin with; not in the result */
     int condition_on_previous_text;      /* 1 */
     double compression_ratio_threshold;  /* 2.4, or MXW_NONE */
     double logprob_threshold;            /* -1, or MXW_NONE */
@@ -317,9 +318,9 @@ MXW_API mxw_status mxw_session_feed(mxw_session *session, const float *samples, 
 MXW_API mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio);
 MXW_API mxw_status mxw_session_finish(mxw_session *session);
 /* The next segment: OK with *segment set, END when all are given, MORE when audio must be fed (or finished)
- * first. *segment is valid until the next call on the session, its text and tokens until the session is closed. */
+ * first. *segment is valid until the next mxw_session_next, its text and tokens until the session is closed. */
 MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment);
-/* Everything so far; complete once next has returned END. Owned by the session. */
+/* Everything so far; complete once next has returned END. Owned by the session. NULL when memory runs out. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
 
 /* ---- output -------------------------------------------------------------------------------------- */
@@ -414,7 +415,8 @@ MXW_API mxw_value mxw_graph_attention_cached(mxw_graph *g, mxw_value q, mxw_valu
 /* One query per row over all of a window's keys: q [rows,d], k and v [windows,t,d], window i32 [rows]. */
 MXW_API mxw_value mxw_graph_attention_window(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, mxw_value window,
                                              int heads, double scale);
-/* state[index[i]] = x[i] along axis 0; the result is the state after the write. */
+/* state[index[i]] = x[i] along axis 0; the result is the state after the write, and so is every later reading of it.
+ * x must not be the state itself. */
 MXW_API mxw_value mxw_graph_state_write(mxw_graph *g, mxw_value state, mxw_value x, mxw_value index);
 
 typedef struct mxw_program_options {

@@ -60,7 +60,8 @@ mxw_status mxw_model_encode(const mxw_model *model, const char *text, int32_t *t
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(text, MXW_E_ARGUMENT);
     MX_NEED(n, MXW_E_ARGUMENT);
-    MX_NEED(tokens || !*n, MXW_E_ARGUMENT);
+    if (*n)
+        MX_NEED(tokens, MXW_E_ARGUMENT);
     mxw_status status = mx_text_encode(mx_recognizer_text(model), text, strlen(text), &ids, &count);
     if (status >= 0 && count > *n)
         status = mx_fail(MXW_E_ARGUMENT, "tokens: %zu do not fit in %zu", count, *n);
@@ -76,8 +77,10 @@ mxw_status mxw_model_decode(const mxw_model *model, const int32_t *tokens, size_
     mx_str out = {0};
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(n, MXW_E_ARGUMENT);
-    MX_NEED(tokens || !n_tokens, MXW_E_ARGUMENT);
-    MX_NEED(text || !*n, MXW_E_ARGUMENT);
+    if (n_tokens)
+        MX_NEED(tokens, MXW_E_ARGUMENT);
+    if (*n)
+        MX_NEED(text, MXW_E_ARGUMENT);
     const mx_text *tokenizer = mx_recognizer_text(model);
     int32_t eot = mx_text_specials(tokenizer)->eot;
     mxw_status status = MXW_OK;
@@ -138,7 +141,8 @@ mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info) {
 mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got) {
     MX_NEED(audio, MXW_E_ARGUMENT);
     MX_NEED(got, MXW_E_ARGUMENT);
-    MX_NEED(samples || !n, MXW_E_ARGUMENT);
+    if (n)
+        MX_NEED(samples, MXW_E_ARGUMENT);
     return mx_audio_read((mx_audio *)audio, samples, n, got);
 }
 
@@ -211,7 +215,8 @@ void mxw_session_close(mxw_session *session) { mx_session_close(session); }
 
 mxw_status mxw_session_feed(mxw_session *session, const float *samples, size_t n) {
     MX_NEED(session, MXW_E_ARGUMENT);
-    MX_NEED(samples || !n, MXW_E_ARGUMENT);
+    if (n)
+        MX_NEED(samples, MXW_E_ARGUMENT);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i]))
             return mx_fail(MXW_E_ARGUMENT, "samples: number %zu is not finite", i);

@@ -149,7 +149,7 @@ static void print_info(const mxw_checkpoint_info *info, const summary *s) {
         out_print("%s%s %d%s", i % 5 ? "  " : "dimensions  ", dimension_rows[i].name, dimension(&info->dims, i),
                   i % 5 == 4 ? "\n" : "");
     out_print("tensors     %" PRId64 ": encoder %" PRId64 " + decoder %" PRId64 "; %" PRId64
-              " used from the file's pages\n",
+              " readable from the file's pages\n",
               info->n_tensors, info->n_encoder_tensors, info->n_decoder_tensors, s->mapped);
     for (int i = 0; i < N_DTYPES; i++)
         if (s->tensors[i])

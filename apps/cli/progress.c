@@ -15,6 +15,7 @@ static struct {
     const char *label;
     double last_draw_ms;
     double text_start_s; /* elapsed when the text stage began: reading the file is not part of the speed */
+    double text_start_done_s;   /* of the recording, when the first window was done */
     int in_text;
 } bar;
 
@@ -137,9 +138,10 @@ static void update_text(const mxw_progress *p) {
     if (!bar.in_text) {
         bar.in_text = 1;
         bar.text_start_s = p->elapsed_s;
+        bar.text_start_done_s = p->done_s;
     }
     double spent = p->elapsed_s - bar.text_start_s;
-    double speed = spent > 0 ? p->done_s / spent : 0;
+    double speed = spent > 0 ? (p->done_s - bar.text_start_done_s) / spent : 0;
     char time[24], tail[64] = "";
     if (p->total_s <= 0) { /* live: no end in sight */
         print_time(time, sizeof(time), p->done_s);

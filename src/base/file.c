@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 mxw_status mx_map_open(const char *path, mx_map *map) {
@@ -62,24 +63,26 @@ mxw_status mx_save_open(const char *path, mx_save **out) {
     mx_save *save = mx_alloc_zero(1, sizeof(*save));
     if (!save)
         return MXW_E_MEMORY;
-    size_t n = strlen(path) + 8;
+    size_t n = strlen(path) + 32;
     save->path = mx_strdup(path);
     save->temporary = mx_alloc(n);
     if (!save->path || !save->temporary) {
         mx_save_abort(save);
         return MXW_E_MEMORY;
     }
-    snprintf(save->temporary, n, "%s.XXXXXX", path);
-    int fd = mkostemp(save->temporary, O_CLOEXEC);
+    int fd = -1;
+    for (int i = 0; i < 100 && fd < 0; i++) {   /* opened plainly, so that the kernel applies the process's umask */
+        snprintf(save->temporary, n, "%s.%08x", path, (unsigned)(mx_now_ns() * 2654435761u) ^ (unsigned)getpid());
+        fd = open(save->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
     if (fd < 0) {
         int why = errno;
         save->temporary[0] = 0;
         mx_save_abort(save);
         return mx_fail(MXW_E_IO, "%s: cannot write: %s", path, strerror(why));
     }
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
     save->file = fdopen(fd, "wb");
     if (!save->file) {
         int why = errno;

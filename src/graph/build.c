@@ -136,9 +136,17 @@ mx_value mx_graph_attention_window(mx_graph *g, mx_value q, mx_value k, mx_value
     return append1(g, MX_OP_ATTENTION_WINDOW, &attrs, (mx_value[]){q, k, v, window}, 4);
 }
 
+static int is_value(const mx_graph *g, mx_value v) { return v > 0 && (size_t)v < g->n_values; }
+
 mx_value mx_graph_state_write(mx_graph *g, mx_value state, mx_value x, mx_value index) {
-    if (g->status >= 0 && state > 0 && (size_t)state < g->n_values && !g->values[state].state)
-        return mx_graph_refuse(g, "state_write: %%%d is no state: expected a state, or one after a write", (int)state);
+    if (g->status >= 0 && is_value(g, state)) {
+        mx_value leaf = g->values[state].state;
+        if (!leaf)
+            return mx_graph_refuse(g, "state_write: %%%d is no state: expected a state, or one after a write",
+                                   (int)state);
+        if (is_value(g, x) && g->values[x].state == leaf)
+            return mx_graph_refuse(g, "state_write: %%%d is the state itself: expected another value", (int)x);
+    }
     return append1(g, MX_OP_STATE_WRITE, &(mx_attrs){0}, (mx_value[]){state, x, index}, 3);
 }
 

@@ -50,16 +50,17 @@ const char *mx_type_text(const mx_type *type, const mx_size_names *names, char *
 }
 
 int64_t mx_type_count(const mx_type *type) {
-    int64_t count = 1;
-    for (int i = 0; i < type->rank; i++)
-        if (type->dims[i] == 0)
-            return 0;
+    int64_t count = 1;   /* of the sizes that are not 0: strides are products of them whether or not there is a 0 */
+    int empty = 0;
     for (int i = 0; i < type->rank; i++) {
-        if (type->dims[i] > MX_MAX_ELEMENTS / count)
+        if (type->dims[i] == 0)
+            empty = 1;
+        else if (type->dims[i] > MX_MAX_ELEMENTS / count)
             return -1;
-        count *= type->dims[i];
+        else
+            count *= type->dims[i];
     }
-    return count;
+    return empty ? 0 : count;
 }
 
 void mx_slice_range(int64_t n, int64_t start, int64_t stop, int64_t *first, int64_t *last) {

@@ -102,7 +102,7 @@ static mxw_status decode_with_fallback(mx_session *s, mx_decode_result *result) 
         if (!mx_needs_fallback(result, &s->thresholds))
             break;
         if (i + 1 < s->n_temperatures) {
-            s->result.n_fallbacks_temperature++;
+            s->result.n_fallbacks_temperature += i == 0;
             mx_log(MXW_LOG_INFO, "decode", "window at %.2f s: again at temperature %.1f (average log probability %.3f, "
                    "compression ratio %.2f)", frames_to_s(s->seek), s->temperatures[i + 1], result->avg_logprob,
                    result->compression_ratio);
@@ -201,6 +201,7 @@ static mxw_status add_window(mx_session *s, const mx_decode_result *result, int6
     int32_t begin = s->plan->special.timestamp_begin;
     const int32_t *tokens = result->tokens;
     size_t n = result->n_tokens;
+    int64_t whole = n_frames;
     int pairs = 0;
     int lone_end = n >= 2 && tokens[n - 1] >= begin && tokens[n - 2] < begin;
     for (size_t i = 1; i < n; i++)
@@ -211,7 +212,8 @@ static mxw_status add_window(mx_session *s, const mx_decode_result *result, int6
         status = add_whole(s, result, n_frames);
     if (status < 0)
         return status;
-    s->seek += n_frames;
+    /* Without the timestamp rules a pair may stand at the window's very start; the reference would never move on. */
+    s->seek += n_frames > 0 ? n_frames : whole;
     if (!s->options.condition_on_previous_text || result->temperature > 0.5)
         s->prompt_reset_since = s->tokens.n;
     return MXW_OK;

@@ -1,4 +1,4 @@
-/* tests/golden/test_mel.c - the log-mel of first windows against openai-whisper's, within mission row P3:
+/* tests/golden/test_mel.c - the log-mel of first windows against openai-whisper's, within
  * max abs difference 5e-5, mean 2e-6. */
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* test_audio_ffmpeg.c - audio/ through the FFmpeg module: samples byte-equal to those of the ffmpeg command (mission
- * P2), on files that the same command makes; clear lines for files that cannot be read.
+/* test_audio_ffmpeg.c - audio/ through the FFmpeg module: samples byte-equal to those of the ffmpeg
+ * command, on files that the same command makes; clear lines for files that cannot be read.
  * Usage: test_audio_ffmpeg quick|all. Skipped where the command or the module is not there. */
 #include "audio/audio.h"
 

@@ -1,8 +1,9 @@
 """The clips the oracle hears, by name: "package:NAME" is NAME.wav of the speech folder (tools/make-speech,
 tools/fetch-speech), anything else a file of the development set, by its path in the manifest, or a plain path.
 
-Samples are what the ffmpeg command of mission row P2 gives. They can be packed beforehand (`reference.py samples`)
-for a machine without ffmpeg: .npz files of int16 first differences, which compress better than the samples.
+Samples are what `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` gives.
+They can be packed beforehand (`reference.py samples`) for a machine without ffmpeg: .npz files of int16 first
+differences, which compress better than the samples.
 """
 
 import json
