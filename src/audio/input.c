@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #define PEEK_LIMIT (16 << 20)
@@ -166,25 +167,12 @@ static mxw_status write_all(int fd, const char *bytes, size_t n) {
     return MXW_OK;
 }
 
-static mxw_status open_temporary(int *fd) {
-    const char *dir = getenv("TMPDIR");
-    char path[4096];
-    int n = snprintf(path, sizeof(path), "%s/max-whisper-XXXXXX", dir && *dir ? dir : "/tmp");
-    if (n < 0 || n >= (int)sizeof(path))
-        return mx_fail(MXW_E_IO, "temporary folder: name too long");
-    *fd = mkostemp(path, O_CLOEXEC);
-    if (*fd < 0)
-        return mx_fail(MXW_E_IO, "cannot create a temporary file: %s (set TMPDIR)", strerror(errno));
-    unlink(path);
-    return MXW_OK;
-}
-
 mxw_status mx_input_spool(mx_input *input) {
     char block[65536];
     size_t got = 1;
     int64_t size = 0;
     int fd = -1;
-    mxw_status status = open_temporary(&fd);
+    mxw_status status = mx_file_temporary("a piped recording", &fd);
     while (status >= 0) {
         status = mx_input_read_some(input, block, sizeof(block), &got);
         if (status < 0 || got == 0)

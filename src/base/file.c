@@ -53,6 +53,25 @@ int mx_file_is_dir(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+const char *mx_file_temporary_dir(void) {
+    const char *dir = getenv("TMPDIR");
+    return dir && *dir ? dir : "/tmp";
+}
+
+mxw_status mx_file_temporary(const char *what, int *fd) {
+    const char *dir = mx_file_temporary_dir();
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s/max-whisper-XXXXXX", dir);
+    if (n < 0 || n >= (int)sizeof(path))
+        return mx_fail(MXW_E_IO, "temporary folder: name too long");
+    *fd = mkostemp(path, O_CLOEXEC);
+    if (*fd < 0)
+        return mx_fail(MXW_E_IO, "%s: cannot create a temporary file for %s: %s (set TMPDIR)", dir, what,
+                       strerror(errno));
+    unlink(path);
+    return MXW_OK;
+}
+
 struct mx_save {
     char *path, *temporary;
     FILE *file;

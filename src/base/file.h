@@ -14,6 +14,10 @@ void mx_map_close(mx_map *map);
 int mx_file_exists(const char *path);
 int mx_file_is_dir(const char *path);
 
+const char *mx_file_temporary_dir(void);   /* $TMPDIR, else /tmp */
+/* A temporary file without a name, gone when *fd is closed; `what` says in a failure what it was for. */
+mxw_status mx_file_temporary(const char *what, int *fd);
+
 /* A file that appears under its name only when committed: written beside it, synced, renamed. */
 typedef struct mx_save mx_save;
 mxw_status mx_save_open(const char *path, mx_save **out);

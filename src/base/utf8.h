@@ -10,4 +10,6 @@ int mx_utf8_read(const void *s, size_t n, uint32_t *point, size_t *used);
 void mx_utf8_clean(const void *bytes, size_t n, mx_str *out);
 /* Offset of the first fault; n if there is none. */
 size_t mx_utf8_check(const void *bytes, size_t n);
+/* The part of the *n bytes of text between white space, as Python's str.strip takes it; *n becomes its length. */
+const char *mx_utf8_strip(const char *text, size_t *n);
 #endif

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "decode/decode.h"
 
 mx_rule mx_decode_language_rule(const mx_decode_plan *plan) {
@@ -76,45 +77,10 @@ mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio) {
     return status;
 }
 
-/* Bytes of the white space character at p (of n), 0 if it is none: Python's str.isspace. */
-static size_t space_at(const unsigned char *p, size_t n) {
-    if (n >= 1 && (p[0] == ' ' || (p[0] >= 0x09 && p[0] <= 0x0d) || (p[0] >= 0x1c && p[0] <= 0x1f)))
-        return 1;
-    if (n >= 2 && p[0] == 0xc2 && (p[1] == 0x85 || p[1] == 0xa0))
-        return 2;
-    if (n < 3)
-        return 0;
-    unsigned c = (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u);
-    if ((p[0] & 0xf0) != 0xe0)
-        return 0;
-    int space = c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-                c == 0x205f || c == 0x3000;
-    return space ? 3 : 0;
-}
-
-const char *mx_strip(const char *text, size_t *n) {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t left = *n, width;
-    while (left && (width = space_at(p, left)) > 0) {
-        p += width;
-        left -= width;
-    }
-    for (int again = 1; again && left;) {
-        again = 0;
-        for (width = 1; width <= 3 && width <= left && !again; width++)
-            if (space_at(p + left - width, width) == width) {
-                left -= width;
-                again = 1;
-            }
-    }
-    *n = left;
-    return (const char *)p;
-}
-
 mxw_status mx_encode_spoken(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n) {
     mx_str spaced = {0};
     size_t length = strlen(utf8);
-    const char *stripped = mx_strip(utf8, &length);
+    const char *stripped = mx_utf8_strip(utf8, &length);
     mx_str_text(&spaced, " ");
     mx_str_add(&spaced, stripped, length);
     mxw_status status = mx_str_status(&spaced);

@@ -118,8 +118,6 @@ mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio);
 /* A prompt or prefix as the model hears it: a blank, then the text stripped of white space. *tokens is the caller's
  * (mx_free). `option` names it in a failure. */
 mxw_status mx_encode_spoken(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n);
-/* The part of text between white space, as Python's str.strip takes it. */
-const char *mx_strip(const char *text, size_t *n);
 /* How many items Python's list[-keep:] skips of n: all of them stay for keep = 0, |keep| go for keep < 0. */
 size_t mx_tail_start(size_t n, int64_t keep);
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 
 int mx_decoding_is_beam(const mx_decoding *d) { return d->plan->options.beam_size > 0 && d->temperature == 0; }
 
@@ -240,7 +241,7 @@ mxw_status mx_decoding_result(mx_decoding *d, mx_decode_result *result) {
     if (status < 0 || (status = mx_str_status(&d->text)) < 0)
         return status;
     size_t n = d->text.n;
-    const char *stripped = mx_strip(mx_str_get(&d->text), &n);
+    const char *stripped = mx_utf8_strip(mx_str_get(&d->text), &n);
     if (d->text.data)
         d->text.data[(size_t)(stripped - d->text.data) + n] = 0;
     *result = (mx_decode_result){.tokens = best->tokens,

@@ -2,12 +2,10 @@
 #include "feature/spool.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 
 void mx_spool_init(mx_spool *spool, size_t record_bytes, size_t limit_bytes) {
@@ -25,31 +23,13 @@ void mx_spool_free(mx_spool *spool) {
     spool->memory = NULL;
 }
 
-static const char *folder(void) {
-    const char *dir = getenv("TMPDIR");
-    return dir && *dir ? dir : "/tmp";
-}
-
-static mxw_status open_file(mx_spool *spool) {
-    char path[4096];
-    int n = snprintf(path, sizeof(path), "%s/max-whisper-XXXXXX", folder());
-    if (n < 0 || n >= (int)sizeof(path))
-        return mx_fail(MXW_E_IO, "temporary folder: name too long");
-    spool->fd = mkostemp(path, O_CLOEXEC);
-    if (spool->fd < 0)
-        return mx_fail(MXW_E_IO, "%s: cannot create a temporary file for the mel frames: %s (set TMPDIR)", folder(),
-                       strerror(errno));
-    unlink(path);
-    return MXW_OK;
-}
-
 /* Writes what memory holds behind what the file holds. */
 static mxw_status flush(mx_spool *spool) {
     size_t bytes = (size_t)(spool->n - spool->n_filed) * spool->record_bytes;
     off_t at = (off_t)spool->n_filed * (off_t)spool->record_bytes;
     size_t done = 0;
     if (spool->fd < 0) {
-        mxw_status status = open_file(spool);
+        mxw_status status = mx_file_temporary("the mel frames", &spool->fd);
         if (status < 0)
             return status;
     }
@@ -58,8 +38,8 @@ static mxw_status flush(mx_spool *spool) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return mx_fail(MXW_E_IO, "%s: cannot write the temporary file of mel frames: %s (set TMPDIR)", folder(),
-                           strerror(n < 0 ? errno : ENOSPC));
+            return mx_fail(MXW_E_IO, "%s: cannot write the temporary file of mel frames: %s (set TMPDIR)",
+                           mx_file_temporary_dir(), strerror(n < 0 ? errno : ENOSPC));
         done += (size_t)n;
     }
     spool->n_filed = spool->n;
@@ -93,7 +73,7 @@ static mxw_status read_file(const mx_spool *spool, off_t at, char *bytes, size_t
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return mx_fail(MXW_E_IO, "%s: cannot read the temporary file of mel frames: %s", folder(),
+            return mx_fail(MXW_E_IO, "%s: cannot read the temporary file of mel frames: %s", mx_file_temporary_dir(),
                            got < 0 ? strerror(errno) : "it was cut short");
         bytes += got;
         at += got;

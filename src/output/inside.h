@@ -19,8 +19,6 @@ mxw_status mx_write_srt(const mxw_result *result, mx_sink *sink);
 mxw_status mx_write_vtt(const mxw_result *result, mx_sink *sink);
 mxw_status mx_write_json(const mxw_result *result, mx_sink *sink);
 
-/* The part of text between the white space at both ends. */
-const char *mx_output_strip(const char *text, size_t *n);
 /* Times in whole milliseconds, halves to even; E_ARGUMENT if one cannot be written. */
 mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms);
 #endif

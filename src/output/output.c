@@ -87,27 +87,6 @@ out:
     return status;
 }
 
-/* What str.isspace() says in Python: White_Space and the four separators of ASCII. */
-static int is_space(uint32_t c) {
-    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
-const char *mx_output_strip(const char *text, size_t *n) {
-    size_t total = strlen(text), begin = total, end = total, used;
-    for (size_t i = 0; i < total; i += used) {
-        uint32_t point = 0xFFFD;
-        mx_utf8_read(text + i, total - i, &point, &used);
-        if (is_space(point))
-            continue;
-        if (begin == total)
-            begin = i;
-        end = i + used;
-    }
-    *n = end - begin;
-    return text + begin;
-}
-
 mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms) {
     const double limit_s = 1e12; /* thirty thousand years: far from where whole milliseconds stop being exact */
     const double times[2] = {segment->start, segment->end};

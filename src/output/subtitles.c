@@ -33,7 +33,8 @@ static mxw_status add_cue(mx_str *out, const mxw_segment *segment, const cue_sty
     mxw_status status = mx_output_times(segment, &start_ms, &end_ms);
     if (status < 0)
         return status;
-    const char *text = mx_output_strip(segment->text, &n);
+    n = strlen(segment->text);
+    const char *text = mx_utf8_strip(segment->text, &n);
     add_time(out, start_ms, style);
     mx_str_text(out, " --> ");
     add_time(out, end_ms, style);

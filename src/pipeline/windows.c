@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/utf8.h"
 #include "pipeline/session.h"
 
 #define FRAMES_PER_TIMESTAMP 2    /* a timestamp token counts 20 ms */
@@ -128,7 +129,7 @@ static mxw_status add_segment(mx_session *s, double start, double end, const int
     MX_TRY(mx_text_decode(s->recognizer->text, kept, n_text, &text));
     MX_TRY(mx_str_status(&text));
     size_t length = text.n;
-    mx_strip(mx_str_get(&text), &length);
+    mx_utf8_strip(mx_str_get(&text), &length);
     int blank = start == end || length == 0;
     if (blank)
         mx_str_clear(&text);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/base.h"
+#include "base/utf8.h"
 #include "check.h"
 #include "decode/decode.h"
 #include "exec/exec.h"
@@ -249,7 +250,7 @@ static void check_thresholds(void) {
 static void check_strip(const char *text, const char *want) {
     char got[64];
     size_t n = strlen(text);
-    const char *p = mx_strip(text, &n);
+    const char *p = mx_utf8_strip(text, &n);
     snprintf(got, sizeof(got), "%.*s", (int)n, p);
     CHECK_STR(got, want);
 }
