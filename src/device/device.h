@@ -11,7 +11,8 @@
 
 typedef struct mx_device mx_device;
 
-/* One op to run. Tensors are row major, in the device's memory, 4-byte aligned or better. */
+/* One op to run. Tensors are row major, in the device's memory, 4-byte aligned or better; in a compiled call an input
+ * may instead be what strided() and form() allow. */
 typedef struct mx_call {
     mx_op op;
     const mx_attrs *attrs;      /* every size a number */
@@ -20,7 +21,25 @@ typedef struct mx_call {
     mx_tensor *outputs;         /* state_write: output 0 lies where input 0 does */
     mx_pool *pool;
     void *scratch;              /* scratch_bytes() of it, 64-byte aligned */
+    int compiled;               /* 0: the plain way, that of the reference; 1: the fastest the device has */
 } mx_call;
+
+/* How a compiled call wants an input that never changes. */
+typedef enum mx_form {
+    MX_FORM_F32,      /* f32, row major, as the plain op takes it */
+    MX_FORM_RAW,      /* row major in the element type that the checkpoint keeps: f32, f16 or bf16 */
+    MX_FORM_PACKED    /* bytes that pack() made; the tensor's dims stay those of the weight, its data are the bytes */
+} mx_form;
+
+/* A weight for input `input` of an op: the sources stacked along axis 0, views in any float dtype and with any strides,
+ * all of the same sizes after axis 0. */
+typedef struct mx_weight_use {
+    mx_op op;
+    const mx_attrs *attrs;
+    int input;
+    const mx_tensor *sources;
+    int n_sources;
+} mx_weight_use;
 
 struct mx_device {
     mxw_device_info info;       /* strings live as long as the process */
@@ -31,6 +50,14 @@ struct mx_device {
     mxw_status (*download)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*clear)(const mx_device *device, void *to, size_t bytes);
     int (*supports)(const mx_device *device, mx_op op);
+    /* Compiled calls: whether an input's rows may lie apart (the last axis is dense, strides[rank - 2] is at least its
+     * size, and the axes before go on from there without gaps), as a slice of the last axis does. */
+    int (*strided)(const mx_device *device, mx_op op, int input);
+    mx_form (*form)(const mx_device *device, const mx_weight_use *use);
+    size_t (*packed_bytes)(const mx_device *device, const mx_weight_use *use);
+    mxw_status (*pack)(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
+    /* What a compiled call will run, for people: "gemm 14x32 f16 avx512". Lives as long as the process. */
+    const char *(*kernel)(const mx_device *device, const mx_call *call);
     size_t (*scratch_bytes)(const mx_device *device, const mx_call *call);
     mxw_status (*run_op)(const mx_device *device, const mx_call *call);
 };

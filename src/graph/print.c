@@ -16,6 +16,9 @@ static const char *const gelu_names[] = {[MXW_GELU_ERF] = "erf", [MXW_GELU_TANH]
 static const char *const reduce_names[] = {
     [MXW_REDUCE_SUM] = "sum", [MXW_REDUCE_MEAN] = "mean", [MXW_REDUCE_MAX] = "max", [MXW_REDUCE_MIN] = "min"};
 
+static const char *const act_names[] = {
+    [MX_ACT_NONE] = "", [MX_ACT_GELU_ERF] = ", gelu erf", [MX_ACT_GELU_TANH] = ", gelu tanh"};
+
 static void print_dim(const mx_graph *g, int64_t dim, mx_str *out) {
     mx_size_names names = mx_graph_size_names(g);
     if (dim <= -2)
@@ -69,6 +72,18 @@ static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
         print_number("scale", a->scale, out);
         mx_str_text(out, a->causal ? ", causal" : "");
         break;
+    case MX_OP_FUSED_LINEAR:
+        mx_str_text(out, act_names[a->act]);
+        if (node->n_inputs > 4 && node->inputs[4])
+            print_number("eps", a->eps, out);
+        break;
+    case MX_OP_FUSED_CONV1D:
+        mx_str_print(out, ", stride=%d, pad=%d%s", a->stride[0], a->pad[0], act_names[a->act]);
+        break;
+    case MX_OP_FUSED_SELECT:
+        if (node->n_inputs > 4 && node->inputs[4])
+            print_number("eps", a->eps, out);
+        /* fall through */
     case MX_OP_TOP_K:
     case MX_OP_SELECT:
         mx_str_text(out, ", k=");

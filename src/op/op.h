@@ -17,6 +17,7 @@ typedef enum mx_op {
 #undef MX_OP
     MX_OP_COUNT
 } mx_op;
+#define MX_OP_PLAIN_COUNT MX_OP_FUSED_LINEAR   /* every device runs the ops before it */
 
 /* A dimension is a size >= 0; or open: the i-th declared size of a graph, written MX_DIM_OPEN(i); or MX_DIM_ANY, a size
  * that follows from open ones and is known only when run. Reshape alone also takes MX_DIM_INFER, once. */
@@ -40,12 +41,15 @@ typedef struct mx_attrs {
     int64_t start, stop, step;    /* slice */
     mxw_dtype dtype;              /* cast */
     int kind;                     /* gelu: mxw_gelu_kind; reduce: mxw_reduce_kind */
-    double eps;                   /* layer_norm */
+    double eps;                   /* layer_norm, and a fused op that has gamma */
     int heads, causal;            /* attention */
     double scale;                 /* attention */
     int stride[2], pad[2];        /* conv1d uses the first of each */
-    int64_t k;                    /* top_k, select */
+    int64_t k;                    /* top_k, select, fused_select */
+    int act;                      /* fused ops: mx_act */
 } mx_attrs;
+
+typedef enum mx_act { MX_ACT_NONE, MX_ACT_GELU_ERF, MX_ACT_GELU_TANH } mx_act;
 
 const char *mx_op_name(mx_op op);
 int mx_op_least_inputs(mx_op op);

@@ -72,7 +72,7 @@ static mx_value like(mx_value value, mxw_dtype dtype, int i) {
 static mx_value any_value(void) { return (mx_value)(below((int64_t)G->n_values - 1) + 1); }
 
 static void add_node(int i) {
-    mx_op op = (mx_op)below(MX_OP_COUNT);
+    mx_op op = (mx_op)below(MX_OP_PLAIN_COUNT);
     mx_attrs attrs;
     mx_value inputs[8], outputs[MX_MAX_OUTPUTS];
     const mx_type *types[8];

@@ -96,17 +96,30 @@ static mxw_status cpu_clear(const mx_device *device, void *to, size_t bytes) {
     return MXW_OK;
 }
 
-static int cpu_supports(const mx_device *device, mx_op op) { return (size_t)op < MX_OP_COUNT && mx_cpu_ops[op].run; }
+static const mx_cpu_op *op_of(mx_op op, int compiled) {
+    return compiled && mx_cpu_fast_ops[op].run ? &mx_cpu_fast_ops[op] : &mx_cpu_ops[op];
+}
+
+static int cpu_supports(const mx_device *device, mx_op op) { return (size_t)op < MX_OP_COUNT && op_of(op, 1)->run; }
+
+static int cpu_strided(const mx_device *device, mx_op op, int input) { return 0; }
+static mx_form cpu_form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
+static size_t cpu_packed_bytes(const mx_device *device, const mx_weight_use *use) { return 0; }
+static mxw_status cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
+    return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
+}
+static const char *cpu_kernel(const mx_device *device, const mx_call *call) { return "plain"; }
 
 static size_t cpu_scratch_bytes(const mx_device *device, const mx_call *call) {
-    if (!mx_cpu_ops[call->op].scratch)
+    const mx_cpu_op *op = op_of(call->op, call->compiled);
+    if (!op->scratch)
         return 0;
-    mx_cpu_scratch scratch = mx_cpu_ops[call->op].scratch(call);
+    mx_cpu_scratch scratch = op->scratch(call);
     return MX_CPU_ALIGN(scratch.shared) + MX_CPU_ALIGN(scratch.slot) * (size_t)mx_cpu_slots(call);
 }
 
 static mxw_status cpu_run_op(const mx_device *device, const mx_call *call) {
-    return mx_cpu_ops[call->op].run(call, mx_cpu_kernels());
+    return op_of(call->op, call->compiled)->run(call, call->compiled ? mx_cpu_fast_kernels() : mx_cpu_kernels());
 }
 
 static mx_device cpu = {
@@ -117,6 +130,11 @@ static mx_device cpu = {
     .download = cpu_copy,
     .clear = cpu_clear,
     .supports = cpu_supports,
+    .strided = cpu_strided,
+    .form = cpu_form,
+    .packed_bytes = cpu_packed_bytes,
+    .pack = cpu_pack,
+    .kernel = cpu_kernel,
     .scratch_bytes = cpu_scratch_bytes,
     .run_op = cpu_run_op,
 };

@@ -25,7 +25,8 @@ typedef struct mx_cpu_op {
     mxw_status (*run)(const mx_call *call, const mx_kernels *kernels);
 } mx_cpu_op;
 
-extern const mx_cpu_op mx_cpu_ops[MX_OP_COUNT];
+extern const mx_cpu_op mx_cpu_ops[MX_OP_COUNT];        /* the plain way: the reference */
+extern const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT];   /* compiled calls; run is NULL where plain is best */
 
 /* A slot's scratch, after the shared part. */
 void *mx_cpu_slot(const mx_call *call, mx_cpu_scratch scratch, int slot);

@@ -1,9 +1,10 @@
-/* device/cpu/isa_any.c - processors for which kernels are compiled only once. */
+/* device/cpu/isa_any.c - a processor that no kernels are written for: the plain loops alone. */
 #include "device/cpu/kernels.h"
 
 extern const mx_kernels mx_ref_table;
 
 static int always(void) { return 1; }
-static const mx_isa baseline = {"ref", always, &mx_ref_table};
 
-const mx_isa *mx_cpu_isa(int index) { return index == 0 ? &baseline : NULL; }
+static const mx_isa set = {"ref", always, &mx_ref_table, NULL};
+
+const mx_isa *mx_cpu_isa(int index) { return index == 0 ? &set : NULL; }

@@ -1,19 +1,21 @@
 /* device/cpu/isa_x86.c - the instruction sets of x86-64 that kernels are compiled for. */
 #include "device/cpu/kernels.h"
 
-extern const mx_kernels mx_ref_table, mx_ref_avx2_table, mx_ref_avx512_table;
+extern const mx_kernels mx_ref_table, mx_ref_avx2_table, mx_ref_avx512_table, mx_avx2_table, mx_avx512_table;
 
 static int always(void) { return 1; }
-static int has_avx2(void) { return __builtin_cpu_supports("avx2"); }
+static int has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
 static int has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 static const mx_isa sets[] = {
-    {"ref", always, &mx_ref_table},
-    {"avx2", has_avx2, &mx_ref_avx2_table},
-    {"avx512", has_avx512, &mx_ref_avx512_table},
+    {"ref", always, &mx_ref_table, NULL},
+    {"avx2", has_avx2, &mx_ref_avx2_table, &mx_avx2_table},
+    {"avx512", has_avx512, &mx_ref_avx512_table, &mx_avx512_table},
 };
 
 const mx_isa *mx_cpu_isa(int index) { return index >= 0 && (size_t)index < MX_COUNT(sets) ? &sets[index] : NULL; }

@@ -9,11 +9,11 @@
 #include "base/module.h"
 #include "device/device.h"
 
-static mx_kernels eager;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static mx_kernels eager, fast;
+static pthread_once_t once = PTHREAD_ONCE_INIT, fast_once = PTHREAD_ONCE_INIT;
 
 /* The best that the processor has, up to the one that MXW_CPU names. */
-static const mx_isa *best_isa(void) {
+const mx_isa *mx_cpu_best_isa(void) {
     const char *cap = getenv("MXW_CPU");
     const mx_isa *best = mx_cpu_isa(0);
     for (int i = 0; mx_cpu_isa(i); i++) {
@@ -28,7 +28,7 @@ static const mx_isa *best_isa(void) {
 
 static void choose(void) {
     const void *table;
-    const mx_isa *isa = best_isa();
+    const mx_isa *isa = mx_cpu_best_isa();
     eager = *isa->kernels;
     mx_log(MXW_LOG_DEBUG, "device", "plain loops for %s", isa->name);
     if (mx_module_get("blas", &table) < 0) {
@@ -43,4 +43,34 @@ static void choose(void) {
 const mx_kernels *mx_cpu_kernels(void) {
     pthread_once(&once, choose);
     return &eager;
+}
+
+/* ---- compiled ---------------------------------------------------------------------------------------------------- */
+
+static void lay_over(mx_kernels *under, const mx_kernels *over) {
+#define MX_KERNEL(name, parameters)                                                                                    \
+    if (over->name)                                                                                                    \
+        under->name = over->name;
+#include "device/cpu/kernels.def"
+#undef MX_KERNEL
+}
+
+int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
+    if (!isa->has())
+        return 0;
+    *out = *isa->kernels;
+    for (int i = 0; mx_cpu_isa(i); i++) {
+        if (mx_cpu_isa(i)->fast)
+            lay_over(out, mx_cpu_isa(i)->fast);
+        if (mx_cpu_isa(i) == isa)
+            break;
+    }
+    return 1;
+}
+
+static void choose_fast(void) { mx_cpu_fast_for(mx_cpu_best_isa(), &fast); }
+
+const mx_kernels *mx_cpu_fast_kernels(void) {
+    pthread_once(&fast_once, choose_fast);
+    return &fast;
 }

@@ -23,15 +23,23 @@ typedef struct mx_kernels {
 #include "device/cpu/kernels.def"
 #undef MX_KERNEL
 
-/* One table for each instruction set that was built, the baseline first; NULL past the end. */
+/* The instruction sets that were built, the baseline first, each better than the one before; NULL past the end. */
 typedef struct mx_isa {
-    const char *name;               /* "ref", "avx2", "avx512": what MXW_CPU takes */
+    const char *name;               /* "ref", "avx2", "avx512", "neon": what MXW_CPU takes */
     int (*has)(void);               /* this processor runs it */
-    const mx_kernels *kernels;
+    const mx_kernels *kernels;      /* the plain loops compiled for it: every kernel */
+    const mx_kernels *fast;         /* written for it (avx2/, avx512/, neon/): NULL where it has nothing better */
 } mx_isa;
 const mx_isa *mx_cpu_isa(int index);
+/* The best one that the processor has and MXW_CPU allows. */
+const mx_isa *mx_cpu_best_isa(void);
 
 /* The table that the eager engine runs: the plain loops for the best instruction set that the processor has and MXW_CPU
  * allows, their gemm replaced by the blas module's where that is installed. Made once; the same for every caller. */
 const mx_kernels *mx_cpu_kernels(void);
+/* The table that compiled calls run: the plain loops, over them what avx2/, avx512/ or neon/ have, as far as the best
+ * instruction set goes. No BLAS. */
+const mx_kernels *mx_cpu_fast_kernels(void);
+/* The same for one instruction set, for tests; 0 if this processor does not have it. */
+int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out);
 #endif
