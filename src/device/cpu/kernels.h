@@ -23,6 +23,14 @@ typedef struct mx_kernels {
 #include "device/cpu/kernels.def"
 #undef MX_KERNEL
 
+/* The kernels written for one instruction set, in its own folder: MX_FAST(gelu_erf) is mx_avx2_gelu_erf in avx2/. */
+#ifdef MX_FAST_ISA
+#define MX_FAST(name) MX_JOIN(MX_FAST_ISA, name)
+#define MX_KERNEL(name, parameters) void MX_FAST(name) parameters;
+#include "device/cpu/kernels.def"
+#undef MX_KERNEL
+#endif
+
 /* The instruction sets that were built, the baseline first, each better than the one before; NULL past the end. */
 typedef struct mx_isa {
     const char *name;               /* "ref", "avx2", "avx512", "neon": what MXW_CPU takes */
