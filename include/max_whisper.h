@@ -152,6 +152,8 @@ MXW_API mxw_status mxw_checkpoint_read_f32(const mxw_checkpoint *checkpoint, int
 MXW_API mxw_status mxw_checkpoint_crc32(const mxw_checkpoint *checkpoint, int64_t index, uint32_t *crc);
 /* Weights and config as one .npz that numpy reads; written whole or not at all. */
 MXW_API mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const char *path);
+/* Weights, filter bank and vocabulary as one file that whisper.cpp loads; matrices: MXW_F16 or MXW_F32. */
+MXW_API mxw_status mxw_checkpoint_export_ggml(const mxw_checkpoint *checkpoint, mxw_dtype matrices, const char *path);
 
 /* Where models live: option (may be NULL), else $MAX_WHISPER_MODELS, else $XDG_CACHE_HOME/max-whisper/models,
  * else ~/.cache/max-whisper/models. Returned string is valid until the next call on this thread. */

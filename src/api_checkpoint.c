@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "pipeline/pipeline.h"
 #include "weights/weights.h"
 
 /* The public handle is the checkpoint itself. */
@@ -64,6 +65,13 @@ mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const cha
     MX_NEED(checkpoint, MXW_E_ARGUMENT);
     MX_NEED(path, MXW_E_ARGUMENT);
     return mx_weights_export_npz(inner(checkpoint), path);
+}
+
+mxw_status mxw_checkpoint_export_ggml(const mxw_checkpoint *checkpoint, mxw_dtype matrices, const char *path) {
+    MX_NEED(checkpoint, MXW_E_ARGUMENT);
+    MX_NEED(path, MXW_E_ARGUMENT);
+    MX_NEED(matrices == MXW_F16 || matrices == MXW_F32, MXW_E_ARGUMENT);
+    return mx_export_ggml(inner(checkpoint), matrices, path);
 }
 
 const char *mxw_model_dir(const char *option) { return mx_model_dir(option); }

@@ -19,7 +19,7 @@ _max_whisper_options() {
     case $1 in
         "model list") echo "--model-dir --json" ;;
         "model inspect") echo "--model-dir --json --tensors" ;;
-        "model export") echo "--model-dir" ;;
+        "model export") echo "--format --type --model-dir" ;;
         "graph dump") echo "--model --model-dir --engine --device --threads" ;;
         "graph test") echo "--engine --device --threads --json" ;;
         "devices" | "version") echo "--json" ;;
@@ -35,14 +35,18 @@ _max_whisper_options() {
     echo "$_max_whisper_messages"
 }
 
-# The values of an option; nothing for one that takes any text.
+# The values of an option of a subcommand; nothing for one that takes any text.
 _max_whisper_values() {
+    case "$2 $1" in
+        "model export --format" | "model export -f") echo "npz ggml"; return ;;
+    esac
     case $1 in
         --model | -m) echo "$_max_whisper_models" ;;
         --engine) echo "cpu gpu max" ;;
         --device) echo "auto cpu cuda cuda:0" ;;
         --format | --output-format | -f) echo "txt srt vtt tsv json all" ;;
         --language | -l) echo "$_max_whisper_languages" ;;
+        --type) echo "auto f16 f32" ;;
         --task) echo "transcribe translate" ;;
         --mel-reference) echo "file running" ;;
         --log-level) echo "error warn info debug" ;;
@@ -72,7 +76,7 @@ _max_whisper() {
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     before=${before//_/-}
-    words=$(_max_whisper_values "$before")
+    words=$(_max_whisper_values "$before" "$(_max_whisper_subcommand)")
     case $before in
         --model-dir | --output-dir | -o) COMPREPLY=($(compgen -d -- "$word")); compopt -o filenames 2>/dev/null; return ;;
         --model | -m) COMPREPLY=($(compgen -W "$words" -f -- "$word")); return ;;

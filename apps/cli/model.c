@@ -12,7 +12,13 @@ typedef struct model_options {
     common_options common;
     const char *model_dir;
     int json, tensors;
+    int format, type; /* of an export: see the names below */
 } model_options;
+
+enum export_format { EXPORT_NPZ, EXPORT_GGML };
+enum export_type { TYPE_OWN, TYPE_F16, TYPE_F32 };
+static const char *const format_names[] = {"npz", "ggml", NULL};
+static const char *const type_names[] = {"auto", "f16", "f32", NULL};
 
 /* A table reads by rows. */
 /* clang-format off */
@@ -33,6 +39,12 @@ static const option_row inspect_rows[] = {
 };
 
 static const option_row export_rows[] = {
+    {.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .fallback = "npz", .placeholder = "npz|ggml",
+     .group = "Output", .target = offsetof(model_options, format), .choices = format_names,
+     .help = "npz: what numpy reads, weights and configuration; ggml: the one file that whisper.cpp loads."},
+    {.name = "type", .kind = OPTION_CHOICE, .fallback = "auto", .placeholder = "auto|f16|f32", .group = "Output",
+     .target = offsetof(model_options, type), .choices = type_names,
+     .help = "Type of the matrices. auto: the checkpoint's own for npz, f16 for ggml; the others are for ggml."},
     MODEL_DIR_ROW(model_options, model_dir),
     COMMON_ROWS,
     {.name = NULL},
@@ -270,13 +282,24 @@ static int run_inspect(const void *chosen, char **words, int n_words) {
 
 /* ---- export --------------------------------------------------------------------------------------------- */
 
+static mxw_status export_as(const mxw_checkpoint *checkpoint, const model_options *options, const char *path) {
+    if (options->format == EXPORT_NPZ)
+        return mxw_checkpoint_export_npz(checkpoint, path);
+    return mxw_checkpoint_export_ggml(checkpoint, options->type == TYPE_F32 ? MXW_F32 : MXW_F16, path);
+}
+
 static int run_export(const void *chosen, char **words, int n_words) {
     const model_options *options = chosen;
     (void)n_words;
+    if (options->format == EXPORT_NPZ && options->type != TYPE_OWN) {
+        log_error("--type: an npz keeps the checkpoint's own types; %s belongs to --format ggml",
+                  type_names[options->type]);
+        return EXIT_USAGE;
+    }
     mxw_checkpoint *checkpoint = NULL;
     int exit_status = open_checkpoint(words[0], options->model_dir, &checkpoint);
     if (exit_status == EXIT_OK) {
-        mxw_status status = mxw_checkpoint_export_npz(checkpoint, words[1]);
+        mxw_status status = export_as(checkpoint, options, words[1]);
         if (status < 0) {
             log_failure(words[1], status);
             exit_status = EXIT_FAILED;
@@ -308,12 +331,12 @@ const command command_model_inspect = {
 
 const command command_model_export = {
     .name = "model export",
-    .arguments = "MODEL OUT.npz",
+    .arguments = "MODEL OUT",
     .min_words = 2,
     .max_words = 2,
-    .word_name = "a model and the .npz file to write",
-    .summary = "Write weights and configuration as one .npz file that numpy reads.",
-    .details = "The file appears whole or not at all.",
+    .word_name = "a model and the file to write",
+    .summary = "Write a checkpoint as one file that numpy (.npz) or whisper.cpp (ggml) reads.",
+    .details = "MODEL is a released name, a checkpoint file or its folder. OUT appears whole or not at all.",
     .options = export_rows,
     .options_size = sizeof(model_options),
     .run = run_export,

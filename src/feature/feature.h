@@ -13,6 +13,7 @@
 
 #define MX_MEL_HOP 160        /* samples from one frame to the next */
 #define MX_MEL_FFT 400        /* samples that a frame looks at, centred on its own */
+#define MX_MEL_BINS 201       /* of its spectrum */
 #define MX_MEL_WINDOW 3000    /* frames in a window: 30 s */
 
 typedef struct mx_mel mx_mel;
@@ -37,4 +38,7 @@ double mx_mel_seconds(const mx_mel *mel);   /* of the samples fed */
  * language detection sees; n_frames is not looked at). E_STATE if frames are not known yet. */
 mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded,
                          float *out /* [3000][n_mels] */);
+
+/* The filter bank that a frame's power spectrum goes through; n_mels 80 or 128, E_UNSUPPORTED otherwise. */
+mxw_status mx_mel_filters(int n_mels, float *out /* [n_mels][MX_MEL_BINS] */);
 #endif

@@ -5,6 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "feature/feature.h"
+
+_Static_assert(MX_MEL_BINS == MX_FILTERS_BINS, "one spectrum");
+
 #define TOP_HZ 8000.0
 #define BIN_HZ 40.0        /* 16000 / 400 */
 
@@ -47,4 +51,16 @@ void mx_filters_init(mx_filters *filters, int n_mels) {
             filters->weight[n++] = (float)(triangle * area);
         }
     }
+}
+
+mxw_status mx_mel_filters(int n_mels, float *out) {
+    mx_filters filters;
+    if (n_mels != 80 && n_mels != 128)
+        return mx_fail(MXW_E_UNSUPPORTED, "mel filters for %d bins: only 80 and 128 exist", n_mels);
+    mx_filters_init(&filters, n_mels);
+    memset(out, 0, (size_t)n_mels * MX_MEL_BINS * sizeof(*out));
+    for (int i = 0; i < n_mels; i++)
+        memcpy(out + i * MX_MEL_BINS + filters.first[i], filters.weight + filters.offset[i],
+               (size_t)filters.count[i] * sizeof(*out));
+    return MXW_OK;
 }

@@ -30,6 +30,9 @@ mxw_status mx_session_finish(mx_session *s);
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment);
 const mxw_result *mx_session_result(mx_session *s);
 
+/* A checkpoint as one file that whisper.cpp loads: weights (matrices: MXW_F16 or MXW_F32), filter bank, tokens. */
+mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *path);
+
 /* For proof: the window of n_frames at seek, encoded and forced on given tokens after given prompt tokens.
  * logprobs[i] is that of tokens[i], logprobs[n_tokens] that of the end of text, under the session's rules; NaN where
  * the token was not among the best MX_FORCE_CANDIDATES. */

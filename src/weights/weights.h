@@ -27,6 +27,17 @@ mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out
 mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc);
 /* Weights (bf16 widened to f32: numpy has none), "dims.NAME" scalars and "alignment_heads" as one .npz. */
 mxw_status mx_weights_export_npz(const mx_weights *w, const char *path);
+/* What a whisper.cpp file holds besides weights, from whoever has it. */
+typedef struct mx_ggml_extras {
+    const float *filters;         /* [n_mels][n_bins]: the mel filter bank */
+    int n_bins;
+    int32_t n_tokens;             /* ids 0 .. n_tokens - 1 are text */
+    const char *(*token)(void *context, int32_t id, size_t *n);   /* the bytes that it stands for */
+    void *context;
+} mx_ggml_extras;
+/* As one file that whisper.cpp loads; matrices: MXW_F16 or MXW_F32 (vectors and positions are f32 in both). */
+mxw_status mx_weights_export_ggml(const mx_weights *w, const mx_ggml_extras *extras, mxw_dtype matrices,
+                                  const char *path);
 /* {layer, head} of the cross attention that follow time: config.json's, else the released table's for these
  * dimensions, else every head of the last half of the layers. At least one. */
 const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2];

@@ -10,6 +10,8 @@ MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
 COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
 COMMANDS = ["transcribe", "model list", "model inspect", "model export", "devices", "graph dump", "graph test",
             "version", "help"]
+# Options that the manual tells of where it tells of their subcommand.
+LOCAL = {"--json", "--tensors", "--type"}
 
 
 def options_of(command):
@@ -64,7 +66,7 @@ def completed(*words):
 def test_manual(options):
     entries = manual_entries()
     known = set().union(*options.values())
-    for name in known - {"--json", "--tensors"}:
+    for name in known - LOCAL:
         check(name in entries, f"the manual has {name}")
     for name in set(entries) - known - {"--version"}:
         check(False, f"the manual's {name} is an option")
@@ -76,7 +78,7 @@ def test_manual(options):
     text = manual_text()
     for command in COMMANDS:
         check(f"max-whisper {command}" in text, f"the manual's synopsis has {command}")
-    for name in ("--json", "--tensors"):
+    for name in LOCAL:
         check(name in text, f"the manual has {name}")
 
 
@@ -97,6 +99,7 @@ def test_completion(options):
     check_equal(completed("graph", ""), {"dump", "test"}, "completion of graph")
     check_equal(completed("x.wav", "--engine", ""), {"cpu", "gpu", "max"}, "completion of --engine")
     check_equal(completed("x.wav", "--format", "=", "s"), {"srt"}, "completion of --format=s")
+    check_equal(completed("model", "export", "x", "--format", ""), {"npz", "ggml"}, "completion of export's --format")
     check_equal(completed("x.wav", "--log-level", ""), {"error", "warn", "info", "debug"}, "completion of --log-level")
     code, out, _ = run("model", "list")
     check_equal(code, 0, "model list")

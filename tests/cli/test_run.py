@@ -149,6 +149,9 @@ def test_inspect(folder):
     target = os.path.join(folder, "tiny.npz")
     check_equal(run("model", "export", "tiny.en", target), (0, "", ""), "model export")
     check(read(target)[:2] == b"PK" and os.path.getsize(target) > 1 << 20, "the .npz")
+    target = os.path.join(folder, "tiny.bin")
+    check_equal(run("model", "export", "tiny.en", target, "--format", "ggml"), (0, "", ""), "model export as ggml")
+    check(read(target)[:4] == b"lmgg" and os.path.getsize(target) == 77704698, "the ggml file", read(target)[:4])
     check_fails(["model", "export", "tiny.en", os.path.join(folder, "no", "x.npz")], 1, "x.npz")
     for which in ("encoder", "cross", "decoder"):
         code, out, _ = run("graph", "dump", which)
