@@ -7,6 +7,15 @@
 #include "base/module.h"
 #include "device/cpu/cpu.h"
 
+#define MAX_ADDED 4
+static const mx_device *added[MAX_ADDED];
+static int n_added;
+
+void mx_device_add(const mx_device *device) {
+    if (n_added < MAX_ADDED)
+        added[n_added++] = device;
+}
+
 /* The accelerators' module; NULL with the line set where it is not installed. */
 static const mx_device_module *accelerators(void) {
     const void *table;
@@ -15,14 +24,17 @@ static const mx_device_module *accelerators(void) {
 
 int mx_device_count(void) {
     const mx_device_module *module = accelerators();
-    return 1 + (module ? module->count() : 0);
+    return 1 + n_added + (module ? module->count() : 0);
 }
 
 const mx_device *mx_device_at(int index) {
     if (index == 0)
         return mx_cpu_device();
+    if (index > 0 && index <= n_added)
+        return added[index - 1];
     const mx_device_module *module = accelerators();
-    return module && index > 0 && index <= module->count() ? module->get(index - 1) : NULL;
+    index -= 1 + n_added;
+    return module && index >= 0 && index < module->count() ? module->get(index) : NULL;
 }
 
 static mxw_status find_cuda(const char *id, const mx_device **out) {
@@ -36,9 +48,12 @@ static mxw_status find_cuda(const char *id, const mx_device **out) {
     if (!module)
         return mx_fail_in(MXW_E_DEVICE, "device %s", id);
     int count = module->count();
+    if (count == 0)
+        return mx_fail(MXW_E_DEVICE, "device %s: %s", id, module->why_none());
     const mx_device *device = number < count ? module->get((int)number) : NULL;
     if (!device)
-        return mx_fail(MXW_E_DEVICE, "device %s: there are %d CUDA devices", id, count);
+        return mx_fail(MXW_E_DEVICE, "device %s: there %s %d CUDA device%s, counted from 0", id,
+                       count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     if (!device->info.usable)
         return mx_fail(MXW_E_DEVICE, "device %s: %s", id, device->info.reason);
     *out = device;
@@ -60,6 +75,11 @@ mxw_status mx_device_find(const char *id, const mx_device **out) {
         *out = mx_cpu_device();
         return MXW_OK;
     }
+    for (int i = 0; i < n_added && !*out; i++)
+        if (strcmp(id, added[i]->info.id) == 0)
+            *out = added[i];
+    if (*out)
+        return MXW_OK;
     if (strncmp(id, "cuda", 4) == 0)
         return find_cuda(id, out);
     return mx_fail(MXW_E_ARGUMENT, "device %s: expected auto, cpu, cuda or cuda:N", id);

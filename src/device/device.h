@@ -19,6 +19,9 @@ typedef struct mx_call {
     int n_inputs, n_outputs;
     const mx_tensor *inputs;    /* data is NULL where an input was left out */
     mx_tensor *outputs;         /* state_write: output 0 lies where input 0 does */
+    /* [n_inputs], or NULL: the same bytes in host memory, where an input came from there; NULL where it did not. A
+     * device with memory of its own checks indices there without waiting for itself. */
+    const void *const *host;
     mx_pool *pool;
     void *scratch;              /* scratch_bytes() of it, 64-byte aligned */
     int compiled;               /* 0: the plain way, that of the reference; 1: the fastest the device has */
@@ -45,7 +48,9 @@ struct mx_device {
     mxw_device_info info;       /* strings live as long as the process */
     int host_memory;            /* 1: its memory is the host's, so a view may be used in place */
     void *(*alloc)(const mx_device *device, size_t bytes);   /* 64-byte aligned; NULL with the line set */
-    void (*free)(const mx_device *device, void *block);
+    void (*free)(const mx_device *device, void *block);      /* NULL is fine */
+    /* Between host and device memory, in the order of the calls around them, ops included. When they return, upload
+     * has no more need of the host's bytes and download has written them; an op may still be running. */
     mxw_status (*upload)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*download)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*clear)(const mx_device *device, void *to, size_t bytes);
@@ -66,6 +71,7 @@ struct mx_device {
 typedef struct mx_device_module {
     int (*count)(void);
     const mx_device *(*get)(int index);
+    const char *(*why_none)(void);   /* when count is 0: one line that says why; lives as long as the process */
 } mx_device_module;
 
 /* What the blas module exports: c [m][n] = a [m][k] b, b [k][n] or, transposed, [n][k]. Calls are single-threaded. */
@@ -80,4 +86,6 @@ int mx_device_count(void);
 const mx_device *mx_device_at(int index);
 /* By id: "cpu", "cuda" (the first), "cuda:1"; "auto": the first usable accelerator, else the CPU. */
 mxw_status mx_device_find(const char *id, const mx_device **out);
+/* For tests, before anything else asks for devices: one more, found by its id; it lives as long as the process. */
+void mx_device_add(const mx_device *device);
 #endif

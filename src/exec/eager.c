@@ -59,6 +59,7 @@ static mxw_status place_outputs(mx_run *run, const mx_node *node, const mx_type 
             t->data = run->values[first].data;
             run->buffer[value] = run->buffer[first];
             run->buffers[run->buffer[first]].uses++;
+            run->origin[value] = run->origin[first];
             *in_place = 1;
         } else {
             status = mx_run_take(run, value, mx_tensor_bytes(t), &t->data);
@@ -70,6 +71,7 @@ static mxw_status place_outputs(mx_run *run, const mx_node *node, const mx_type 
 static mxw_status run_node(mx_run *run, const mx_node *node) {
     const mx_device *device = run->program->device;
     mx_tensor inputs[MX_MAX_INPUTS], outputs[MX_MAX_OUTPUTS];
+    const void *host[MX_MAX_INPUTS];
     mx_type types[MX_MAX_INPUTS], results[MX_MAX_OUTPUTS];
     const mx_type *in[MX_MAX_INPUTS];
     mx_attrs attrs;
@@ -80,6 +82,7 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
         types[i] = (mx_type){.dtype = inputs[i].dtype, .rank = inputs[i].rank};
         memcpy(types[i].dims, inputs[i].dims, sizeof(types[i].dims));
         in[i] = node->inputs[i] ? &types[i] : NULL;
+        host[i] = node->inputs[i] ? run->origin[node->inputs[i]] : NULL;
     }
     MX_TRY(settle_attrs(run, node, &attrs));
     MX_TRY(mx_op_infer(node->op, &attrs, node->n_inputs, in, results, NULL));
@@ -89,7 +92,7 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
     for (int i = 0; i < node->n_outputs; i++)
         outputs[i] = run->values[node->outputs[i]];
     mx_call call = {.op = node->op, .attrs = &attrs, .n_inputs = node->n_inputs, .n_outputs = node->n_outputs,
-                    .inputs = inputs, .outputs = outputs, .pool = run->program->pool};
+                    .inputs = inputs, .outputs = outputs, .host = host, .pool = run->program->pool};
     MX_TRY(mx_run_room(device, &run->scratch, &run->scratch_bytes, device->scratch_bytes(device, &call)));
     call.scratch = run->scratch;
     status = device->run_op(device, &call);

@@ -47,6 +47,8 @@ struct mx_run {
     mx_state *state;
     mx_tensor *values;    /* [values]: what each is in this execute */
     int32_t *buffer;      /* [values]: its buffer, -1: none */
+    int32_t *usual;       /* [values]: the buffer it had last, -1: none */
+    const void **origin;  /* [values]: the same bytes in host memory, where they came from there; NULL: not known */
     mx_binding *bindings; /* [values]: of inputs */
     int64_t *sizes;       /* [sizes]: bound in this execute, -1: not yet */
     int64_t *given;       /* [sizes]: by mx_run_size, -1: not */
@@ -65,6 +67,8 @@ struct mx_run {
 mxw_status mx_eager_execute(mx_run *run);
 /* Takes a buffer of at least bytes for a value. */
 mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data);
+/* Copies n bytes from one block of device memory to another. */
+mxw_status mx_run_copy(const mx_run *run, void *to, void *from, size_t bytes);
 /* Grows a block of device memory that keeps no contents. */
 mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes);
 /* tap.c */

@@ -15,14 +15,19 @@ mxw_status mx_run_open(const mx_program *program, mx_state *state, mx_run **out)
     run->state = state;
     run->values = mx_alloc_zero(g->n_values, sizeof(*run->values));
     run->buffer = mx_alloc_zero(g->n_values, sizeof(*run->buffer));
+    run->usual = mx_alloc_zero(g->n_values, sizeof(*run->usual));
+    run->origin = mx_alloc_zero(g->n_values, sizeof(*run->origin));
     run->bindings = mx_alloc_zero(g->n_values, sizeof(*run->bindings));
     run->sizes = mx_alloc_zero(g->n_sizes, sizeof(*run->sizes));
     run->given = mx_alloc_zero(g->n_sizes, sizeof(*run->given));
     run->host = mx_alloc_zero(g->n_outputs + 1, sizeof(*run->host));
-    if (!run->values || !run->buffer || !run->bindings || !run->sizes || !run->given || !run->host) {
+    if (!run->values || !run->buffer || !run->usual || !run->origin || !run->bindings || !run->sizes || !run->given ||
+        !run->host) {
         mx_run_close(run);
         return MXW_E_MEMORY;
     }
+    for (size_t i = 0; i < g->n_values; i++)
+        run->usual[i] = -1;
     for (size_t i = 0; i < g->n_sizes; i++)
         run->given[i] = -1;
     *out = run;
@@ -44,6 +49,8 @@ void mx_run_close(mx_run *run) {
     mx_free(run->host);
     mx_free(run->values);
     mx_free(run->buffer);
+    mx_free(run->usual);
+    mx_free(run->origin);
     mx_free(run->bindings);
     mx_free(run->sizes);
     mx_free(run->given);
@@ -69,20 +76,30 @@ mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size
     return MXW_OK;
 }
 
-/* The smallest free buffer that holds it; else the largest free one, made larger; else a new one. So that a run that
- * repeats itself stops allocating, and one that grows does not keep what it outgrew. */
-mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
-    mx_buffer *best = NULL, *largest = NULL;
-    bytes = MX_MAX(bytes, 64);
+/* A free buffer that holds it: the one that it had last, else the smallest; NULL if there is none. *largest is the
+ * largest free one. */
+static mx_buffer *find_free(mx_run *run, mx_value value, size_t bytes, mx_buffer **largest) {
+    mx_buffer *best = NULL, *usual = run->usual[value] < 0 ? NULL : &run->buffers[run->usual[value]];
+    *largest = NULL;
+    if (usual && !usual->uses && usual->bytes >= bytes)
+        return usual;
     for (size_t i = 0; i < run->n_buffers; i++) {
         mx_buffer *b = &run->buffers[i];
         if (b->uses)
             continue;
         if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
             best = b;
-        if (!largest || b->bytes > largest->bytes)
-            largest = b;
+        if (!*largest || b->bytes > (*largest)->bytes)
+            *largest = b;
     }
+    return best;
+}
+
+/* A free one; else the largest free one, made larger; else a new one. So that a run that repeats itself allocates
+ * nothing from the second time on, and one that grows does not keep what it outgrew. */
+mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
+    bytes = MX_MAX(bytes, 64);
+    mx_buffer *largest, *best = find_free(run, value, bytes, &largest);
     if (!best && largest) {
         mxw_status status = mx_run_room(run->program->device, &largest->data, &largest->bytes, bytes);
         if (status < 0)
@@ -100,9 +117,20 @@ mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
         *best = fresh;
     }
     best->uses = 1;
-    run->buffer[value] = (int32_t)(best - run->buffers);
+    run->buffer[value] = run->usual[value] = (int32_t)(best - run->buffers);
     *data = best->data;
     return MXW_OK;
+}
+
+/* On any device a copy is a reshape to the same sizes. */
+mxw_status mx_run_copy(const mx_run *run, void *to, void *from, size_t bytes) {
+    const mx_device *device = run->program->device;
+    int64_t n = (int64_t)bytes;
+    mx_tensor in = mx_tensor_of(MXW_U8, 1, &n, from), out = mx_tensor_of(MXW_U8, 1, &n, to);
+    mx_attrs attrs = {.rank = 1, .dims = {n}};
+    mx_call call = {.op = MX_OP_RESHAPE, .attrs = &attrs, .n_inputs = 1, .n_outputs = 1, .inputs = &in,
+                    .outputs = &out, .pool = run->program->pool};
+    return device->run_op(device, &call);
 }
 
 /* ---- binding ----------------------------------------------------------------------------------------------------- */
@@ -232,6 +260,7 @@ static mxw_status bring_input(mx_run *run, mx_value value) {
     }
     if (device->host_memory)
         return MXW_OK;
+    run->origin[value] = host;
     mxw_status status = mx_run_take(run, value, bytes, &run->values[value].data);
     return status < 0 ? status : device->upload(device, run->values[value].data, host, bytes);
 }
@@ -279,24 +308,25 @@ static mxw_status bind_leaves(mx_run *run) {
             status = bind_state(run, (mx_value)i);
         else if (info->kind != MX_RESULT)
             run->values[i] = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims, run->program->leaves[i]);
+        if (info->kind == MX_CONSTANT)
+            run->origin[i] = info->data;
     }
     return status;
 }
 
-/* An output that is an input must not point into the caller's memory once execute has returned. */
+/* An output that is an input must not point into the caller's memory, or another run's, once execute has returned. */
 static mxw_status keep_outputs(mx_run *run) {
     const mx_graph *g = run->program->graph;
-    const mx_device *device = run->program->device;
     for (size_t i = 0; i < g->n_outputs; i++) {
         mx_value value = g->outputs[i].value;
         if (g->values[value].kind != MX_INPUT || run->buffer[value] >= 0)
             continue;
         mx_tensor *t = &run->values[value];
-        const void *from = t->data;
+        void *from = t->data;
         size_t bytes = mx_tensor_bytes(t);
         mxw_status status = mx_run_take(run, value, bytes, &t->data);
         if (status >= 0)
-            status = device->upload(device, t->data, from, bytes);
+            status = mx_run_copy(run, t->data, from, bytes);
         if (status < 0)
             return status;
     }
@@ -309,8 +339,10 @@ mxw_status mx_run_execute(mx_run *run) {
     run->done = 0;
     for (size_t i = 0; i < run->n_buffers; i++)
         run->buffers[i].uses = 0;
-    for (size_t i = 0; i < g->n_values; i++)
+    for (size_t i = 0; i < g->n_values; i++) {
         run->buffer[i] = -1;
+        run->origin[i] = NULL;
+    }
     MX_TRY(bind_leaves(run));
     MX_TRY(mx_eager_execute(run));
     MX_TRY(keep_outputs(run));

@@ -2,7 +2,9 @@
  *
  *   begin(); mx_value y = mx_graph_add(G, in(a), in(b)); mx_tensor got = result(y); ...
  *
- * Everything made since begin() is freed by the next begin() and by end(). */
+ * Everything made since begin() is freed by the next begin() and by end().
+ *
+ * The program's one argument is the device under test: cpu (the default), fake (fake_device.h) or cuda[:N]. */
 #ifndef GRAPH_HARNESS_H
 #define GRAPH_HARNESS_H
 #include "base/base.h"
@@ -12,6 +14,7 @@
 #include <math.h>
 
 #include "../unit/check.h"
+#include "fake_device.h"
 
 #define MAX_IN 16
 #define MAX_BLOCKS 256
@@ -22,6 +25,32 @@ static int n_bound;
 static void *blocks[MAX_BLOCKS];
 static int n_blocks;
 static mx_pool *harness_pool;
+
+/* ---- the device under test --------------------------------------------------------------------------------------- */
+
+static const char *device_name = "cpu";
+
+/* Takes the device from the command line; exits as skipped where it is not usable. */
+static inline void harness_open(const char *test, int argc, char **argv) {
+    const mx_device *device;
+    device_name = argc > 1 ? argv[1] : "cpu";
+    if (strcmp(device_name, "fake") == 0)
+        mx_device_add(fake_device());
+    if (mx_device_find(device_name, &device) < 0) {
+        printf("SKIP: %s %s: %s\n", test, device_name, mx_error());
+        exit(77);
+    }
+}
+
+static inline int on_cpu(void) { return strcmp(device_name, "cpu") == 0; }
+
+/* Options that load a program there; valid until the next call. */
+static inline const mx_program_options *there(mx_pool *pool, const mx_weight_source *weights_) {
+    static mx_program_options options;
+    options = (mx_program_options){.engine = on_cpu() ? MXW_ENGINE_CPU : MXW_ENGINE_GPU, .device = device_name,
+                                   .pool = pool, .weights = weights_};
+    return &options;
+}
 
 static inline void *block(size_t bytes) {
     void *b = malloc(bytes ? bytes : 1);
@@ -113,7 +142,7 @@ static inline int results(const mx_value *values, int n, mx_tensor *out) {
         status = mx_graph_output(G, name, values[i]);
     }
     if (status >= 0)
-        status = mx_exec_load(G, &(mx_program_options){.pool = harness_pool}, &program);
+        status = mx_exec_load(G, there(harness_pool, NULL), &program);
     if (status >= 0)
         status = mx_run_open(program, NULL, &run);
     for (int i = 0; i < n_bound && status >= 0; i++) {

@@ -99,7 +99,7 @@ static inline mx_graph *build_decoder(void) {
 static inline model open_model(mx_graph *g, mx_pool *pool, int64_t cells) {
     model m = {.graph = g};
     CHECK(mx_graph_status(g) == MXW_OK);
-    CHECK(mx_exec_load(g, &(mx_program_options){.pool = pool, .weights = &weights}, &m.program) == MXW_OK);
+    CHECK(mx_exec_load(g, there(pool, &weights), &m.program) == MXW_OK);
     if (m.program && cells) {
         CHECK(mx_state_open(m.program, &m.state) == MXW_OK);
         CHECK(mx_state_add(m.state, "k", MXW_F32, 2, DIMS(cells, D)) == MXW_OK);

@@ -162,7 +162,8 @@ static void test_window_place(void) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    harness_open("graph-batch", argc, argv);
     test_encoder_bits();
     test_decoder_bits();
     test_row_place();

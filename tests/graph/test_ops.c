@@ -422,7 +422,8 @@ static void test_all_named(void) {
             printf("    op %s has no test\n", mx_op_name((mx_op)i));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    harness_open("graph-ops", argc, argv);
     mx_pool_open(2, &harness_pool);
     test_binary();
     test_layer_norm();

@@ -237,7 +237,8 @@ static void test_attention_rows(void) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    harness_open("graph-ops-nn", argc, argv);
     mx_pool_open(2, &harness_pool);
     test_linear();
     test_matmul();

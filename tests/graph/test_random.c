@@ -161,7 +161,7 @@ static void run_graph(void) {
     mx_run *run = NULL;
     mx_state *state = NULL;
     mx_str first = {0}, second = {0};
-    CHECK(mx_exec_load(G, &(mx_program_options){.pool = harness_pool}, &program) == MXW_OK);
+    CHECK(mx_exec_load(G, there(harness_pool, NULL), &program) == MXW_OK);
     CHECK(mx_state_open(program, &state) == MXW_OK);
     CHECK(mx_run_open(program, state, &run) == MXW_OK);
     CHECK(bind_all(program, run, state) == MXW_OK);
@@ -207,7 +207,8 @@ static void one_graph(uint64_t seed) {
     run_graph();
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    harness_open("graph-random", argc, argv);
     const char *count = getenv("MXW_RANDOM_GRAPHS");
     uint64_t graphs = count ? strtoull(count, NULL, 10) : 1500;
     int64_t live = mx_mem_live();

@@ -268,7 +268,7 @@ static void test_bad_rules(void) {
         memcpy(rules.data, &cases[i].rule, sizeof(mx_rule));
         mx_value a = in(logits), b = in(rules), c = in(suppress);
         CHECK(mx_graph_select(G, a, b, c, 1, v) == MXW_OK);
-        CHECK(mx_exec_load(G, &(mx_program_options){0}, &program) == MXW_OK);
+        CHECK(mx_exec_load(G, there(NULL, NULL), &program) == MXW_OK);
         CHECK(mx_run_open(program, NULL, &run) == MXW_OK);
         mx_run_input(run, "in0", &logits);
         mx_run_input(run, "in1", &rules);
@@ -281,7 +281,8 @@ static void test_bad_rules(void) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    harness_open("graph-select", argc, argv);
     mx_pool_open(2, &harness_pool);
     test_rules();
     test_odd_values();

@@ -3,7 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "../graph/fake_device.h"
 #include "base/mem.h"
 
 mxw_dims kit_dims(int n_vocab, int n_state, int heads, int layers) {
@@ -49,11 +52,26 @@ int kit_wav(const char *path, uint64_t seed, size_t n, uint32_t rate) {
     return fclose(file) != 0 && printf("generate %s: cannot be written\n", path);
 }
 
+static const char *device_name = "cpu";
+
+void kit_on(const char *test, const char *device) {
+    const mx_device *found;
+    device_name = device;
+    if (strcmp(device, "fake") == 0)
+        mx_device_add(fake_device());
+    if (mx_device_find(device, &found) < 0) {
+        printf("SKIP: %s %s: %s\n", test, device, mxw_last_error());
+        exit(77);
+    }
+}
+
 mxw_status kit_open(const char *path, int threads, mxw_model **out) {
     mxw_model_options options;
     mxw_model_options_default(&options);
     options.model = path;
     options.threads = threads;
+    options.device = device_name;
+    options.engine = strcmp(device_name, "cpu") == 0 ? MXW_ENGINE_CPU : MXW_ENGINE_GPU;
     return mxw_model_open(&options, out);
 }
 

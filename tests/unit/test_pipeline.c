@@ -358,7 +358,9 @@ static void test_comma_locale(void) {
     mx_str_free(&comma);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        kit_on("pipeline", argv[1]);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
     mxw_dims small_english = kit_dims(51864, 32, 2, 1), small_multilingual = kit_dims(51865, 16, 1, 2);

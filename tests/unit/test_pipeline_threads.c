@@ -128,8 +128,10 @@ static void test_models_at_once(const char *path) {
     free_job(&jobs[1]);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     char folder[4096], path[4200];
+    if (argc > 1)
+        kit_on("pipeline-threads", argv[1]);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
     snprintf(path, sizeof(path), "%s/small.pt", folder);

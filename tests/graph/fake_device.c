@@ -1,0 +1,123 @@
+/* fake_device.c - see fake_device.h. A device pointer is a host pointer with a bit that no address of a process has. */
+#include "fake_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define FAR ((uintptr_t)1 << 62)
+#define FRESH 0xff   /* as f32 and f16 a NaN, as an index -1 */
+
+static int is_far(const void *p) { return ((uintptr_t)p & FAR) != 0; }
+static void *far_of(void *p) { return p ? (void *)((uintptr_t)p | FAR) : NULL; }
+static void *near_of(const void *p) { return (void *)((uintptr_t)p & ~FAR); }
+
+static const mx_device *cpu(void) {
+    const mx_device *device;
+    return mx_device_find("cpu", &device) < 0 ? NULL : device;
+}
+
+static mxw_status refuse(const char *what) { return mx_fail(MXW_E_INTERNAL, "fake device: %s", what); }
+
+static void *fake_alloc(const mx_device *device, size_t bytes) {
+    void *block = mx_alloc(bytes);
+    if (block)
+        memset(block, FRESH, bytes);
+    return far_of(block);
+}
+
+static void fake_free(const mx_device *device, void *block) {
+    if (block && !is_far(block))
+        abort();
+    mx_free(near_of(block));
+}
+
+static mxw_status fake_upload(const mx_device *device, void *to, const void *from, size_t bytes) {
+    if (bytes && (!is_far(to) || is_far(from)))
+        return refuse("upload goes from host memory to the device's");
+    if (bytes)
+        memcpy(near_of(to), from, bytes);
+    return MXW_OK;
+}
+
+static mxw_status fake_download(const mx_device *device, void *to, const void *from, size_t bytes) {
+    if (bytes && (is_far(to) || !is_far(from)))
+        return refuse("download goes from the device's memory to the host's");
+    if (bytes)
+        memcpy(to, near_of(from), bytes);
+    return MXW_OK;
+}
+
+static mxw_status fake_clear(const mx_device *device, void *to, size_t bytes) {
+    if (bytes && !is_far(to))
+        return refuse("clear takes device memory");
+    if (bytes)
+        memset(near_of(to), 0, bytes);
+    return MXW_OK;
+}
+
+static int fake_supports(const mx_device *device, mx_op op) { return op < MX_OP_PLAIN_COUNT; }
+static int fake_strided(const mx_device *device, mx_op op, int input) { return 0; }
+static mx_form fake_form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
+static size_t fake_packed_bytes(const mx_device *device, const mx_weight_use *use) { return 0; }
+static mxw_status fake_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
+    return refuse("nothing has a packed form");
+}
+static const char *fake_kernel(const mx_device *device, const mx_call *call) { return "plain"; }
+
+static size_t fake_scratch_bytes(const mx_device *device, const mx_call *call) {
+    return cpu()->scratch_bytes(cpu(), call);
+}
+
+/* The bytes that an input is said to have come from are the bytes that it has. */
+static int origin_is_true(const mx_call *call, int i, const mx_tensor *here) {
+    size_t bytes = call->inputs[i].rank >= 0 ? mx_tensor_bytes(here) : 0;
+    return !call->host || !call->host[i] || bytes == 0 || memcmp(call->host[i], here->data, bytes) == 0;
+}
+
+static mxw_status fake_run_op(const mx_device *device, const mx_call *call) {
+    mx_tensor inputs[MX_MAX_INPUTS], outputs[MX_MAX_OUTPUTS];
+    mx_call here = *call;
+    for (int i = 0; i < call->n_inputs; i++) {
+        inputs[i] = call->inputs[i];
+        if (inputs[i].data && !is_far(inputs[i].data))
+            return refuse("an input lies in host memory");
+        inputs[i].data = near_of(inputs[i].data);
+        if (!origin_is_true(call, i, &inputs[i]))
+            return refuse("an input is not what it is said to have come from");
+    }
+    for (int i = 0; i < call->n_outputs; i++) {
+        outputs[i] = call->outputs[i];
+        if (!is_far(outputs[i].data))
+            return refuse("an output lies in host memory");
+        outputs[i].data = near_of(outputs[i].data);
+    }
+    if (call->scratch && !is_far(call->scratch))
+        return refuse("scratch lies in host memory");
+    here.inputs = inputs;
+    here.outputs = outputs;
+    here.host = NULL;
+    here.scratch = near_of(call->scratch);
+    return cpu()->run_op(cpu(), &here);
+}
+
+static const mx_device fake = {
+    .info = {.id = "fake", .kind = "fake", .description = "the CPU behind far pointers", .features = "",
+             .usable = 1, .reason = "for tests"},
+    .alloc = fake_alloc,
+    .free = fake_free,
+    .upload = fake_upload,
+    .download = fake_download,
+    .clear = fake_clear,
+    .supports = fake_supports,
+    .strided = fake_strided,
+    .form = fake_form,
+    .packed_bytes = fake_packed_bytes,
+    .pack = fake_pack,
+    .kernel = fake_kernel,
+    .scratch_bytes = fake_scratch_bytes,
+    .run_op = fake_run_op,
+};
+
+const mx_device *fake_device(void) { return &fake; }
