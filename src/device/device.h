@@ -31,7 +31,8 @@ typedef struct mx_call {
 typedef enum mx_form {
     MX_FORM_F32,      /* f32, row major, as the plain op takes it */
     MX_FORM_RAW,      /* row major in the element type that the checkpoint keeps: f32, f16 or bf16 */
-    MX_FORM_PACKED    /* bytes that pack() made; the tensor's dims stay those of the weight, its data are the bytes */
+    MX_FORM_PACKED    /* bytes that pack() made; the tensor's dims stay those of the weight, its data are the bytes,
+                       * its dtype is MXW_U8: that is how an op knows them */
 } mx_form;
 
 /* A weight for input `input` of an op: the sources stacked along axis 0, views in any float dtype and with any strides,

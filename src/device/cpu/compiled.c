@@ -1,7 +1,31 @@
-/* device/cpu/compiled.c - compiled calls on the CPU: which ops have a faster way, how their weights are kept.
+/* device/cpu/compiled.c - compiled calls on the CPU: which ops have a faster way, which inputs may lie apart.
  * An op that is not in the table runs the plain way, on the kernels of the best instruction set. */
 #include "device/cpu/cpu.h"
 
 const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT] = {
-    [MX_OP_MATMUL] = {0},
+    [MX_OP_MATMUL] = {mx_cpu_fast_matmul_scratch, mx_cpu_fast_matmul},
+    [MX_OP_LINEAR] = {mx_cpu_fast_linear_scratch, mx_cpu_fast_linear},
+    [MX_OP_CONV1D] = {mx_cpu_fast_conv1d_scratch, mx_cpu_fast_conv1d},
+    [MX_OP_GATHER] = {NULL, mx_cpu_fast_gather},
+    [MX_OP_FUSED_LINEAR] = {mx_cpu_fast_linear_scratch, mx_cpu_fast_linear},
+    [MX_OP_FUSED_CONV1D] = {mx_cpu_fast_conv1d_scratch, mx_cpu_fast_conv1d},
 };
+
+int mx_cpu_strided(const mx_device *device, mx_op op, int input) {
+    switch (op) {
+    case MX_OP_LINEAR: return input == 0;
+    case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
+    default: return 0;
+    }
+}
+
+const char *mx_cpu_kernel(const mx_device *device, const mx_call *call) {
+    switch (call->op) {
+    case MX_OP_MATMUL:
+    case MX_OP_LINEAR:
+    case MX_OP_CONV1D:
+    case MX_OP_FUSED_LINEAR:
+    case MX_OP_FUSED_CONV1D: return mx_cpu_product_kernel(call);
+    default: return "plain";
+    }
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/cpu/pack.h"
 
 const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
     [MX_OP_MATMUL] = {mx_cpu_matmul_scratch, mx_cpu_matmul},
@@ -102,14 +103,6 @@ static const mx_cpu_op *op_of(mx_op op, int compiled) {
 
 static int cpu_supports(const mx_device *device, mx_op op) { return (size_t)op < MX_OP_COUNT && op_of(op, 1)->run; }
 
-static int cpu_strided(const mx_device *device, mx_op op, int input) { return 0; }
-static mx_form cpu_form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
-static size_t cpu_packed_bytes(const mx_device *device, const mx_weight_use *use) { return 0; }
-static mxw_status cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
-    return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
-}
-static const char *cpu_kernel(const mx_device *device, const mx_call *call) { return "plain"; }
-
 static size_t cpu_scratch_bytes(const mx_device *device, const mx_call *call) {
     const mx_cpu_op *op = op_of(call->op, call->compiled);
     if (!op->scratch)
@@ -130,11 +123,11 @@ static mx_device cpu = {
     .download = cpu_copy,
     .clear = cpu_clear,
     .supports = cpu_supports,
-    .strided = cpu_strided,
-    .form = cpu_form,
-    .packed_bytes = cpu_packed_bytes,
-    .pack = cpu_pack,
-    .kernel = cpu_kernel,
+    .strided = mx_cpu_strided,
+    .form = mx_cpu_form,
+    .packed_bytes = mx_cpu_packed_bytes,
+    .pack = mx_cpu_pack,
+    .kernel = mx_cpu_kernel,
     .scratch_bytes = cpu_scratch_bytes,
     .run_op = cpu_run_op,
 };

@@ -28,6 +28,10 @@ typedef struct mx_cpu_op {
 extern const mx_cpu_op mx_cpu_ops[MX_OP_COUNT];        /* the plain way: the reference */
 extern const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT];   /* compiled calls; run is NULL where plain is best */
 
+/* The device's answers about compiled calls; those about weights are in pack.h. */
+int mx_cpu_strided(const mx_device *device, mx_op op, int input);
+const char *mx_cpu_kernel(const mx_device *device, const mx_call *call);
+
 /* A slot's scratch, after the shared part. */
 void *mx_cpu_slot(const mx_call *call, mx_cpu_scratch scratch, int slot);
 #define MX_CPU_ALIGN(bytes) (((size_t)(bytes) + 63) / 64 * 64)
@@ -69,4 +73,14 @@ mxw_status mx_cpu_slice(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_concat(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_gather(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_state_write(const mx_call *call, const mx_kernels *kernels);
+
+/* Compiled calls. */
+mxw_status mx_cpu_fast_matmul(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_fast_linear(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_fast_conv1d(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_fast_gather(const mx_call *call, const mx_kernels *kernels);
+const char *mx_cpu_product_kernel(const mx_call *call);
+mx_cpu_scratch mx_cpu_fast_matmul_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_fast_linear_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_fast_conv1d_scratch(const mx_call *call);
 #endif

@@ -3,6 +3,17 @@
 #define MX_CPU_KERNELS_H
 #include "op/op.h"
 
+#define MX_PANEL 32   /* columns of a weight that lie side by side: a cache line of f16 */
+#define MX_CHUNK 16   /* elements of a row that stay together where rows are interleaved: a cache line of f32 */
+
+/* How a large product is cut. The cut never changes a bit: it follows the caches. */
+typedef struct mx_gemm_blocks {
+    int64_t tile_rows;      /* of one gemm_tile call */
+    int64_t row_block;      /* rows of a piece: they share each panel that was widened */
+    int64_t k_block;        /* of a panel at a time: it stays in the first-level cache; a multiple of MX_CHUNK */
+    int64_t column_block;   /* of a piece whose chains are interrupted */
+} mx_gemm_blocks;
+
 typedef struct mx_kernels {
 #define MX_KERNEL(name, parameters) void(*name) parameters;
 #include "device/cpu/kernels.def"

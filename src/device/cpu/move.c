@@ -117,6 +117,26 @@ mxw_status mx_cpu_gather(const mx_call *call, const mx_kernels *kernels) {
     return status;
 }
 
+/* A table may keep its own element type: its rows are widened. */
+mxw_status mx_cpu_fast_gather(const mx_call *call, const mx_kernels *kernels) {
+    const mx_tensor *table = &call->inputs[0], *index = &call->inputs[1];
+    mxw_dtype to = call->outputs[0].dtype, from = table->dtype;
+    if (from == to)
+        return mx_cpu_gather(call, kernels);
+    mxw_status status = mx_cpu_check_index(call, "index", index, table->dims[0]);
+    size_t bytes = row_bytes(table);
+    int64_t count = mx_tensor_count(index), n = (int64_t)(bytes / mx_dtype_bytes(from));
+    for (int64_t i = 0; i < count && status >= 0 && bytes; i++) {
+        const void *row = (const char *)table->data + (size_t)((const int32_t *)index->data)[i] * bytes;
+        float *y = (float *)call->outputs[0].data + i * n;
+        if (from == MXW_F16)
+            kernels->widen_f16(y, row, n);
+        else
+            kernels->cast(y, to, row, from, n);
+    }
+    return status;
+}
+
 /* In order: when an index comes twice, the last write stays. */
 mxw_status mx_cpu_state_write(const mx_call *call, const mx_kernels *kernels) {
     const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1], *index = &call->inputs[2];

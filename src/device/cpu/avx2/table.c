@@ -1,4 +1,11 @@
 /* device/cpu/avx2/table.c - what is written for AVX2, FMA and F16C; the rest stays as ref/ has it. */
 #include "device/cpu/kernels.h"
 
-const mx_kernels MX_FAST(table) = {0};
+const mx_kernels MX_FAST(table) = {
+    .gemm_blocks = MX_FAST(gemm_blocks),
+    .gemm_tile = MX_FAST(gemm_tile),
+    .gemm_rows = MX_FAST(gemm_rows),
+    .widen_f16 = MX_FAST(widen_f16),
+    .pack_panel_16 = MX_FAST(pack_panel_16),
+    .pack_panel_32 = MX_FAST(pack_panel_32),
+};

@@ -1,4 +1,10 @@
 /* device/cpu/avx512/table.c - what is written for AVX-512 (F, BW, DQ, VL); the rest stays as ref/ has it. */
 #include "device/cpu/kernels.h"
 
-const mx_kernels MX_FAST(table) = {0};
+const mx_kernels MX_FAST(table) = {
+    .gemm_blocks = MX_FAST(gemm_blocks),
+    .gemm_tile = MX_FAST(gemm_tile),
+    .gemm_rows = MX_FAST(gemm_rows),
+    .lay_row = MX_FAST(lay_row),
+    .widen_f16 = MX_FAST(widen_f16),
+};

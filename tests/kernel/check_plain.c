@@ -1,93 +1,8 @@
-/* test_kernels.c - every kernel of device/cpu/kernels.def, in every instruction set this processor has, against a
- * float64 reference written here: odd sizes, one row, tails, unaligned starts, guard bytes around the output,
- * subnormals, large values. All instruction sets must give the very bits of the baseline. A kernel without a test is
- * reported by name. */
-#include "device/cpu/kernels.h"
+/* check_plain.c - the kernels of plain ops against a float64 reference written here. */
+#include "kcheck.h"
 
 #include <float.h>
 #include <math.h>
-
-#include "../unit/check.h"
-
-static const mx_kernels *K;      /* under test */
-static const char *isa_name;
-
-/* ---- memory with guards, and the record of all results ----------------------------------------------------------- */
-
-#define GUARD 64
-#define MAX_BLOCKS 64
-static struct {
-    unsigned char *base;
-    size_t bytes, shift;
-} blocks[MAX_BLOCKS];
-static int n_blocks;
-static unsigned char *results;   /* of this instruction set, one after the other */
-static size_t n_results, room_results;
-
-/* bytes that start `shift` past a 64-byte boundary, guards on both sides. */
-static void *take(size_t bytes, size_t shift) {
-    unsigned char *base = aligned_alloc(64, (bytes + shift + 2 * GUARD + 63) / 64 * 64);
-    if (!base || n_blocks == MAX_BLOCKS)
-        exit(1);
-    memset(base, 0xA5, bytes + shift + 2 * GUARD);
-    blocks[n_blocks].base = base;
-    blocks[n_blocks].bytes = bytes;
-    blocks[n_blocks++].shift = shift;
-    return base + GUARD + shift;
-}
-
-/* Checks all guards, frees all blocks. */
-static void done(void) {
-    int ok = 1;
-    while (n_blocks) {
-        n_blocks--;
-        unsigned char *base = blocks[n_blocks].base;
-        size_t before = GUARD + blocks[n_blocks].shift, end = before + blocks[n_blocks].bytes;
-        for (size_t i = 0; i < before; i++)
-            ok &= base[i] == 0xA5;
-        for (size_t i = end; i < end + GUARD; i++)
-            ok &= base[i] == 0xA5;
-        free(base);
-    }
-    if (!CHECK(ok))
-        printf("    %s: wrote outside its output\n", isa_name);
-}
-
-static void record(const void *bytes, size_t n) {
-    if (n_results + n > room_results) {
-        room_results = 2 * (n_results + n);
-        results = realloc(results, room_results);
-    }
-    memcpy(results + n_results, bytes, n);
-    n_results += n;
-}
-
-static uint64_t state = 1;
-static uint32_t word(void) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33);
-}
-static double uniform(double low, double high) { return low + (high - low) * (word() / 2147483648.0); }
-
-static float *floats(int64_t n, double scale, size_t shift) {
-    float *x = take((size_t)n * sizeof(float), shift);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)uniform(-scale, scale);
-    return x;
-}
-
-#define EPS 5.9604644775390625e-8
-static int64_t n_off;
-static void near(double got, double want, double bound) {
-    if (!(fabs(got - want) <= bound) && !(got == want) && !(isnan(got) && isnan(want)))
-        if (n_off++ == 0)
-            printf("    %s: got %.9g, want %.9g within %.3g\n", isa_name, got, want, bound);
-}
-#define NOTHING_OFF()                                                                                                  \
-    do {                                                                                                               \
-        CHECK_EQ_INT(n_off, 0);                                                                                        \
-        n_off = 0;                                                                                                     \
-    } while (0)
 
 static const int64_t lengths[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 64, 100, 384, 1501};
 
@@ -473,65 +388,28 @@ static void test_select(void) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-#define TEST(name) {#name, test_##name}
-    TEST(gemm),      TEST(attend),   TEST(add_f32),    TEST(sub_f32),    TEST(mul_f32), TEST(div_f32), TEST(add_i32),
-    TEST(sub_i32),   TEST(mul_i32),  TEST(add_rows),   TEST(layer_norm), TEST(gelu_erf), TEST(gelu_tanh), TEST(softmax),
-    TEST(cast),      TEST(copy),     TEST(reduce_f32), TEST(reduce_i32), TEST(argmax),  TEST(top_k),   TEST(select),
-#undef TEST
+/* Exact: what has one right answer, or an order that is fixed. */
+const kcheck_test kcheck_plain[] = {
+    {"gemm", test_gemm, 0},
+    {"attend", test_attend, 0},
+    {"add_f32", test_add_f32, 1},
+    {"sub_f32", test_sub_f32, 1},
+    {"mul_f32", test_mul_f32, 1},
+    {"div_f32", test_div_f32, 1},
+    {"add_i32", test_add_i32, 1},
+    {"sub_i32", test_sub_i32, 1},
+    {"mul_i32", test_mul_i32, 1},
+    {"add_rows", test_add_rows, 1},
+    {"layer_norm", test_layer_norm, 0},
+    {"gelu_erf", test_gelu_erf, 0},
+    {"gelu_tanh", test_gelu_tanh, 0},
+    {"softmax", test_softmax, 0},
+    {"cast", test_cast, 1},
+    {"copy", test_copy, 1},
+    {"reduce_f32", test_reduce_f32, 0},
+    {"reduce_i32", test_reduce_i32, 1},
+    {"argmax", test_argmax, 1},
+    {"top_k", test_top_k, 1},
+    {"select", test_select, 0},
+    {NULL, NULL, 0},
 };
-
-static const char *const kernels[] = {
-#define MX_KERNEL(name, parameters) #name,
-#include "device/cpu/kernels.def"
-#undef MX_KERNEL
-};
-
-static void test_all_have_tests(void) {
-    for (size_t i = 0; i < MX_COUNT(kernels); i++) {
-        int found = 0;
-        for (size_t j = 0; j < MX_COUNT(tests); j++)
-            found |= strcmp(kernels[i], tests[j].name) == 0;
-        if (!CHECK(found))
-            printf("    kernel %s has no test\n", kernels[i]);
-    }
-}
-
-int main(void) {
-    unsigned char *baseline = NULL;
-    size_t n_baseline = 0;
-    test_all_have_tests();
-    for (int i = 0; mx_cpu_isa(i); i++) {
-        isa_name = mx_cpu_isa(i)->name;
-        if (!mx_cpu_isa(i)->has()) {
-            printf("SKIP: %s: this processor does not have it\n", isa_name);
-            continue;
-        }
-        K = mx_cpu_isa(i)->kernels;
-        state = 1;
-        n_results = 0;
-        for (size_t j = 0; j < MX_COUNT(tests); j++) {
-            int failed = check_failed;
-            tests[j].run();
-            if (check_failed > failed)
-                printf("    kernel %s for %s\n", tests[j].name, isa_name);
-        }
-        if (i == 0) {
-            baseline = results;
-            n_baseline = n_results;
-            results = NULL;
-            room_results = 0;
-        } else if (!CHECK(n_results == n_baseline && memcmp(results, baseline, n_results) == 0)) {
-            printf("    %s does not give the baseline's bits\n", isa_name);
-        }
-    }
-    isa_name = "eager";   /* with the gemm that the blas module brings */
-    K = mx_cpu_kernels();
-    test_gemm();
-    free(results);
-    free(baseline);
-    return check_done();
-}

@@ -1,0 +1,136 @@
+/* device/cpu/avx2/gemm.c - tiles of large products and few rows, for AVX2, FMA and F16C.
+ *
+ * A tile is 6 rows by a panel, half a panel at a time: 12 accumulators, two registers of the panel, one or two elements
+ * of rows spread.
+ * What holds: every element is one chain of fused multiply-adds over k in order, as in ref/tile.c. */
+#include "device/cpu/kernels.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define TILE_ROWS 6
+#define HALF (MX_PANEL / 2)
+#define AHEAD 1024   /* bytes of a panel that are asked for before they are used */
+
+void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
+    *out = (mx_gemm_blocks){.tile_rows = TILE_ROWS, .row_block = 126, .k_block = 256, .column_block = 512};
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+INLINE void step(__m256 c[TILE_ROWS][2], const float *a, const float *b, const int rows) {
+    __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+        __m256 x = _mm256_broadcast_ss(a + r * MX_CHUNK);
+        c[r][0] = _mm256_fmadd_ps(x, b0, c[r][0]);
+        c[r][1] = _mm256_fmadd_ps(x, b1, c[r][1]);
+    }
+}
+
+INLINE void half_tile(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int resume,
+                      const int rows) {
+    __m256 sum[TILE_ROWS][2];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+        for (int h = 0; h < 2; h++)
+            sum[r][h] = resume ? _mm256_loadu_ps(c + r * MX_PANEL + h * 8) : _mm256_setzero_ps();
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += a_rows * MX_CHUNK)
+        for (int q = 0; q < MX_CHUNK; q += 4, b += 4 * MX_PANEL) {
+            step(sum, a + q, b, rows);
+            step(sum, a + q + 1, b + MX_PANEL, rows);
+            step(sum, a + q + 2, b + 2 * MX_PANEL, rows);
+            step(sum, a + q + 3, b + 3 * MX_PANEL, rows);
+        }
+    for (int64_t p = 0; p < k; p++)
+        step(sum, a + p, b + p * MX_PANEL, rows);
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+        for (int h = 0; h < 2; h++)
+            _mm256_storeu_ps(c + r * MX_PANEL + h * 8, sum[r][h]);
+}
+
+void MX_FAST(gemm_tile)(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int64_t rows, int resume) {
+    for (int h = 0; h < MX_PANEL; h += HALF)
+        switch (rows) {
+#define ROWS(n)                                                                                                        \
+    case n: half_tile(c + h, a, a_rows, b + h, k, resume, n); break;
+            ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
+#undef ROWS
+        }
+}
+
+/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+
+INLINE __m256 load_eight(const char *b, const int is_f16, const int eighth) {
+    return is_f16 ? _mm256_cvtph_ps(_mm_loadu_si128((const void *)(b + eighth * 16)))
+                  : _mm256_loadu_ps((const float *)(const void *)b + eighth * 8);
+}
+
+/* `rows` rows by `eights` times eight columns, from a panel whose rows are `bytes` apart. */
+INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char *b, int64_t k, const int is_f16,
+                const int rows, const int eights) {
+    const size_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4;
+    __m256 sum[TILE_ROWS][4];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int e = 0; e < eights; e++)
+            sum[r][e] = _mm256_setzero_ps();
+    for (; k > 0; k -= MX_CHUNK, a += a_rows * MX_CHUNK) {
+        int64_t n = k < MX_CHUNK ? k : MX_CHUNK;
+        for (int64_t q = 0; q < n; q++, b += bytes) {
+            _mm_prefetch(b + AHEAD, _MM_HINT_T0);
+#pragma GCC unroll 4
+            for (int e = 0; e < eights; e++) {
+                __m256 x = load_eight(b, is_f16, e);
+#pragma GCC unroll 6
+                for (int r = 0; r < rows; r++)
+                    sum[r][e] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + r * MX_CHUNK + q), x, sum[r][e]);
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int e = 0; e < eights; e++)
+            _mm256_storeu_ps(y + r * ld + e * 8, sum[r][e]);
+}
+
+/* A group of at most TILE_ROWS rows: three rows by a whole panel, six by half of one. */
+INLINE void group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t rows, const char *b, int64_t k,
+                  const int is_f16) {
+    const size_t half = HALF * (is_f16 ? 2 : 4);
+    switch (rows) {
+#define WHOLE(n)                                                                                                       \
+    case n: few(y, ld, a, a_rows, b, k, is_f16, n, 4); break;
+#define HALVES(n)                                                                                                      \
+    case n:                                                                                                            \
+        few(y, ld, a, a_rows, b, k, is_f16, n, 2);                                                                     \
+        few(y + HALF, ld, a, a_rows, b + half, k, is_f16, n, 2);                                                       \
+        break;
+        WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
+#undef WHOLE
+#undef HALVES
+    }
+}
+
+INLINE void all_panels(float *y, int64_t ld, const float *a, int64_t rows, const char *b, int64_t k, int64_t n_panels,
+                       const int is_f16) {
+    const size_t panel_bytes = (size_t)k * (is_f16 ? MX_PANEL * 2 : MX_PANEL * 4);
+    int64_t groups = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int64_t panel = 0; panel < n_panels; panel++, b += panel_bytes)
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t first = rows * g / groups, count = rows * (g + 1) / groups - first;
+            group(y + first * ld + panel * MX_PANEL, ld, a + first * MX_CHUNK, rows, count, b, k, is_f16);
+        }
+}
+
+void MX_FAST(gemm_rows)(float *y, int64_t ld, const float *a, int64_t rows, const void *panels, mxw_dtype dtype,
+                        int64_t k, int64_t n_panels) {
+    if (dtype == MXW_F16)
+        all_panels(y, ld, a, rows, panels, k, n_panels, 1);
+    else
+        all_panels(y, ld, a, rows, panels, k, n_panels, 0);
+}
