@@ -1,82 +1,185 @@
-/* base/pool.c - a list of jobs under a mutex; pieces handed out by an atomic counter.
- * A job lives on its caller's stack: the caller leaves only when no worker holds it any more. */
+/* base/pool.c - see pool.h. Jobs lie in a fixed table; one word says which of them may be joined.
+ *
+ * A worker joins a job in two steps: it counts itself in (holders), then looks whether the job's bit is still set. The
+ * bit is cleared by whoever takes the last piece, and the caller leaves once it has seen holders at zero after that.
+ * All of these are sequentially consistent, so a worker that saw the bit has been counted before the caller looked:
+ * nobody reads a job that its caller has left. Locks are taken only to sleep and to wake. */
 #include "base/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define SPIN_NS 20000   /* about what a futex wake-up costs: longer spinning only takes a core from others */
+#define MAX_JOBS 64           /* bits of a word; a caller beyond them works alone */
+#define LINE 64               /* bytes that two cores must not write at once */
+#define WORKER_SPIN_NS 50000  /* longer than the serial stretch between two regions, shorter than anyone notices */
+#define WAIT_SPIN_NS 10000    /* a caller's patience beyond the length of a piece: about what a wake-up costs */
+#define WAIT_SPIN_MAX_NS 200000
+#define RESLEEP_NS 600000     /* see sleep_until_left */
+#define TINY_NS 8000          /* work not worth a sleeper */
+#define N_SEEN 64             /* remembered lengths of regions */
+#define SLEEPING 0x80000000u  /* in holders: the caller waits on `left` */
 
 typedef struct job {
-    mx_pool_fn fn;
+    _Alignas(LINE) atomic_llong next;   /* the next piece to hand out */
+    _Alignas(LINE) atomic_uint holders; /* workers inside, and SLEEPING */
+    pthread_mutex_t lock;
+    pthread_cond_t left;                /* the last worker left */
+    /* Written by the caller before the job can be joined. */
+    _Alignas(LINE) mx_pool_slot_fn fn;
     void *context;
     int64_t n;
-    atomic_llong next;   /* the next piece to hand out */
-    int holders;         /* workers inside the job; under the pool's lock */
-    struct job *link;
+    int n_slots;
+    atomic_int slots;                   /* given out */
 } job;
 
 struct mx_pool {
+    _Alignas(LINE) atomic_ullong open;   /* jobs that can be joined: what idle workers watch */
+    _Alignas(LINE) atomic_ullong taken;  /* jobs in use */
+    atomic_uint seen[N_SEEN];            /* ns of work in a region of that kind when last run; 0: not known */
+    _Alignas(LINE) atomic_int sleepers;  /* workers to be woken; written under the lock */
+    int wakes;                           /* sleepers that were called and have not come yet; under the lock */
+    atomic_int closing;
     pthread_mutex_t lock;
-    pthread_cond_t work;   /* a job came, or the pool closes */
-    pthread_cond_t left;   /* a worker left a job */
-    job *jobs;
-    atomic_int n_jobs;     /* for the spin, without the lock */
-    int closing;
+    pthread_cond_t work;
+    int64_t spin_ns;
     int n_workers;
+    atomic_int n_started;
+    job jobs[MAX_JOBS];
     pthread_t workers[];
 };
 
-static void run_pieces(job *j) {
-    for (;;) {
+static void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");   /* `yield` does nothing on most cores; this waits about as long as x86's pause */
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+/* ---- waking and sleeping ----------------------------------------------------------------------------------------- */
+
+/* At most two at a time: they wake the next ones, so no one pays for all. */
+static void wake_sleepers(mx_pool *pool, const job *j) {
+    int64_t pieces = j->n - atomic_load(&j->next);
+    if (pieces <= 0 || atomic_load(&pool->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    int n = (int)MX_MIN(MX_MIN(pieces, 2), atomic_load(&pool->sleepers));
+    atomic_fetch_sub(&pool->sleepers, n);
+    pool->wakes += n;
+    for (int i = 0; i < n; i++)
+        pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void sleep_until_work(mx_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->sleepers, 1);
+    if (atomic_load(&pool->open) || atomic_load(&pool->closing)) {
+        atomic_fetch_sub(&pool->sleepers, 1);
+    } else {
+        while (pool->wakes == 0 && !atomic_load(&pool->closing))
+            pthread_cond_wait(&pool->work, &pool->lock);
+        if (pool->wakes > 0)
+            pool->wakes--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static int spin_until_work(mx_pool *pool) {
+    int64_t start = mx_now_ns();
+    do {
+        for (int i = 0; i < 16; i++) {
+            if (atomic_load_explicit(&pool->open, memory_order_relaxed))
+                return 1;
+            pause_briefly();
+        }
+    } while (mx_now_ns() - start < pool->spin_ns && !atomic_load(&pool->closing));
+    return 0;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+static void close_to_workers(mx_pool *pool, const job *j) {
+    atomic_fetch_and(&pool->open, ~(1ull << (j - pool->jobs)));
+}
+
+/* Runs pieces until none is left to take; their number. Sleepers not called at the start are called once the work turns
+ * out to be long: `lazy_from` is when it began, or 0. */
+static int64_t run_pieces(mx_pool *pool, job *j, int slot, int64_t lazy_from) {
+    int64_t n = j->n, done = 0;
+    for (;; done++) {
         int64_t i = atomic_fetch_add(&j->next, 1);
-        if (i >= j->n)
-            return;
-        j->fn(j->context, i);
+        if (i == n - 1)
+            close_to_workers(pool, j);
+        if (i >= n)
+            return done;
+        j->fn(j->context, i, slot);
+        if (lazy_from && mx_now_ns() - lazy_from > TINY_NS) {
+            wake_sleepers(pool, j);
+            lazy_from = 0;
+        }
     }
 }
 
-static job *find_job(mx_pool *pool) {
-    for (job *j = pool->jobs; j; j = j->link)
-        if (atomic_load(&j->next) < j->n)
-            return j;
-    return NULL;
+static void leave(job *j) {
+    if (atomic_fetch_sub(&j->holders, 1) != (SLEEPING | 1))
+        return;
+    pthread_mutex_lock(&j->lock);
+    pthread_cond_broadcast(&j->left);
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void join(mx_pool *pool, job *j, int woken) {
+    atomic_fetch_add(&j->holders, 1);
+    if (atomic_load(&pool->open) >> (j - pool->jobs) & 1) {
+        int slot = atomic_fetch_add(&j->slots, 1);
+        if (slot >= j->n_slots - 1)
+            close_to_workers(pool, j);
+        if (slot < j->n_slots) {
+            if (woken)
+                wake_sleepers(pool, j);
+            run_pieces(pool, j, slot, 0);
+        }
+    }
+    leave(j);
+}
+
+/* Workers look at the jobs from different ends, so that several callers each get some. */
+static job *choose(mx_pool *pool, uint64_t open, unsigned first) {
+    uint64_t turned = first ? open >> first | open << (MAX_JOBS - first) : open;
+    return &pool->jobs[((unsigned)__builtin_ctzll(turned) + first) % MAX_JOBS];
 }
 
 static void *worker(void *argument) {
     mx_pool *pool = argument;
-    pthread_mutex_lock(&pool->lock);
+    unsigned first = (unsigned)atomic_fetch_add(&pool->n_started, 1) % MAX_JOBS;
+    int woken = 0;
     for (;;) {
-        job *j = find_job(pool);
-        if (j) {
-            j->holders++;
-            pthread_mutex_unlock(&pool->lock);
-            run_pieces(j);
-            pthread_mutex_lock(&pool->lock);
-            if (--j->holders == 0)
-                pthread_cond_broadcast(&pool->left);
-            continue;
+        uint64_t open = atomic_load(&pool->open);
+        if (open) {
+            join(pool, choose(pool, open, first), woken);
+            woken = 0;
+        } else if (atomic_load(&pool->closing)) {
+            return NULL;
+        } else if (!spin_until_work(pool)) {
+            sleep_until_work(pool);
+            woken = 1;
         }
-        if (pool->closing)
-            break;
-        pthread_mutex_unlock(&pool->lock);
-        int64_t start = mx_now_ns();
-        while (atomic_load(&pool->n_jobs) == 0 && mx_now_ns() - start < SPIN_NS)
-            sched_yield();
-        pthread_mutex_lock(&pool->lock);
-        if (!find_job(pool) && !pool->closing)
-            pthread_cond_wait(&pool->work, &pool->lock);
     }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
 }
 
-static int default_threads(void) {
+/* ---- the pool ---------------------------------------------------------------------------------------------------- */
+
+static int usable_cores(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
         return CPU_COUNT(&set);
@@ -84,16 +187,30 @@ static int default_threads(void) {
     return n > 0 ? (int)n : 1;
 }
 
+static void init_locks(mx_pool *pool) {
+    pthread_condattr_t forward;
+    pthread_condattr_init(&forward);
+    pthread_condattr_setclock(&forward, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    for (int i = 0; i < MAX_JOBS; i++) {
+        pthread_mutex_init(&pool->jobs[i].lock, NULL);
+        pthread_cond_init(&pool->jobs[i].left, &forward);
+    }
+    pthread_condattr_destroy(&forward);
+}
+
 mxw_status mx_pool_open(int threads, mx_pool **out) {
     *out = NULL;
+    int cores = usable_cores();
     if (threads <= 0)
-        threads = default_threads();
+        threads = cores;
     mx_pool *pool = mx_alloc_zero(1, sizeof(*pool) + (size_t)threads * sizeof(pthread_t));
     if (!pool)
         return MXW_E_MEMORY;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->left, NULL);
+    init_locks(pool);
+    /* With more threads than cores, one that spins takes the core of one that works. */
+    pool->spin_ns = threads <= cores ? WORKER_SPIN_NS : 0;
     while (pool->n_workers < threads - 1) {
         if (pthread_create(&pool->workers[pool->n_workers], NULL, worker, pool) != 0) {
             mx_pool_close(pool);
@@ -109,44 +226,119 @@ void mx_pool_close(mx_pool *pool) {
     if (!pool)
         return;
     pthread_mutex_lock(&pool->lock);
-    pool->closing = 1;
+    atomic_store(&pool->closing, 1);
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->n_workers; i++)
         pthread_join(pool->workers[i], NULL);
+    for (int i = 0; i < MAX_JOBS; i++) {
+        pthread_mutex_destroy(&pool->jobs[i].lock);
+        pthread_cond_destroy(&pool->jobs[i].left);
+    }
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->work);
-    pthread_cond_destroy(&pool->left);
     mx_free(pool);
 }
 
 int mx_pool_threads(const mx_pool *pool) { return pool ? pool->n_workers + 1 : 1; }
 
-void mx_pool_for(mx_pool *pool, int64_t n, mx_pool_fn fn, void *context) {
-    job j = {.fn = fn, .context = context, .n = n};
-    if (n <= 0)
-        return;
-    if (!pool || pool->n_workers == 0 || n == 1) {
-        for (int64_t i = 0; i < n; i++)
-            fn(context, i);
+/* ---- a region ---------------------------------------------------------------------------------------------------- */
+
+static job *take_job(mx_pool *pool) {
+    unsigned long long taken = atomic_load(&pool->taken);
+    while (~taken) {
+        int i = __builtin_ctzll(~taken);
+        if (atomic_compare_exchange_weak(&pool->taken, &taken, taken | 1ull << i))
+            return &pool->jobs[i];
+    }
+    return NULL;
+}
+
+/* A worker still inside has most likely lost its core to another process. Whoever sleeps leaves a core idle, and the
+ * kernel may then move the worker there; but it looks for such threads when a core falls idle, and takes none that ran
+ * within the last half millisecond. So the sleep is renewed after that. */
+static void sleep_until_left(job *j) {
+    pthread_mutex_lock(&j->lock);
+    atomic_fetch_or(&j->holders, SLEEPING);
+    while (atomic_load(&j->holders) != SLEEPING) {
+        int64_t until = mx_now_ns() + RESLEEP_NS;
+        struct timespec t = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+        pthread_cond_timedwait(&j->left, &j->lock, &t);
+    }
+    atomic_fetch_and(&j->holders, ~SLEEPING);
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void wait_until_left(job *j, int64_t now, int64_t patience) {
+    int64_t until = now + MX_MIN(patience, WAIT_SPIN_MAX_NS);
+    do {
+        for (int i = 0; i < 16; i++) {
+            if (atomic_load(&j->holders) == 0)
+                return;
+            pause_briefly();
+        }
+    } while (mx_now_ns() < until);
+    sleep_until_left(j);
+}
+
+/* How much work the regions of this function and size held when last seen. */
+static atomic_uint *seen_work(mx_pool *pool, mx_pool_slot_fn fn, const void *kind, int64_t n) {
+    uint64_t key = (uint64_t)(uintptr_t)fn ^ (uint64_t)(uintptr_t)kind << 1 ^ (uint64_t)n << 48;
+    return &pool->seen[key * 0x9E3779B97F4A7C15u >> 58];
+}
+
+static void run_region(mx_pool *pool, job *j, atomic_uint *seen) {
+    unsigned work = atomic_load_explicit(seen, memory_order_relaxed);
+    int tiny = work > 0 && work < TINY_NS;
+    atomic_fetch_or(&pool->open, 1ull << (j - pool->jobs));
+    if (!tiny)
+        wake_sleepers(pool, j);
+    int64_t start = mx_now_ns();
+    int64_t done = run_pieces(pool, j, 0, tiny ? start : 0);
+    int64_t now = mx_now_ns(), piece_ns = done > 0 ? (now - start) / done : 0;
+    if (done > 0) {
+        work = (unsigned)MX_MIN(1 + piece_ns * MX_MIN(j->n, (int64_t)TINY_NS), (int64_t)UINT32_MAX);
+        atomic_store_explicit(seen, work, memory_order_relaxed);
+    }
+    wait_until_left(j, now, WAIT_SPIN_NS + 2 * piece_ns);
+}
+
+static void run_alone(int64_t n, mx_pool_slot_fn fn, void *context) {
+    for (int64_t i = 0; i < n; i++)
+        fn(context, i, 0);
+}
+
+static void run(mx_pool *pool, int64_t n, int n_slots, mx_pool_slot_fn fn, void *context, const void *kind) {
+    job *j = pool && pool->n_workers > 0 && n > 1 && n_slots > 1 ? take_job(pool) : NULL;
+    if (!j) {
+        run_alone(n, fn, context);
         return;
     }
-    pthread_mutex_lock(&pool->lock);
-    j.link = pool->jobs;
-    pool->jobs = &j;
-    atomic_fetch_add(&pool->n_jobs, 1);
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
+    j->fn = fn;
+    j->context = context;
+    j->n = n;
+    j->n_slots = n_slots;
+    atomic_store_explicit(&j->slots, 1, memory_order_relaxed);
+    atomic_store_explicit(&j->next, 0, memory_order_relaxed);
+    run_region(pool, j, seen_work(pool, fn, kind, n));
+    atomic_fetch_and(&pool->taken, ~(1ull << (j - pool->jobs)));
+}
 
-    run_pieces(&j);
+void mx_pool_for_slots(mx_pool *pool, int64_t n, int n_slots, mx_pool_slot_fn fn, void *context) {
+    run(pool, n, n_slots, fn, context, NULL);
+}
 
-    pthread_mutex_lock(&pool->lock);
-    job **link = &pool->jobs;
-    while (*link != &j)
-        link = &(*link)->link;
-    *link = j.link;
-    atomic_fetch_sub(&pool->n_jobs, 1);
-    while (j.holders > 0)
-        pthread_cond_wait(&pool->left, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+typedef struct plain {
+    mx_pool_fn fn;
+    void *context;
+} plain;
+
+static void run_plain(void *context, int64_t i, int slot) {
+    const plain *p = context;
+    p->fn(p->context, i);
+}
+
+void mx_pool_for(mx_pool *pool, int64_t n, mx_pool_fn fn, void *context) {
+    plain p = {fn, context};
+    run(pool, n, mx_pool_threads(pool), run_plain, &p, (const void *)(uintptr_t)fn);
 }

@@ -1,17 +1,27 @@
 /* base/pool.h - threads that take small pieces of work as they come free.
- * mx_pool_for runs fn(context, i) for every i in [0, n), on the calling thread and on whichever workers are running;
- * it returns when all are done. Several threads may call it at once. Which thread runs a piece never changes a
- * result: pieces are independent. Workers spin briefly, then sleep. */
+ *
+ * In: n pieces and a function. Out: every piece run once, on the calling thread and on whichever workers are running;
+ * the call returns when all are done. Several threads may call at once, and a piece may call again.
+ * What holds: which thread runs a piece never changes a result (pieces are independent), and nothing is allocated.
+ *
+ * Made for regions of some ten microseconds, many in a row: between two of them workers spin for a moment, so that
+ * entering and leaving costs about a microsecond; then they sleep, and are woken only for work that is worth it. No
+ * thread is bound to a core. */
 #ifndef MX_POOL_H
 #define MX_POOL_H
 #include "base/status.h"
 
 typedef struct mx_pool mx_pool;
 typedef void (*mx_pool_fn)(void *context, int64_t i);
+typedef void (*mx_pool_slot_fn)(void *context, int64_t i, int slot);
 
 /* threads: how many in all, the caller's included; 0: as many as the process may use. */
 mxw_status mx_pool_open(int threads, mx_pool **out);
 void mx_pool_close(mx_pool *pool);
 int mx_pool_threads(const mx_pool *pool);
-void mx_pool_for(mx_pool *pool, int64_t n, mx_pool_fn fn, void *context);   /* pool NULL: on this thread alone */
+/* pool NULL: on this thread alone, in order. */
+void mx_pool_for(mx_pool *pool, int64_t n, mx_pool_fn fn, void *context);
+/* The same with at most n_slots threads; each knows its slot, 0 to min(n_slots, threads) - 1, for scratch memory that
+ * two threads never use at once. */
+void mx_pool_for_slots(mx_pool *pool, int64_t n, int n_slots, mx_pool_slot_fn fn, void *context);
 #endif

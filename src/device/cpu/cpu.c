@@ -2,7 +2,6 @@
 #include "device/cpu/cpu.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -39,31 +38,12 @@ const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-typedef struct work {
-    mx_cpu_fn fn;
-    void *context;
-    int64_t n;
-    atomic_llong next;
-} work;
-
-/* One slot takes pieces until none is left. */
-static void run_slot(void *context, int64_t slot) {
-    work *w = context;
-    for (;;) {
-        int64_t piece = atomic_fetch_add(&w->next, 1);
-        if (piece >= w->n)
-            return;
-        w->fn(w->context, piece, (int)slot);
-    }
-}
-
 /* OpenBLAS keeps a buffer for each call in flight, a limited number of them. */
 #define MAX_SLOTS 64
 int mx_cpu_slots(const mx_call *call) { return MX_MIN(mx_pool_threads(call->pool), MAX_SLOTS); }
 
 void mx_cpu_for(const mx_call *call, int64_t n, mx_cpu_fn fn, void *context) {
-    work w = {.fn = fn, .context = context, .n = n};
-    mx_pool_for(call->pool, MX_MIN(n, mx_cpu_slots(call)), run_slot, &w);
+    mx_pool_for_slots(call->pool, n, mx_cpu_slots(call), fn, context);
 }
 
 void *mx_cpu_slot(const mx_call *call, mx_cpu_scratch scratch, int slot) {
