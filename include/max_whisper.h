@@ -436,7 +436,8 @@ MXW_API void mxw_program_destroy(mxw_program *program);
  * next execute. */
 MXW_API mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, int n_inputs,
                                        mxw_tensor *outputs, int n_outputs);
-/* A program of a model as text: which = "encoder", "cross", "decoder". Owned by the model. */
+/* A graph of a model as text: which = "encoder", "cross", "decoder". With engine max also what it was compiled to:
+ * the graph after fusion, the kernel of each node, memory with and without the plan. Owned by the model. */
 MXW_API mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text);
 
 #ifdef __cplusplus

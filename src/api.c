@@ -48,10 +48,9 @@ mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(which, MXW_E_ARGUMENT);
     MX_NEED(text, MXW_E_ARGUMENT);
-    *text = mx_recognizer_graph(model, which);
-    if (!*text)
-        return mx_fail(MXW_E_NOT_FOUND, "graph: '%s' is not encoder, cross or decoder", which);
-    return MXW_OK;
+    *text = NULL;
+    /* The text is kept with the model; nothing else of it changes. */
+    return mx_recognizer_graph((mxw_model *)(uintptr_t)model, which, text);
 }
 
 mxw_status mxw_model_encode(const mxw_model *model, const char *text, int32_t *tokens, size_t *n) {

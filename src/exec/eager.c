@@ -17,7 +17,7 @@ static mxw_status settle(const mx_run *run, int64_t *dim) {
     return MXW_OK;
 }
 
-static mxw_status settle_attrs(const mx_run *run, const mx_node *node, mx_attrs *attrs) {
+mxw_status mx_run_settle(const mx_run *run, const mx_node *node, mx_attrs *attrs) {
     mxw_status status;
     *attrs = node->attrs;
     for (int i = 0; i < attrs->rank; i++)
@@ -84,7 +84,7 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
         in[i] = node->inputs[i] ? &types[i] : NULL;
         host[i] = node->inputs[i] ? run->origin[node->inputs[i]] : NULL;
     }
-    MX_TRY(settle_attrs(run, node, &attrs));
+    MX_TRY(mx_run_settle(run, node, &attrs));
     MX_TRY(mx_op_infer(node->op, &attrs, node->n_inputs, in, results, NULL));
     MX_TRY(place_outputs(run, node, results, &in_place));
     if (in_place)
@@ -95,13 +95,12 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
                     .inputs = inputs, .outputs = outputs, .host = host, .pool = run->program->pool};
     MX_TRY(mx_run_room(device, &run->scratch, &run->scratch_bytes, device->scratch_bytes(device, &call)));
     call.scratch = run->scratch;
-    status = device->run_op(device, &call);
+    status = mx_run_call(run, node, &call);
 out:
     return status;
 }
 
-/* "%17 decoder.tokens: gather: index[3] is ..." */
-static mxw_status fail_at(const mx_run *run, const mx_node *node, mxw_status status) {
+mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status status) {
     const mx_graph *g = run->program->graph;
     for (size_t i = 0; i < g->n_names; i++)
         if (g->names[i].value == node->outputs[0])
@@ -119,7 +118,7 @@ mxw_status mx_eager_execute(mx_run *run) {
         const mx_node *node = &g->nodes[n];
         status = run_node(run, node);
         if (status < 0)
-            return fail_at(run, node, status);
+            return mx_run_fail_at(run, node, status);
         for (int i = 0; run->tap && i < node->n_outputs && status >= 0; i++)
             status = mx_tap_value(run, node->outputs[i]);
         release_after(run, node, (int32_t)n);

@@ -21,25 +21,12 @@ static mxw_status choose_device(const mx_program_options *options, const mx_devi
             return mx_fail(MXW_E_ARGUMENT, "engine gpu runs on a CUDA device, not on cpu");
         status = mx_device_find(strcmp(id, "auto") == 0 ? "cuda" : id, out);
         return status < 0 ? mx_fail_in(status, "engine gpu needs a CUDA device") : status;
-    case MXW_ENGINE_MAX:
-        return mx_fail(MXW_E_UNSUPPORTED, "engine max is not part of this version: use engine cpu");
+    case MXW_ENGINE_MAX: return mx_device_find(id, out);
     }
     return mx_fail(MXW_E_ARGUMENT, "engine %d is unknown: expected cpu, gpu or max", (int)options->engine);
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
-
-static mxw_status check_weight(const mx_value_info *info, const mx_tensor *found) {
-    char got[128], want[128];
-    int fits = found->rank == info->type.rank;
-    for (int i = 0; i < info->type.rank && fits; i++)
-        fits = found->dims[i] == info->type.dims[i];
-    if (fits && (mx_dtype_is_float(found->dtype) || found->dtype == MXW_I8))
-        return MXW_OK;
-    mx_tensor_describe(found, got, sizeof(got));
-    return mx_fail(MXW_E_FORMAT, "weight %s is %s: expected %s", info->name, got,
-                   mx_type_text(&info->type, NULL, want, sizeof(want)));
-}
 
 static int usable_in_place(const mx_program *p, const mx_tensor *t) {
     return p->device->host_memory && t->dtype == MXW_F32 && mx_tensor_contiguous(t) && (uintptr_t)t->data % 64 == 0;
@@ -56,14 +43,10 @@ static mxw_status keep(mx_program *p, mx_value value, const void *bytes, size_t 
 }
 
 static mxw_status load_weight(mx_program *p, mx_value value, const mx_weight_source *source) {
-    const mx_value_info *info = &p->graph->values[value];
     mx_tensor found = {0};
-    if (!source)
-        return mx_fail(MXW_E_MISSING, "weight %s: the program was given no weights", info->name);
-    mxw_status status = source->find(source->context, info->name, &found);
+    mxw_status status = mx_graph_resolve(p->graph, value, source, &found);
     if (status < 0)
         return status;
-    MX_TRY(check_weight(info, &found));
     if (usable_in_place(p, &found)) {
         p->leaves[value] = found.data;
         return MXW_OK;
@@ -81,23 +64,33 @@ static mxw_status load_weight(mx_program *p, mx_value value, const mx_weight_sou
     if (status >= 0)
         status = keep(p, value, wide, bytes);
     mx_free(wide);
-out:
     return status;
 }
 
-static mxw_status load_leaves(mx_program *p, const mx_weight_source *source) {
+static mxw_status load_leaf(mx_program *p, mx_value value, const mx_weight_source *source) {
+    const mx_value_info *info = &p->graph->values[value];
+    if (info->kind == MX_WEIGHT)
+        return load_weight(p, value, source);
+    if (info->kind != MX_CONSTANT || p->leaves[value])
+        return MXW_OK;
+    if (p->device->host_memory) {
+        memcpy(&p->leaves[value], &info->data, sizeof(void *));   /* read only: nothing writes to a leaf */
+        return MXW_OK;
+    }
+    return keep(p, value, info->data, (size_t)mx_type_count(&info->type) * mx_dtype_bytes(info->type.dtype));
+}
+
+/* A plan brings the constants that its nodes read; what is left are those that are outputs themselves. */
+static mxw_status load_leaves(mx_program *p, const mx_program_options *options) {
     const mx_graph *g = p->graph;
     mxw_status status = MXW_OK;
-    for (size_t i = 1; i < g->n_values && status >= 0; i++) {
-        const mx_value_info *info = &g->values[i];
-        if (info->kind == MX_WEIGHT)
-            status = load_weight(p, (mx_value)i, source);
-        else if (info->kind == MX_CONSTANT && p->device->host_memory)
-            memcpy(&p->leaves[i], &info->data, sizeof(void *));   /* read only: nothing writes to a leaf */
-        else if (info->kind == MX_CONSTANT)
-            status = keep(p, (mx_value)i, info->data, (size_t)mx_type_count(&info->type) *
-                                                          mx_dtype_bytes(info->type.dtype));
-    }
+    for (size_t i = 1; !p->plan && i < g->n_values && status >= 0; i++)
+        status = load_leaf(p, (mx_value)i, options->weights);
+    for (size_t i = 0; p->plan && i < g->n_outputs && status >= 0; i++)
+        if (!p->leaves[g->outputs[i].value])
+            status = load_leaf(p, g->outputs[i].value, options->weights);
+    if (p->plan && status >= 0)
+        status = mx_plan_load(p->plan, options->weights, p->pool);
     return status;
 }
 
@@ -127,17 +120,25 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     status = MXW_E_MEMORY;
     if (!p)
         goto out;
-    p->graph = (mx_graph *)(uintptr_t)g;   /* held, which counts; nothing else of it changes */
-    mx_graph_hold(p->graph);
     p->device = device;
     p->pool = options->pool;
+    mx_graph *source = (mx_graph *)(uintptr_t)g;   /* held, which counts; nothing else of it changes */
+    if (options->engine == MXW_ENGINE_MAX) {
+        mx_graph_hold(source);
+        p->source = source;
+        MX_TRY(mx_compile(g, &(mx_compile_options){device, options->keep_names}, &p->plan));
+        source = p->plan->graph;
+    }
+    g = p->graph = source;
+    mx_graph_hold(source);
+    status = MXW_E_MEMORY;
     p->leaves = mx_alloc_zero(g->n_values, sizeof(*p->leaves));
     p->owned = mx_alloc_zero(g->n_values, sizeof(*p->owned));
     p->last_use = mx_alloc_zero(g->n_values, sizeof(*p->last_use));
     if (!p->leaves || !p->owned || !p->last_use)
         goto out;
     find_last_uses(p);
-    MX_TRY(load_leaves(p, options->weights));
+    MX_TRY(load_leaves(p, options));
     *out = p;
     return MXW_OK;
 out:
@@ -154,7 +155,9 @@ void mx_exec_unload(mx_program *program) {
     mx_free(program->leaves);
     mx_free(program->owned);
     mx_free(program->last_use);
+    mx_plan_free(program->plan);
     mx_graph_destroy(program->graph);
+    mx_graph_destroy(program->source);
     mx_free(program);
 }
 

@@ -14,25 +14,21 @@ typedef struct mx_program mx_program;
 typedef struct mx_run mx_run;
 typedef struct mx_state mx_state;
 
-/* Where weights come from, so that exec need not know a checkpoint: fills *out with a view in any float dtype (or int8
- * with per-row scales already applied by the source), or fails with the name in the line. The view must live as long
- * as the program. */
-typedef struct mx_weight_source {
-    mxw_status (*find)(void *context, const char *name, mx_tensor *out);
-    void *context;
-} mx_weight_source;
-
 typedef struct mx_program_options {
     mxw_engine engine;
     const char *device;          /* "auto", "cpu", "cuda:0" */
     mx_pool *pool;               /* outlives the program; NULL: the calling thread alone */
-    const mx_weight_source *weights;   /* NULL when the graph has none */
+    const mx_weight_source *weights;   /* NULL when the graph has none; its views must live as long as the program */
+    int keep_names;              /* max: every named value stays, so that taps see them all; fuses less */
 } mx_program_options;
 
 /* The program holds g: nothing can be added to it any more, and it lives as long as the program. */
 mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);
 void mx_exec_unload(mx_program *program);
 const char *mx_exec_device(const mx_program *program);   /* "cpu" */
+/* What the compiler made of it: the graph after each pass in numbers, the graph it became, the kernel of each node, the
+ * memory with and without the plan. For the given sizes of "name=number,..", the rest 1. Nothing for an eager one. */
+mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str *out);
 
 mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on that program's device */
 /* zeroed */
@@ -54,6 +50,15 @@ mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char 
 /* An open size that no input carries. */
 mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
+/* Traces see every op of a run as it was timed, on the calling thread. Strings live as long as the program. */
+typedef struct mx_trace_event {
+    const char *graph, *name, *op, *kernel;   /* name: of the value it makes, or NULL */
+    const mx_tensor *output;
+    int64_t start_ns, end_ns;
+    size_t bytes;             /* of its inputs and outputs */
+} mx_trace_event;
+typedef void (*mx_trace_fn)(void *context, const mx_trace_event *event);
+void mx_run_trace(mx_run *run, mx_trace_fn trace, void *context);   /* NULL: none */
 mxw_status mx_run_execute(mx_run *run);
 /* A host view, valid until the next execute. */
 mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);

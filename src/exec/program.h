@@ -1,14 +1,18 @@
 /* exec/program.h - what the files of exec/ share; private to the folder. */
 #ifndef MX_EXEC_PROGRAM_H
 #define MX_EXEC_PROGRAM_H
+#include "compile/compile.h"
 #include "device/device.h"
 #include "exec/exec.h"
 
 struct mx_program {
-    mx_graph *graph;      /* held; only read */
+    mx_graph *graph;      /* held; only read: the source, or the plan's */
+    mx_graph *source;     /* held likewise when there is a plan, whose constants lie in it; else NULL */
+    mx_plan *plan;        /* of a compiled program */
     const mx_device *device;
     mx_pool *pool;
-    void **leaves;        /* [values]: device memory of constants and weights; NULL for the rest */
+    void **leaves;        /* [values]: device memory of constants and weights; NULL for the rest. A plan has its own:
+                             here are only those that are outputs themselves */
     uint8_t *owned;       /* [values]: leaves[i] was allocated by the program */
     int32_t *last_use;    /* [values]: the last node that reads it; INT32_MAX: it must outlive the run */
 };
@@ -42,8 +46,23 @@ typedef struct mx_binding {
     int bound;
 } mx_binding;
 
+/* A plan with this run's sizes: calls ready to be made again as long as the sizes stay the same. */
+typedef struct mx_layout {
+    int valid;
+    int64_t *sizes;       /* [sizes] that it was made for */
+    mx_call *calls;       /* [nodes] */
+    mx_attrs *attrs;      /* [nodes], every size a number */
+    mx_tensor **inputs;   /* [nodes][inputs] */
+    mx_tensor **outputs;  /* [nodes][outputs] */
+    size_t *bytes, *offsets;   /* [values], of those in the arena */
+    void *arena;
+    size_t arena_bytes, arena_room;
+    mx_arena memory;      /* of the tables */
+} mx_layout;
+
 struct mx_run {
     const mx_program *program;
+    mx_layout layout;     /* of a compiled program */
     mx_state *state;
     mx_tensor *values;    /* [values]: what each is in this execute */
     int32_t *buffer;      /* [values]: its buffer, -1: none */
@@ -60,11 +79,24 @@ struct mx_run {
                              memory */
     mx_tap_fn tap;
     void *tap_context;
+    mx_trace_fn trace;
+    void *trace_context;
     int done;             /* an execute has succeeded: outputs may be read */
 };
 
 /* eager.c: all nodes in order, once inputs, states and sizes are bound. */
 mxw_status mx_eager_execute(mx_run *run);
+/* compiled.c: the same for a program with a plan. */
+mxw_status mx_compiled_execute(mx_run *run);
+mxw_status mx_compiled_open(mx_run *run);
+mxw_status mx_compiled_lay_out(mx_run *run);   /* calls for the sizes in run->sizes; leaves need only their types */
+void mx_compiled_close(mx_run *run);
+/* A node's attributes with every open size as a number of this run. */
+mxw_status mx_run_settle(const mx_run *run, const mx_node *node, mx_attrs *attrs);
+/* Runs the call, and tells the trace of it. */
+mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call);
+/* A failure of a node: "%17 decoder.tokens: gather: index[3] is ..." */
+mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status status);
 /* Takes a buffer of at least bytes for a value. */
 mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data);
 /* Copies n bytes from one block of device memory to another. */

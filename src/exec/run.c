@@ -22,7 +22,7 @@ mxw_status mx_run_open(const mx_program *program, mx_state *state, mx_run **out)
     run->given = mx_alloc_zero(g->n_sizes, sizeof(*run->given));
     run->host = mx_alloc_zero(g->n_outputs + 1, sizeof(*run->host));
     if (!run->values || !run->buffer || !run->usual || !run->origin || !run->bindings || !run->sizes || !run->given ||
-        !run->host) {
+        !run->host || (program->plan && mx_compiled_open(run) < 0)) {
         mx_run_close(run);
         return MXW_E_MEMORY;
     }
@@ -43,6 +43,7 @@ void mx_run_close(mx_run *run) {
     for (size_t i = 0; i < run->n_buffers; i++)
         device->free(device, run->buffers[i].data);
     device->free(device, run->scratch);
+    mx_compiled_close(run);
     mx_free(run->buffers);
     for (size_t i = 0; run->host && i <= run->program->graph->n_outputs; i++)
         mx_free(run->host[i].data);
@@ -60,6 +61,11 @@ void mx_run_close(mx_run *run) {
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context) {
     run->tap = tap;
     run->tap_context = context;
+}
+
+void mx_run_trace(mx_run *run, mx_trace_fn trace, void *context) {
+    run->trace = trace;
+    run->trace_context = context;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -344,7 +350,7 @@ mxw_status mx_run_execute(mx_run *run) {
         run->origin[i] = NULL;
     }
     MX_TRY(bind_leaves(run));
-    MX_TRY(mx_eager_execute(run));
+    MX_TRY(run->program->plan ? mx_compiled_execute(run) : mx_eager_execute(run));
     MX_TRY(keep_outputs(run));
     run->done = 1;
     return MXW_OK;

@@ -1,13 +1,26 @@
-/* exec/tap.c - every named value of a run can be seen. */
+/* exec/tap.c - every named value of a run can be seen, and every op timed. */
 #include "exec/program.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
+
+/* Rows that lie apart on the device, one after the other; those of the axes before go on without gaps. */
+static mxw_status download_rows(const mx_device *device, const mx_tensor *from, char *to) {
+    size_t element = mx_dtype_bytes(from->dtype), row = (size_t)from->dims[from->rank - 1] * element;
+    size_t apart = (size_t)from->strides[from->rank - 2] * element;
+    size_t rows = row ? mx_tensor_bytes(from) / row : 0;
+    mxw_status status = MXW_OK;
+    for (size_t i = 0; i < rows && status >= 0; i++)
+        status = device->download(device, to + i * row, (const char *)from->data + i * apart, row);
+    return status;
+}
 
 mxw_status mx_run_to_host(mx_run *run, const mx_tensor *tensor, size_t block, mx_tensor *out) {
     const mx_device *device = run->program->device;
     size_t bytes = mx_tensor_bytes(tensor);
     *out = *tensor;
-    if (device->host_memory)
+    int dense = mx_tensor_contiguous(tensor);
+    if (device->host_memory && dense)
         return MXW_OK;
     mx_buffer *host = &run->host[block];
     if (bytes > host->bytes) {
@@ -18,8 +31,14 @@ mxw_status mx_run_to_host(mx_run *run, const mx_tensor *tensor, size_t block, mx
             return MXW_E_MEMORY;
         host->bytes = bytes;
     }
-    out->data = host->data;
-    return device->download(device, out->data, tensor->data, bytes);
+    *out = mx_tensor_of(tensor->dtype, tensor->rank, tensor->dims, host->data);
+    if (dense)
+        return device->download(device, out->data, tensor->data, bytes);
+    if (device->host_memory) {
+        mx_tensor_pack(tensor, out->data);
+        return MXW_OK;
+    }
+    return download_rows(device, tensor, out->data);
 }
 
 mxw_status mx_tap_value(mx_run *run, mx_value value) {
@@ -36,4 +55,29 @@ mxw_status mx_tap_value(mx_run *run, mx_value value) {
         run->tap(run->tap_context, g->names[i].name, &seen);
     }
     return MXW_OK;
+}
+
+static const char *name_of(const mx_graph *g, mx_value value) {
+    for (size_t i = 0; i < g->n_names; i++)
+        if (g->names[i].value == value)
+            return g->names[i].name;
+    return NULL;
+}
+
+mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call) {
+    const mx_device *device = run->program->device;
+    if (!run->trace)
+        return device->run_op(device, call);
+    mx_trace_event event = {.graph = run->program->graph->name, .op = mx_op_name(node->op),
+                            .name = name_of(run->program->graph, node->outputs[0]), .output = &call->outputs[0]};
+    event.kernel = call->compiled ? device->kernel(device, call) : "plain";
+    for (int i = 0; i < call->n_inputs; i++)
+        event.bytes += call->inputs[i].data ? mx_tensor_bytes(&call->inputs[i]) : 0;
+    for (int i = 0; i < call->n_outputs; i++)
+        event.bytes += mx_tensor_bytes(&call->outputs[i]);
+    event.start_ns = mx_now_ns();
+    mxw_status status = device->run_op(device, call);
+    event.end_ns = mx_now_ns();
+    run->trace(run->trace_context, &event);
+    return status;
 }

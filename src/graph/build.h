@@ -1,4 +1,4 @@
-/* graph/build.h - what the builders share; private to the folder. */
+/* graph/build.h - what the builders share, and the one way a node is appended: for this folder and for compile/. */
 #ifndef MX_GRAPH_BUILD_H
 #define MX_GRAPH_BUILD_H
 #include "graph/graph.h"

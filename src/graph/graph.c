@@ -266,7 +266,7 @@ mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t 
     return same_leaf(g, MX_WEIGHT, name, MXW_F32, rank, dims);
 }
 
-mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor) {
+static mx_value add_constant(mx_graph *g, const char *name, const mx_tensor *tensor, int copied) {
     mx_value_info info = {.kind = MX_CONSTANT};
     const char *shown = name && *name ? name : "(unnamed)";
     if (!mx_graph_ready(g))
@@ -280,11 +280,14 @@ mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tenso
             return mx_graph_refuse(g, "constant %s: size %d is open: expected a number", shown, i);
     if (!tensor->data && mx_tensor_count(tensor) > 0)
         return mx_graph_refuse(g, "constant %s: expected data", shown);
-    void *data = mx_arena_alloc(&g->arena, MX_MAX(mx_tensor_bytes(tensor), 1));
-    if (!data)
-        return mx_graph_refuse_status(g, MXW_E_MEMORY);
-    mx_tensor_pack(tensor, data);
-    info.data = data;
+    info.data = tensor->data;
+    if (copied) {
+        void *data = mx_arena_alloc(&g->arena, MX_MAX(mx_tensor_bytes(tensor), 1));
+        if (!data)
+            return mx_graph_refuse_status(g, MXW_E_MEMORY);
+        mx_tensor_pack(tensor, data);
+        info.data = data;
+    }
     mx_value value = add_value(g, &info);
     if (value && name && *name) {
         if (!give_name(g, name, value))
@@ -292,6 +295,33 @@ mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tenso
         g->values[value].name = g->names[g->n_names - 1].name;
     }
     return value;
+}
+
+mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor) {
+    return add_constant(g, name, tensor, 1);
+}
+
+mx_value mx_graph_borrow(mx_graph *g, const char *name, const mx_tensor *tensor) {
+    return add_constant(g, name, tensor, 0);
+}
+
+mxw_status mx_graph_resolve(const mx_graph *g, mx_value weight, const mx_weight_source *source, mx_tensor *out) {
+    const mx_value_info *info = &g->values[weight];
+    char got[128], want[128];
+    *out = (mx_tensor){0};
+    if (!source)
+        return mx_fail(MXW_E_MISSING, "weight %s: the program was given no weights", info->name);
+    mxw_status status = source->find(source->context, info->name, out);
+    if (status < 0)
+        return status;
+    int fits = out->rank == info->type.rank;
+    for (int i = 0; i < info->type.rank && fits; i++)
+        fits = out->dims[i] == info->type.dims[i];
+    if (fits && (mx_dtype_is_float(out->dtype) || out->dtype == MXW_I8))
+        return MXW_OK;
+    mx_tensor_describe(out, got, sizeof(got));
+    return mx_fail(MXW_E_FORMAT, "weight %s is %s: expected %s", info->name, got,
+                   mx_type_text(&info->type, NULL, want, sizeof(want)));
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */

@@ -81,6 +81,15 @@ mx_size_names mx_graph_size_names(const mx_graph *g);
 mx_value mx_graph_find_leaf(const mx_graph *g, mx_kind kind, const char *name);
 int mx_graph_find_output(const mx_graph *g, const char *name);
 
+/* Where weights come from, so that who runs a graph need not know a checkpoint: fills *out with a view in any float
+ * dtype (quantised ones already widened by the source), or fails with the name in the line. */
+typedef struct mx_weight_source {
+    mxw_status (*find)(void *context, const char *name, mx_tensor *out);
+    void *context;
+} mx_weight_source;
+/* The view of a weight leaf, checked against the graph: same sizes, a float. source may be NULL: there are none. */
+mxw_status mx_graph_resolve(const mx_graph *g, mx_value weight, const mx_weight_source *source, mx_tensor *out);
+
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 mxw_status mx_graph_create(const char *name, mx_graph **out);
@@ -93,6 +102,8 @@ mxw_status mx_graph_print(const mx_graph *g, mx_str *out);
 int64_t mx_graph_size(mx_graph *g, const char *name, int64_t max);
 mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor);   /* copied */
+/* The same without a copy: row major, 64-byte aligned, and there as long as the graph. */
+mx_value mx_graph_borrow(mx_graph *g, const char *name, const mx_tensor *tensor);
 /* A weight by canonical name, seen by the graph as f32 whatever the checkpoint keeps it in. Asked for again with the
  * same sizes, it is the same value; so is a state, whose sizes may be open: the session's memory settles them. */
 mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims);

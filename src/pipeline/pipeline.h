@@ -19,8 +19,8 @@ void mx_recognizer_close(mx_recognizer *r);
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info);
 const mx_text *mx_recognizer_text(const mx_recognizer *r);
 const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part);
-/* The part's graph as text; NULL for an unknown name. */
-const char *mx_recognizer_graph(const mx_recognizer *r, const char *name);
+/* The part's graph as text, and what the compiler made of it; E_NOT_FOUND for an unknown name. */
+mxw_status mx_recognizer_graph(mx_recognizer *r, const char *name, const char **text);
 
 mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options, mx_session **out);
 void mx_session_close(mx_session *s);

@@ -1,6 +1,7 @@
 /* pipeline/recognizer.c - a checkpoint made ready: weights, tokenizer, graphs, programs. */
 #include "pipeline/recognizer.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -9,10 +10,12 @@
 static const struct {
     const char *name;
     mxw_status (*build)(const mxw_dims *dims, mx_graph **out);
+    const char *sizes;   /* of a usual run, at which a plan is shown */
 } parts[MX_PART_COUNT] = {
-    [MX_PART_ENCODER] = {"encoder", mx_model_encoder},
-    [MX_PART_CROSS] = {"cross", mx_model_cross},
-    [MX_PART_DECODER] = {"decoder", mx_model_decoder},
+    [MX_PART_ENCODER] = {"encoder", mx_model_encoder, "windows=1"},
+    [MX_PART_CROSS] = {"cross", mx_model_cross, "windows=1,slots=1"},
+    [MX_PART_DECODER] = {"decoder", mx_model_decoder,
+                         "rows=5,sequences=5,picks=5,candidates=6,sets=4,slots=1,cells=2240"},
 };
 
 static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
@@ -22,22 +25,13 @@ static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
 static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options) {
     mx_weight_source source = {find_weight, r->weights};
     mx_program_options program = {options->engine, options->device, r->pool, &source};
-    for (int i = 0; i < MX_PART_COUNT; i++) {
-        mx_str text = {0};
-        mxw_status status = parts[i].build(&r->checkpoint.dims, &r->graphs[i]);
+    mxw_status status = MXW_OK;
+    for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
+        status = parts[i].build(&r->checkpoint.dims, &r->graphs[i]);
         if (status >= 0)
             status = mx_exec_load(r->graphs[i], &program, &r->programs[i]);
-        if (status >= 0)
-            status = mx_graph_print(r->graphs[i], &text);
-        if (status < 0) {
-            mx_str_free(&text);
-            return status;
-        }
-        r->graph_texts[i] = mx_str_take(&text);
-        if (!r->graph_texts[i])
-            return MXW_E_MEMORY;
     }
-    return MXW_OK;
+    return status;
 }
 
 mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out) {
@@ -94,9 +88,28 @@ const mx_text *mx_recognizer_text(const mx_recognizer *r) { return r->text; }
 
 const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part) { return r->programs[part]; }
 
-const char *mx_recognizer_graph(const mx_recognizer *r, const char *name) {
-    for (int i = 0; i < MX_PART_COUNT; i++)
-        if (strcmp(parts[i].name, name) == 0)
-            return r->graph_texts[i];
-    return NULL;
+/* Printed when first asked for: opening a model should not wait for it. */
+static mxw_status print_part(mx_recognizer *r, int part) {
+    mx_str text = {0};
+    mxw_status status = mx_graph_print(r->graphs[part], &text);
+    if (status >= 0)
+        status = mx_exec_explain(r->programs[part], parts[part].sizes, &text);
+    if (status >= 0)
+        r->graph_texts[part] = mx_str_take(&text);
+    mx_str_free(&text);
+    return status >= 0 && !r->graph_texts[part] ? MXW_E_MEMORY : status;
+}
+
+mxw_status mx_recognizer_graph(mx_recognizer *r, const char *name, const char **text) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    for (int i = 0; i < MX_PART_COUNT; i++) {
+        if (strcmp(parts[i].name, name) != 0)
+            continue;
+        pthread_mutex_lock(&lock);
+        mxw_status status = r->graph_texts[i] ? MXW_OK : print_part(r, i);
+        pthread_mutex_unlock(&lock);
+        *text = r->graph_texts[i];
+        return status;
+    }
+    return mx_fail(MXW_E_NOT_FOUND, "graph: '%s' is not encoder, cross or decoder", name);
 }

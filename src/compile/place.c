@@ -1,0 +1,151 @@
+/* compile/place.c - where values live: whose memory each is, for how long, and at which offset of the arena. */
+#include "compile/rewrite.h"
+
+#include <limits.h>
+#include <string.h>
+
+static int is_output(const mx_graph *g, mx_value value) {
+    for (size_t i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i].value == value)
+            return 1;
+    return 0;
+}
+
+static int is_named(const mx_graph *g, mx_value value) {
+    for (size_t i = 0; i < g->n_names; i++)
+        if (g->names[i].value == value)
+            return 1;
+    return 0;
+}
+
+static int is_leaf_constant(const mx_graph *g, mx_value value) {
+    return g->values[value].kind == MX_WEIGHT || g->values[value].kind == MX_CONSTANT;
+}
+
+int mx_plan_is_constant(const mx_graph *g, mx_value value) {
+    if (value == 0 || is_leaf_constant(g, value))
+        return value != 0;
+    if (g->values[value].kind != MX_RESULT)
+        return 0;
+    const mx_node *node = &g->nodes[g->values[value].node];
+    if (node->op != MX_OP_CONCAT || node->attrs.axis != 0 || g->values[value].type.dtype != MXW_F32 ||
+        is_output(g, value))
+        return 0;
+    for (int i = 0; i < node->n_inputs; i++)
+        if (!is_leaf_constant(g, node->inputs[i]))
+            return 0;
+    return 1;
+}
+
+/* Every reader takes rows that lie apart, and nobody outside needs the value row by row. */
+static int may_be_strided(const mx_plan *plan, mx_value value, int keep_names) {
+    const mx_graph *g = plan->graph;
+    if (is_output(g, value) || (keep_names && is_named(g, value)))
+        return 0;
+    for (size_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->nodes[n].n_inputs; i++)
+            if (g->nodes[n].inputs[i] == value && !plan->device->strided(plan->device, g->nodes[n].op, i))
+                return 0;
+    return 1;
+}
+
+/* A reshape, or a slice of the first or the last axis, of something in the arena is a part of it. */
+static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
+    const mx_graph *g = plan->graph;
+    const mx_place *of = &plan->places[node->inputs[0]];
+    if (of->home != MX_HOME_ARENA && of->home != MX_HOME_VIEW)
+        return 0;
+    if (node->op == MX_OP_RESHAPE)
+        return 1;
+    if (node->op != MX_OP_SLICE || node->attrs.step != 1)
+        return 0;
+    int last_axis = node->attrs.axis == g->values[node->inputs[0]].type.rank - 1;
+    return node->attrs.axis == 0 || (last_axis && may_be_strided(plan, node->outputs[0], keep_names));
+}
+
+static mx_place home_of(const mx_plan *plan, mx_value value, int keep_names) {
+    const mx_graph *g = plan->graph;
+    const mx_value_info *info = &g->values[value];
+    mx_place place = {.of = value, .home = MX_HOME_ARENA, .first = info->node, .last = info->node};
+    if (info->state) {
+        place.home = MX_HOME_STATE;
+    } else if (info->kind != MX_RESULT) {
+        place.home = MX_HOME_LEAF;
+    } else if (mx_plan_is_constant(g, value)) {
+        place.home = MX_HOME_NONE;
+    } else if (is_view(plan, &g->nodes[info->node], keep_names)) {
+        place.home = MX_HOME_VIEW;
+        place.of = plan->places[g->nodes[info->node].inputs[0]].of;
+    }
+    return place;
+}
+
+static void extend(mx_plan *plan, mx_value value, int32_t node) {
+    mx_place *root = &plan->places[plan->places[value].of];
+    root->last = MX_MAX(root->last, node);
+}
+
+mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
+    const mx_graph *g = plan->graph;
+    plan->places = mx_arena_alloc(&plan->memory, g->n_values * sizeof(*plan->places));
+    if (!plan->places)
+        return MXW_E_MEMORY;
+    for (size_t i = 1; i < g->n_values; i++)
+        plan->places[i] = home_of(plan, (mx_value)i, keep_names);
+    for (size_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->nodes[n].n_inputs; i++)
+            extend(plan, g->nodes[n].inputs[i], (int32_t)n);
+    for (size_t i = 0; i < g->n_outputs; i++)
+        extend(plan, g->outputs[i].value, INT32_MAX);
+    return MXW_OK;
+}
+
+/* ---- offsets ----------------------------------------------------------------------------------------------------- */
+
+#define ALIGN(bytes) (((bytes) + 63) / 64 * 64)
+
+static int lives_meet(const mx_place *a, const mx_place *b) { return a->first <= b->last && b->first <= a->last; }
+
+/* The lowest offset at which `need` bytes meet no value of order[0 .. n) that lives at the same time: each of them that
+ * is in the way moves the offset up, in rounds, until none is. */
+static size_t lowest(const mx_plan *plan, mx_value value, size_t need, const mx_value *order, size_t n,
+                     const size_t *bytes, const size_t *offsets) {
+    size_t at = 0;
+    for (size_t i = 0; i < n;) {
+        mx_value other = order[i];
+        size_t end = offsets[other] + ALIGN(bytes[other]);
+        if (lives_meet(&plan->places[value], &plan->places[other]) && at < end && offsets[other] < at + need) {
+            at = end;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    return at;
+}
+
+/* Largest first: small values then fill the gaps that large ones leave. */
+mxw_status mx_plan_place(const mx_plan *plan, const size_t *bytes, size_t *offsets, size_t *total) {
+    const mx_graph *g = plan->graph;
+    mx_value *order = mx_alloc_array(g->n_values, sizeof(*order));
+    size_t n = 0;
+    *total = 0;
+    if (!order)
+        return MXW_E_MEMORY;
+    for (size_t v = 1; v < g->n_values; v++) {
+        if (plan->places[v].home != MX_HOME_ARENA)
+            continue;
+        size_t i = n++;
+        for (; i > 0 && bytes[order[i - 1]] < bytes[v]; i--)
+            order[i] = order[i - 1];
+        order[i] = (mx_value)v;
+    }
+    for (size_t i = 0; i < n; i++) {
+        mx_value value = order[i];
+        size_t need = ALIGN(bytes[value]);
+        offsets[value] = lowest(plan, value, need, order, i, bytes, offsets);
+        *total = MX_MAX(*total, offsets[value] + need);
+    }
+    mx_free(order);
+    return MXW_OK;
+}

@@ -1,0 +1,142 @@
+/* compile/prepack.c - constant inputs, once, in the form that each op wants: in place, widened, raw or packed. */
+#include "compile/rewrite.h"
+
+#include <string.h>
+
+/* The views behind a constant value: a weight, a constant, or each of a stack. */
+typedef struct sources {
+    mx_tensor items[MX_MAX_INPUTS];
+    int n;
+} sources;
+
+static mxw_status find_leaf(const mx_graph *g, mx_value value, const mx_weight_source *weights, mx_tensor *out) {
+    const mx_value_info *info = &g->values[value];
+    if (info->kind == MX_WEIGHT)
+        return mx_graph_resolve(g, value, weights, out);
+    *out = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims, (void *)(uintptr_t)info->data);
+    return MXW_OK;
+}
+
+static mxw_status find_sources(const mx_graph *g, mx_value value, const mx_weight_source *weights, sources *out) {
+    mxw_status status = MXW_OK;
+    const mx_node *stack = g->values[value].kind == MX_RESULT ? &g->nodes[g->values[value].node] : NULL;
+    out->n = stack ? stack->n_inputs : 1;
+    for (int i = 0; i < out->n && status >= 0; i++)
+        status = find_leaf(g, stack ? stack->inputs[i] : value, weights, &out->items[i]);
+    return status;
+}
+
+static int usable_in_place(const mx_device *device, const sources *from, size_t align) {
+    const mx_tensor *t = &from->items[0];
+    return device->host_memory && from->n == 1 && mx_tensor_contiguous(t) && (uintptr_t)t->data % align == 0;
+}
+
+/* Copies the stacked elements into host memory, widened to f32 or as they are. */
+static mxw_status gather_elements(const sources *from, mxw_dtype dtype, char *to) {
+    mxw_status status = MXW_OK;
+    for (int i = 0; i < from->n && status >= 0; i++) {
+        const mx_tensor *t = &from->items[i];
+        if (t->dtype == dtype)
+            mx_tensor_pack(t, to);
+        else
+            status = mx_tensor_to_f32(t, (float *)(void *)to);
+        to += (size_t)mx_tensor_count(t) * mx_dtype_bytes(dtype);
+    }
+    return status;
+}
+
+/* A block of the device with the elements in one dtype, row major. */
+static mxw_status copy_elements(mx_plan *plan, mx_constant *c, const sources *from, mxw_dtype dtype) {
+    const mx_device *device = plan->device;
+    size_t bytes = MX_MAX((size_t)mx_tensor_count(&c->tensor) * mx_dtype_bytes(dtype), 1);
+    c->block = device->alloc(device, bytes);
+    if (!c->block)
+        return MXW_E_MEMORY;
+    c->tensor = mx_tensor_of(dtype, c->tensor.rank, c->tensor.dims, c->block);
+    if (device->host_memory)
+        return gather_elements(from, dtype, c->block);
+    char *host = mx_alloc(bytes);
+    mxw_status status = host ? gather_elements(from, dtype, host) : MXW_E_MEMORY;
+    if (status >= 0)
+        status = device->upload(device, c->block, host, bytes);
+    mx_free(host);
+    return status;
+}
+
+static mxw_dtype raw_dtype(const sources *from) {
+    mxw_dtype dtype = from->items[0].dtype;
+    for (int i = 0; i < from->n; i++)
+        if (from->items[i].dtype != dtype)
+            dtype = MXW_F32;
+    return dtype == MXW_F16 || dtype == MXW_BF16 ? dtype : MXW_F32;
+}
+
+static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_node *node, const sources *from,
+                                mx_pool *pool) {
+    const mx_device *device = plan->device;
+    const mx_type *type = &plan->graph->values[c->value].type;
+    mx_weight_use use = {node->op, &node->attrs, c->input, from->items, from->n};
+    mxw_dtype dtype = type->dtype;
+    c->tensor = mx_tensor_of(dtype, type->rank, type->dims, NULL);
+    if (c->form == MX_FORM_PACKED) {
+        c->block = c->tensor.data = device->alloc(device, MX_MAX(device->packed_bytes(device, &use), 1));
+        return c->block ? device->pack(device, &use, c->block, pool) : MXW_E_MEMORY;
+    }
+    if (c->form == MX_FORM_RAW)
+        dtype = raw_dtype(from);
+    size_t align = c->form == MX_FORM_RAW ? mx_dtype_bytes(dtype) : 64;
+    if (from->items[0].dtype == dtype && usable_in_place(device, from, align)) {
+        c->tensor = mx_tensor_of(dtype, type->rank, type->dims, from->items[0].data);
+        return MXW_OK;
+    }
+    return copy_elements(plan, c, from, dtype);
+}
+
+/* The constant of that value and form, made if there is none yet. */
+static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, const mx_weight_source *weights,
+                               mx_pool *pool, int32_t *index) {
+    sources from;
+    mx_value value = node->inputs[input];
+    mxw_status status = find_sources(plan->graph, value, weights, &from);
+    if (status < 0)
+        return status;
+    mx_weight_use use = {node->op, &node->attrs, input, from.items, from.n};
+    mx_constant c = {.value = value, .op = node->op, .input = input};
+    c.form = plan->graph->values[value].type.dtype == MXW_F32 ? plan->device->form(plan->device, &use) : MX_FORM_F32;
+    for (size_t i = 0; i < plan->n_constants; i++) {
+        const mx_constant *other = &plan->constants[i];
+        if (other->value == value && other->form == c.form &&
+            (c.form != MX_FORM_PACKED || (other->op == c.op && other->input == input))) {
+            *index = (int32_t)i;
+            return MXW_OK;
+        }
+    }
+    status = mx_grow(&plan->constants, &plan->room_constants, plan->n_constants + 1, sizeof(*plan->constants));
+    if (status < 0)
+        return status;
+    status = load_constant(plan, &c, node, &from, pool);
+    plan->constants[plan->n_constants] = c;   /* also after a failure: its block is the plan's */
+    *index = (int32_t)plan->n_constants++;
+    return status;
+}
+
+mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, mx_pool *pool) {
+    const mx_graph *g = plan->graph;
+    mxw_status status = MXW_OK;
+    plan->inputs = mx_arena_alloc(&plan->memory, MX_MAX(g->n_nodes, 1) * sizeof(*plan->inputs));
+    if (!plan->inputs)
+        return MXW_E_MEMORY;
+    for (size_t n = 0; n < g->n_nodes && status >= 0; n++) {
+        const mx_node *node = &g->nodes[n];
+        plan->inputs[n] = mx_arena_alloc(&plan->memory, (size_t)node->n_inputs * sizeof(**plan->inputs));
+        if (!plan->inputs[n])
+            return MXW_E_MEMORY;
+        int made_at_load = plan->places[node->outputs[0]].home == MX_HOME_NONE;
+        for (int i = 0; i < node->n_inputs && status >= 0; i++) {
+            plan->inputs[n][i] = -1;
+            if (!made_at_load && node->inputs[i] && mx_plan_is_constant(g, node->inputs[i]))
+                status = constant_for(plan, node, i, weights, pool, &plan->inputs[n][i]);
+        }
+    }
+    return status;
+}
