@@ -14,14 +14,17 @@ mxw_status mx_compiled_open(mx_run *run) {
     l->attrs = mx_arena_alloc(&l->memory, n * sizeof(*l->attrs));
     l->inputs = mx_arena_alloc(&l->memory, n * sizeof(*l->inputs));
     l->outputs = mx_arena_alloc(&l->memory, n * sizeof(*l->outputs));
+    l->host = mx_arena_alloc(&l->memory, n * sizeof(*l->host));
     l->bytes = mx_arena_alloc(&l->memory, g->n_values * sizeof(*l->bytes));
     l->offsets = mx_arena_alloc(&l->memory, g->n_values * sizeof(*l->offsets));
-    int whole = l->sizes && l->calls && l->attrs && l->inputs && l->outputs && l->bytes && l->offsets;
+    int whole = l->sizes && l->calls && l->attrs && l->inputs && l->outputs && l->host && l->bytes &&
+                l->offsets;
     for (size_t i = 0; whole && i < g->n_nodes; i++) {
         const mx_node *node = &g->nodes[i];
         l->inputs[i] = mx_arena_alloc(&l->memory, (size_t)node->n_inputs * sizeof(**l->inputs));
         l->outputs[i] = mx_arena_alloc(&l->memory, (size_t)node->n_outputs * sizeof(**l->outputs));
-        whole = l->inputs[i] && l->outputs[i];
+        l->host[i] = mx_arena_alloc(&l->memory, (size_t)node->n_inputs * sizeof(**l->host));
+        whole = l->inputs[i] && l->outputs[i] && l->host[i];
     }
     return whole ? MXW_OK : MXW_E_MEMORY;
 }
@@ -135,7 +138,7 @@ static void set_call(mx_run *run, size_t n) {
         l->outputs[n][i] = run->values[node->outputs[i]];
     l->calls[n] = (mx_call){.op = node->op, .attrs = &l->attrs[n], .n_inputs = node->n_inputs,
                             .n_outputs = node->n_outputs, .inputs = l->inputs[n], .outputs = l->outputs[n],
-                            .pool = run->program->pool, .compiled = 1};
+                            .host = l->host[n], .pool = run->program->pool, .compiled = 1};
 }
 
 mxw_status mx_compiled_lay_out(mx_run *run) {
@@ -174,6 +177,7 @@ static void refresh(mx_run *run, size_t n) {
         mx_home home = plan->places[node->inputs[i]].home;
         if (node->inputs[i] && plan->inputs[n][i] < 0 && (home == MX_HOME_LEAF || home == MX_HOME_STATE))
             run->layout.inputs[n][i].data = run->values[node->inputs[i]].data;
+        run->layout.host[n][i] = run->origin[node->inputs[i]];
     }
     if (node->op == MX_OP_STATE_WRITE) {
         run->values[node->outputs[0]] = run->values[node->inputs[0]];

@@ -53,6 +53,7 @@ typedef struct mx_layout {
     mx_call *calls;       /* [nodes] */
     mx_attrs *attrs;      /* [nodes], every size a number */
     mx_tensor **inputs;   /* [nodes][inputs] */
+    const void ***host;   /* [nodes][inputs]: the same bytes in host memory, if they came from there */
     mx_tensor **outputs;  /* [nodes][outputs] */
     size_t *bytes, *offsets;   /* [values], of those in the arena */
     void *arena;
