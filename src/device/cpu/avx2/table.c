@@ -8,4 +8,6 @@ const mx_kernels MX_FAST(table) = {
     .widen_f16 = MX_FAST(widen_f16),
     .pack_panel_16 = MX_FAST(pack_panel_16),
     .pack_panel_32 = MX_FAST(pack_panel_32),
+    .gelu_erf = MX_FAST(gelu_erf),
+    .gelu_tanh = MX_FAST(gelu_tanh),
 };

@@ -7,4 +7,6 @@ const mx_kernels MX_FAST(table) = {
     .gemm_rows = MX_FAST(gemm_rows),
     .lay_row = MX_FAST(lay_row),
     .widen_f16 = MX_FAST(widen_f16),
+    .gelu_erf = MX_FAST(gelu_erf),
+    .gelu_tanh = MX_FAST(gelu_tanh),
 };

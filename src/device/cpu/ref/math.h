@@ -16,7 +16,7 @@ static inline uint32_t mx_float_to_bits(float value) {
     return bits;
 }
 
-/* e^x within 2 units in the last place; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r, |r| <= ln 2 / 2;
+/* e^x within 2.1 units in the last place; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r, |r| <= ln 2 / 2;
  * e^r by its series to r^7 (the next term is below 6e-9); 2^n in two factors, so that subnormal results come out. */
 static inline float mx_expf(float x) {
     const float magic = 12582912.0f;   /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
