@@ -7,16 +7,18 @@ FILE    ?=
 ARGS    ?=
 PREFIX  ?= /usr/local
 SECONDS ?= 600
+RESULT  ?=
 
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test-data test test-full lint asan ubsan fuzz install clean
+.PHONY: help setup build model transcribe test-data test test-full lint asan ubsan fuzz bench-peers install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
 override MODEL := $(value MODEL)
-export FILE MODEL
+override RESULT := $(value RESULT)
+export FILE MODEL RESULT
 
 help: ## this list
 	@echo "max-whisper: speech to text. Start with: make transcribe"
@@ -66,6 +68,10 @@ ubsan: test-data ## run the tests under the undefined-behaviour sanitizer
 fuzz: ## fuzz each parser for SECONDS
 	@tools/setup build fuzz
 	@tools/fuzz --seconds "$(SECONDS)"
+
+bench-peers: test-data build ## time max-whisper beside other engines (from PyPI, 7 GB): ARGS='--rounds 5', RESULT=prefix
+	@tools/setup bench
+	@bench/peers.py --build $(BUILD) --out "$${RESULT:-docs/results/cpu-peers}" $(ARGS)
 
 install: ## build and install under PREFIX: command, library, modules, header, manual page, completion
 	@tools/setup build

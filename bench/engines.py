@@ -1,0 +1,118 @@
+"""bench/engines.py - the engines of the comparison as worker processes: started, asked, timed out, ended.
+
+In: a row of TABLE, a model's files. Out: Worker objects that answer with a dictionary for each recording.
+What holds: one process an engine, its model loaded once; whatever one does (fails, hangs, prints), the others go on.
+"""
+import json
+import os
+import select
+import subprocess
+import time
+
+import environments
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# What holds a library to an instruction set, for a comparison of equals: variables of ours, CTranslate2, MKL, oneDNN,
+# ATen. whisper.cpp's is chosen when it is built; PyPI's is AVX2.
+ISA_VARIABLES = {
+    "avx2": {"MXW_CPU": "avx2", "CT2_FORCE_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+             "DNNL_MAX_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+}
+
+
+class Engine:
+    """One row: name as it is shown, the peer it is part of (None: ours), the model file it reads, what it is told."""
+
+    def __init__(self, name, peer, reads, **config):
+        self.name, self.peer, self.reads, self.config = name, peer, reads, config
+
+
+TABLE = [
+    Engine("openai-whisper f32", "openai-whisper", "state"),
+    Engine("faster-whisper f32", "faster-whisper", "ct2", compute="float32"),
+    Engine("faster-whisper int8", "faster-whisper", "ct2", compute="int8"),
+    Engine("faster-whisper f32 batch 8", "faster-whisper", "ct2", compute="float32", batch=8),
+    Engine("faster-whisper int8 batch 8", "faster-whisper", "ct2", compute="int8", batch=8),
+    Engine("whisper.cpp f16", "whisper.cpp", "ggml"),
+    Engine("max-whisper cpu", None, "own", engine="cpu"),
+    Engine("max-whisper max", None, "own", engine="max"),
+]
+
+
+class WorkerError(Exception):
+    """One line about an engine that cannot go on."""
+
+
+class Worker:
+    """An engine's process. start() before run(); close() ends it."""
+
+    def __init__(self, engine, settings):
+        self.engine, self.settings = engine, settings
+        self.process, self.buffer = None, b""
+        self.load_s = self.start_s = self.version = None
+
+    def start(self, model_path):
+        command = self.command(model_path)
+        began = time.monotonic()
+        try:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, env=self.environment(), preexec_fn=self.pin)
+        except OSError as error:
+            raise WorkerError(str(error)) from error
+        ready = self.answer()
+        self.load_s, self.version = ready["load_s"], ready["version"]
+        self.start_s = time.monotonic() - began
+
+    def command(self, model_path):
+        config, threads = self.engine.config, self.settings.threads
+        if self.engine.peer is None:
+            worker = os.path.join(self.settings.build, "bench", "bench-worker")
+            return [worker, model_path, config["engine"], str(threads)]
+        python, why_not = environments.interpreter(self.engine.peer)
+        if not python:
+            raise WorkerError(why_not)
+        told = dict(config, peer=self.engine.peer, model=model_path, threads=threads)
+        return [python, os.path.join(HERE, "peer_worker.py"), json.dumps(told)]
+
+    def environment(self):
+        threads = str(self.settings.threads)
+        variables = dict(os.environ, OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads,
+                         PYTHONDONTWRITEBYTECODE="1")
+        variables.update(ISA_VARIABLES.get(self.settings.isa, {}))
+        return variables
+
+    def pin(self):
+        os.sched_setaffinity(0, self.settings.cpus)
+
+    def answer(self):
+        """The next line; WorkerError for an error, an end or a silence."""
+        deadline = time.monotonic() + self.settings.timeout
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            if not ready:
+                raise WorkerError(f"no answer within {self.settings.timeout} s")
+            block = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not block:
+                raise WorkerError(f"ended with status {self.process.wait()}")
+            self.buffer += block
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        record = json.loads(line)
+        if "error" in record:
+            raise WorkerError(record["error"].splitlines()[0] if record["error"] else "failed without a reason")
+        return record
+
+    def run(self, path):
+        try:
+            self.process.stdin.write(path.encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise WorkerError(str(error)) from error
+        return self.answer()
+
+    def close(self):
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+

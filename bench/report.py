@@ -1,0 +1,143 @@
+"""bench/report.py - the runs of bench/peers.py as tables: for the terminal, and as Markdown.
+
+In: the result that peers.py collected. Out: text; save() writes PREFIX.json and PREFIX.md.
+What holds: every figure comes from the runs in the result; nothing is rounded in the JSON.
+"""
+import json
+import os
+import statistics
+
+OURS = "max-whisper max"      # what ratios are against
+OURS_ELSE = "max-whisper cpu"  # where it did not run
+REFERENCE = "openai-whisper f32"
+
+
+def unique(values):
+    return list(dict.fromkeys(values))
+
+
+class Cell:
+    """The runs of one engine on one recording of one model."""
+
+    def __init__(self, runs):
+        self.seconds = [run["seconds"] for run in runs]
+        self.median, self.least = statistics.median(self.seconds), min(self.seconds)
+        self.text, self.wer = runs[-1]["text"], runs[-1]["wer"]
+        self.steady = len(set(run["text"] for run in runs)) == 1
+        self.peak_mib = max(run["peak_kib"] for run in runs) / 1024
+
+
+def cells(result, model, audio, condition="alone"):
+    """{engine: Cell}, in the order of the runs"""
+    runs = [run for run in result["runs"]
+            if (run["model"], run["audio"], run["condition"]) == (model, audio, condition)]
+    return {engine: Cell([run for run in runs if run["engine"] == engine])
+            for engine in unique(run["engine"] for run in runs)}
+
+
+def ours_among(row):
+    return row.get(OURS) or row.get(OURS_ELSE)
+
+
+def same(text, other):
+    return " ".join(text.split()) == " ".join(other.split())
+
+
+def speed_rows(result, model, audio):
+    seconds = next(item["seconds"] for item in result["audio"] if item["name"] == audio)
+    row = cells(result, model, audio)
+    ours, reference = ours_among(row), row.get(REFERENCE)
+    yield ["engine", "median s", "least s", "× real time", "times ours", "words wrong", "characters", "text",
+           "peak MiB"]
+    for engine, cell in row.items():
+        text = "–" if not reference else "same" if same(cell.text, reference.text) else "other"
+        yield [engine, f"{cell.median:.3f}", f"{cell.least:.3f}", f"{seconds / cell.median:.1f}",
+               f"{cell.median / ours.median:.2f}" if ours else "–", f"{100 * cell.wer:.1f} %",
+               str(len(cell.text.strip())), text if cell.steady else "varies", f"{cell.peak_mib:.0f}"]
+
+
+def start_rows(result, model):
+    yield ["engine", "load s", "ready s", "first text s", "version"]
+    for row in result["engines"]:
+        if row["model"] == model:
+            yield [row["engine"], f"{row['load_s']:.3f}", f"{row['start_s']:.3f}", f"{row['first_result_s']:.3f}",
+                   row["version"]]
+
+
+def contention_rows(result, model, audio):
+    idle, busy = (cells(result, model, audio, condition) for condition in ("beside idle", "beside busy"))
+    yield ["engine", "alone s", "beside a busy process s", "slower by"]
+    for engine in idle:
+        if engine in busy:
+            yield [engine, f"{idle[engine].median:.3f}", f"{busy[engine].median:.3f}",
+                   f"{busy[engine].median / idle[engine].median:.2f}"]
+
+
+def sections(result):
+    """(title, rows) of every table"""
+    for model in unique(row["model"] for row in result["engines"]):
+        for item in result["audio"]:
+            rows = list(speed_rows(result, model, item["name"]))
+            if len(rows) > 1:
+                yield f"{model}, {item['name']}: {item['seconds']:.1f} s of speech", rows
+        yield f"{model}, from nothing to the first text (short recording)", list(start_rows(result, model))
+        for audio in unique(run["audio"] for run in result["runs"] if run["condition"] == "beside busy"):
+            rows = list(contention_rows(result, model, audio))
+            if len(rows) > 1:
+                yield f"{model}, {audio}: beside another process that keeps a processor busy", rows
+
+
+def facts(result):
+    """Lines that say what the figures are of"""
+    m = result["machine"]
+    yield f"max-whisper {result['revision']}, {result['date']}, `{result['command']}`"
+    yield (f"{m['cpu']}, {m['cores']} processors ({' '.join(m['flags'])}), {m['memory_gib']} GiB, {m['system']}; load "
+           f"{result['load_before']} before, {result.get('load_after')} after")
+    held = "" if result["isa"] == "native" else f", every engine held to {result['isa'].upper()}"
+    yield (f"{result['threads']} threads{held}; English, beam 5, temperature 0 without fallback; engines in turn, "
+           f"{result['rounds']} runs each, model loaded and warm")
+    for item in result["audio"]:
+        what = f", {item['what']}" if item["what"] else ""
+        yield f"{item['name']}: {item['seconds']:.1f} s, {item['words']} words{what}"
+    for item in result["skipped"]:
+        yield f"skipped: {item['model']}, {item['engine']}: {item['reason']}"
+
+
+def as_columns(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        first, *rest = row
+        padded = [first.ljust(widths[0])]
+        for value, width, title in zip(rest, widths[1:], rows[0][1:]):
+            padded.append(value.ljust(width) if title == "version" else value.rjust(width))
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def as_text(result):
+    parts = ["\n".join(facts(result))]
+    parts += [f"{title}\n{as_columns(rows)}" for title, rows in sections(result)]
+    return "\n" + "\n\n".join(parts) + "\n"
+
+
+def as_markdown(result):
+    parts = ["# Beside other engines, on the CPU", "\n".join(f"- {fact}" for fact in facts(result)),
+             "Times are seconds of a run from samples in memory to the last segment. *Times ours* is the median over "
+             f"that of {OURS} ({OURS_ELSE} where it did not run). *Words wrong* is the word error rate against the "
+             f"true transcript (`bench/wer.py`); *text* compares with {REFERENCE}'s, white space aside."]
+    for title, rows in sections(result):
+        head, *body = ("| " + " | ".join(row) + " |" for row in rows)
+        rule = "|---|" + "".join("---|" if title == "version" else "---:|" for title in rows[0][1:])
+        parts += [f"## {title}", "\n".join([head, rule, *body])]
+    return "\n\n".join(parts) + "\n"
+
+
+def save(result, prefix):
+    os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
+    as_json = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    for extension, text in (("json", as_json), ("md", as_markdown(result))):
+        part = f"{prefix}.{extension}.part"
+        with open(part, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(part, f"{prefix}.{extension}")
