@@ -1,9 +1,10 @@
 /* bench/pool.c - what a parallel region costs, and what another process on one of our cores does to a stream of them.
  *
- * In: `bench-pool [--threads N] [--seconds S]`. Out: latency of an empty region, awake and after a sleep; the speed-up
- * of regions of 20, 50 and 100 microseconds; and, for a decoder-like stream (steps of 35 regions of 20 to 100 us in
- * pieces of about 5 us), the time with a busy process beside it divided by the time alone. Next to each figure stands
- * the share of the machine that other processes took meanwhile: figures from a busy machine mean little. */
+ * In: `bench-pool [--threads N] [--seconds S] [--wait S]`. Out: latency of an empty region, awake and after a sleep;
+ * the speed-up of regions of 20, 50 and 100 microseconds; and, for a decoder-like stream (steps of 35 regions of 20 to
+ * 100 us in pieces of about 5 us), the time with a busy process beside it divided by the time alone. Next to each
+ * figure stands the share of the machine that other processes took meanwhile: figures from a busy machine mean little,
+ * so with --wait a round is put off until the machine is quiet, and repeated if it did not stay so, for S seconds. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,10 +22,12 @@
 #define PIECE_US 5
 #define ROUNDS 5
 #define CORE_ANY (-1)
+#define QUIET 6          /* percent of the machine that others may take in a round that counts */
 
 static double loops_per_us;
 static int n_threads;
 static double seconds = 0.4;   /* of each measurement */
+static double wait_seconds;    /* to wait for a quiet machine, in all */
 
 /* ---- work that takes a known time ---------------------------------------------------------------- */
 
@@ -178,23 +181,46 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void bench_contention(mx_pool *pool, const char *name, int core, int own_session) {
+/* Whether there is still time to wait, after waiting until others leave the machine alone. */
+static int wait_for_quiet(int64_t since) {
+    while (mx_since_ms(since) < wait_seconds * 1e3) {
+        load before = read_load(0);
+        usleep(100000);
+        if (others(before, read_load(0)) < QUIET)
+            return 1;
+        usleep(400000);
+    }
+    return 0;
+}
+
+/* A step's time beside the child divided by that alone; others' share in percent. */
+static double time_beside(mx_pool *pool, pid_t child, double *alone_us, double *foreign) {
+    load before = read_load(child);
+    *alone_us = time_steps(pool);
+    kill(child, SIGCONT);
+    double beside_us = time_steps(pool);
+    kill(child, SIGSTOP);
+    *foreign = others(before, read_load(child));
+    return beside_us / *alone_us;
+}
+
+static void bench_contention(mx_pool *pool, const char *name, int core, int own_session, int64_t since) {
     double factors[ROUNDS], alone_us = 0, foreign = 0;
     pid_t child = start_busy(core, own_session);
     if (child < 0) {
         printf("%s: cannot start a process: %s\n", name, strerror(errno));
         return;
     }
-    for (int i = 0; i < ROUNDS; i++) {
-        kill(child, SIGSTOP);
-        usleep(20000);
-        load before = read_load(child);
-        double alone = time_steps(pool);
-        kill(child, SIGCONT);
-        double beside = time_steps(pool);
-        foreign += others(before, read_load(child)) / ROUNDS;
-        factors[i] = beside / alone;
+    kill(child, SIGSTOP);
+    for (int i = 0; i < ROUNDS;) {
+        double alone, share;
+        int can_wait = wait_for_quiet(since);
+        factors[i] = time_beside(pool, child, &alone, &share);
+        if (share > QUIET && can_wait)
+            continue;
         alone_us += alone / ROUNDS;
+        foreign += share / ROUNDS;
+        i++;
     }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
@@ -211,8 +237,10 @@ int main(int argc, char **argv) {
             threads = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--seconds") == 0)
             seconds = atof(argv[i + 1]);
+        else if (strcmp(argv[i], "--wait") == 0)
+            wait_seconds = atof(argv[i + 1]);
         else
-            return fprintf(stderr, "usage: bench-pool [--threads N] [--seconds S]\n"), 2;
+            return fprintf(stderr, "usage: bench-pool [--threads N] [--seconds S] [--wait S]\n"), 2;
     }
     calibrate();
     if (mx_pool_open(threads, &pool) < 0)
@@ -220,15 +248,17 @@ int main(int argc, char **argv) {
     n_threads = mx_pool_threads(pool);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("%d threads\n", n_threads);
+    int64_t since = mx_now_ns();
+    wait_for_quiet(since);
     load before = read_load(0);
     bench_latency(pool);
     for (int i = 0; i < 3; i++)
         bench_speedup(pool, (double[]){20, 50, 100}[i]);
     printf("others took %.0f %%\n", others(before, read_load(0)));
-    bench_contention(pool, "a process", CORE_ANY, 0);
-    bench_contention(pool, "a process on core 0", 0, 0);
-    bench_contention(pool, "a process on core 1", 1, 0);
-    bench_contention(pool, "a process of another session", CORE_ANY, 1);
+    bench_contention(pool, "a process", CORE_ANY, 0, since);
+    bench_contention(pool, "a process on core 0", 0, 0, since);
+    bench_contention(pool, "a process on core 1", 1, 0, since);
+    bench_contention(pool, "a process of another session", CORE_ANY, 1, since);
     mx_pool_close(pool);
     return 0;
 }

@@ -7,12 +7,11 @@
 #include "base/pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/core.h"
 #include "base/mem.h"
 
 #define MAX_JOBS 64           /* bits of a word; a caller beyond them works alone */
@@ -20,7 +19,8 @@
 #define WORKER_SPIN_NS 50000  /* longer than the serial stretch between two regions, shorter than anyone notices */
 #define WAIT_SPIN_NS 10000    /* a caller's patience beyond the length of a piece: about what a wake-up costs */
 #define WAIT_SPIN_MAX_NS 200000
-#define RESLEEP_NS 600000     /* see sleep_until_left */
+#define LOOK_AGAIN_NS 1000000 /* a sleeping caller looks whether a worker needs its core */
+#define STEP_ASIDE_NS 1000000 /* a worker leaves its caller's core at most this often */
 #define TINY_NS 8000          /* work not worth a sleeper */
 #define N_SEEN 64             /* remembered lengths of regions */
 #define SLEEPING 0x80000000u  /* in holders: the caller waits on `left` */
@@ -35,8 +35,18 @@ typedef struct job {
     void *context;
     int64_t n;
     int n_slots;
+    pthread_t caller;
     atomic_int slots;                   /* given out */
+    atomic_int caller_works;            /* the caller has not yet looked at holders */
 } job;
+
+typedef struct worker {
+    pthread_t thread;
+    struct mx_pool *pool;
+    unsigned index;
+    int64_t stepped_ns;                 /* when it last stepped aside */
+    _Alignas(LINE) _Atomic(job *) inside;
+} worker;
 
 struct mx_pool {
     _Alignas(LINE) atomic_ullong open;   /* jobs that can be joined: what idle workers watch */
@@ -47,11 +57,11 @@ struct mx_pool {
     atomic_int closing;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    int64_t spin_ns;
+    atomic_int caller_core;              /* where the last region was entered */
+    int64_t spin_ns;                     /* 0: more threads than cores */
     int n_workers;
-    atomic_int n_started;
     job jobs[MAX_JOBS];
-    pthread_t workers[];
+    worker workers[];
 };
 
 static void pause_briefly(void) {
@@ -94,9 +104,12 @@ static void sleep_until_work(mx_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* On the core of the caller there is nothing to wait for: it cannot run meanwhile. */
 static int spin_until_work(mx_pool *pool) {
     int64_t start = mx_now_ns();
     do {
+        if (pool->spin_ns == 0 || mx_core_now() == atomic_load_explicit(&pool->caller_core, memory_order_relaxed))
+            return atomic_load(&pool->open) != 0;
         for (int i = 0; i < 16; i++) {
             if (atomic_load_explicit(&pool->open, memory_order_relaxed))
                 return 1;
@@ -138,7 +151,8 @@ static void leave(job *j) {
     pthread_mutex_unlock(&j->lock);
 }
 
-static void join(mx_pool *pool, job *j, int woken) {
+static void join(worker *w, job *j, int woken) {
+    mx_pool *pool = w->pool;
     atomic_fetch_add(&j->holders, 1);
     if (atomic_load(&pool->open) >> (j - pool->jobs) & 1) {
         int slot = atomic_fetch_add(&j->slots, 1);
@@ -147,10 +161,52 @@ static void join(mx_pool *pool, job *j, int woken) {
         if (slot < j->n_slots) {
             if (woken)
                 wake_sleepers(pool, j);
+            atomic_store_explicit(&w->inside, j, memory_order_relaxed);
             run_pieces(pool, j, slot, 0);
+            atomic_store_explicit(&w->inside, NULL, memory_order_relaxed);
         }
     }
     leave(j);
+}
+
+/* ---- other processes on our cores -------------------------------------------------------------------------------- */
+
+/* The kernel may wake a worker on its caller's core although only another process keeps it from the others. */
+static void avoid_caller(worker *w) {
+    mx_pool *pool = w->pool;
+    if (pool->spin_ns == 0 || mx_core_now() != atomic_load_explicit(&pool->caller_core, memory_order_relaxed) ||
+        __builtin_popcountll(atomic_load(&pool->taken)) != 1 || mx_now_ns() - w->stepped_ns < STEP_ASIDE_NS)
+        return;
+    mx_core_step_aside();
+    w->stepped_ns = mx_now_ns();
+}
+
+/* Before a worker sleeps: a caller that lost its core within a piece gets this one. While the worker is counted in
+ * holders, a caller that still works cannot leave, so its thread exists. */
+static void help_caller(mx_pool *pool) {
+    for (uint64_t taken = atomic_load(&pool->taken); taken && pool->spin_ns; taken &= taken - 1) {
+        job *j = &pool->jobs[__builtin_ctzll(taken)];
+        int helped = 0;
+        atomic_fetch_add(&j->holders, 1);
+        if (atomic_load(&j->caller_works) && mx_core_is_waiting(j->caller)) {
+            mx_core_give(j->caller);
+            helped = 1;
+        }
+        leave(j);
+        if (helped)
+            return;
+    }
+}
+
+/* Before a caller sleeps: a worker that lost its core within a piece gets the caller's. */
+static void help_worker(mx_pool *pool, const job *j) {
+    for (int i = 0; i < pool->n_workers && pool->spin_ns; i++) {
+        worker *w = &pool->workers[i];
+        if (atomic_load_explicit(&w->inside, memory_order_relaxed) == j && mx_core_is_waiting(w->thread)) {
+            mx_core_give(w->thread);
+            return;
+        }
+    }
 }
 
 /* Workers look at the jobs from different ends, so that several callers each get some. */
@@ -159,18 +215,20 @@ static job *choose(mx_pool *pool, uint64_t open, unsigned first) {
     return &pool->jobs[((unsigned)__builtin_ctzll(turned) + first) % MAX_JOBS];
 }
 
-static void *worker(void *argument) {
-    mx_pool *pool = argument;
-    unsigned first = (unsigned)atomic_fetch_add(&pool->n_started, 1) % MAX_JOBS;
+static void *work(void *argument) {
+    worker *w = argument;
+    mx_pool *pool = w->pool;
     int woken = 0;
     for (;;) {
         uint64_t open = atomic_load(&pool->open);
         if (open) {
-            join(pool, choose(pool, open, first), woken);
+            avoid_caller(w);
+            join(w, choose(pool, open, w->index % MAX_JOBS), woken);
             woken = 0;
         } else if (atomic_load(&pool->closing)) {
             return NULL;
         } else if (!spin_until_work(pool)) {
+            help_caller(pool);
             sleep_until_work(pool);
             woken = 1;
         }
@@ -178,14 +236,6 @@ static void *worker(void *argument) {
 }
 
 /* ---- the pool ---------------------------------------------------------------------------------------------------- */
-
-static int usable_cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
-}
 
 static void init_locks(mx_pool *pool) {
     pthread_condattr_t forward;
@@ -202,17 +252,20 @@ static void init_locks(mx_pool *pool) {
 
 mxw_status mx_pool_open(int threads, mx_pool **out) {
     *out = NULL;
-    int cores = usable_cores();
+    int cores = mx_core_count();
     if (threads <= 0)
         threads = cores;
-    mx_pool *pool = mx_alloc_zero(1, sizeof(*pool) + (size_t)threads * sizeof(pthread_t));
+    mx_pool *pool = mx_alloc_zero(1, sizeof(*pool) + (size_t)threads * sizeof(worker));
     if (!pool)
         return MXW_E_MEMORY;
     init_locks(pool);
     /* With more threads than cores, one that spins takes the core of one that works. */
     pool->spin_ns = threads <= cores ? WORKER_SPIN_NS : 0;
     while (pool->n_workers < threads - 1) {
-        if (pthread_create(&pool->workers[pool->n_workers], NULL, worker, pool) != 0) {
+        worker *w = &pool->workers[pool->n_workers];
+        w->pool = pool;
+        w->index = (unsigned)pool->n_workers;
+        if (pthread_create(&w->thread, NULL, work, w) != 0) {
             mx_pool_close(pool);
             return mx_fail(MXW_E_MEMORY, "cannot start %d threads", threads);
         }
@@ -230,7 +283,7 @@ void mx_pool_close(mx_pool *pool) {
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->n_workers; i++)
-        pthread_join(pool->workers[i], NULL);
+        pthread_join(pool->workers[i].thread, NULL);
     for (int i = 0; i < MAX_JOBS; i++) {
         pthread_mutex_destroy(&pool->jobs[i].lock);
         pthread_cond_destroy(&pool->jobs[i].left);
@@ -254,14 +307,12 @@ static job *take_job(mx_pool *pool) {
     return NULL;
 }
 
-/* A worker still inside has most likely lost its core to another process. Whoever sleeps leaves a core idle, and the
- * kernel may then move the worker there; but it looks for such threads when a core falls idle, and takes none that ran
- * within the last half millisecond. So the sleep is renewed after that. */
-static void sleep_until_left(job *j) {
+static void sleep_until_left(mx_pool *pool, job *j) {
     pthread_mutex_lock(&j->lock);
     atomic_fetch_or(&j->holders, SLEEPING);
     while (atomic_load(&j->holders) != SLEEPING) {
-        int64_t until = mx_now_ns() + RESLEEP_NS;
+        help_worker(pool, j);
+        int64_t until = mx_now_ns() + LOOK_AGAIN_NS;
         struct timespec t = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
         pthread_cond_timedwait(&j->left, &j->lock, &t);
     }
@@ -269,7 +320,7 @@ static void sleep_until_left(job *j) {
     pthread_mutex_unlock(&j->lock);
 }
 
-static void wait_until_left(job *j, int64_t now, int64_t patience) {
+static void wait_until_left(mx_pool *pool, job *j, int64_t now, int64_t patience) {
     int64_t until = now + MX_MIN(patience, WAIT_SPIN_MAX_NS);
     do {
         for (int i = 0; i < 16; i++) {
@@ -278,7 +329,7 @@ static void wait_until_left(job *j, int64_t now, int64_t patience) {
             pause_briefly();
         }
     } while (mx_now_ns() < until);
-    sleep_until_left(j);
+    sleep_until_left(pool, j);
 }
 
 /* How much work the regions of this function and size held when last seen. */
@@ -295,12 +346,13 @@ static void run_region(mx_pool *pool, job *j, atomic_uint *seen) {
         wake_sleepers(pool, j);
     int64_t start = mx_now_ns();
     int64_t done = run_pieces(pool, j, 0, tiny ? start : 0);
+    atomic_store(&j->caller_works, 0);
     int64_t now = mx_now_ns(), piece_ns = done > 0 ? (now - start) / done : 0;
     if (done > 0) {
         work = (unsigned)MX_MIN(1 + piece_ns * MX_MIN(j->n, (int64_t)TINY_NS), (int64_t)UINT32_MAX);
         atomic_store_explicit(seen, work, memory_order_relaxed);
     }
-    wait_until_left(j, now, WAIT_SPIN_NS + 2 * piece_ns);
+    wait_until_left(pool, j, now, WAIT_SPIN_NS + 2 * piece_ns);
 }
 
 static void run_alone(int64_t n, mx_pool_slot_fn fn, void *context) {
@@ -318,6 +370,9 @@ static void run(mx_pool *pool, int64_t n, int n_slots, mx_pool_slot_fn fn, void 
     j->context = context;
     j->n = n;
     j->n_slots = n_slots;
+    j->caller = pthread_self();
+    atomic_store_explicit(&j->caller_works, 1, memory_order_release);
+    atomic_store_explicit(&pool->caller_core, mx_core_now(), memory_order_relaxed);
     atomic_store_explicit(&j->slots, 1, memory_order_relaxed);
     atomic_store_explicit(&j->next, 0, memory_order_relaxed);
     run_region(pool, j, seen_work(pool, fn, kind, n));

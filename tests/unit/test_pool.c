@@ -1,11 +1,14 @@
 /* test_pool.c - every piece of every region runs exactly once before the call returns: with 1 to 64 threads, many
- * callers at once, regions inside regions, workers awake and asleep, pools that come and go. `full` hammers longer. */
+ * callers at once, regions inside regions, workers awake and asleep, pools that come and go; and moving threads between
+ * cores binds none of them. `full` hammers longer. */
 #include "check.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/core.h"
 #include "base/mem.h"
 #include "base/pool.h"
 
@@ -195,6 +198,61 @@ static void test_open_close(void) {
     mx_pool_close(NULL);
 }
 
+/* ---- cores ------------------------------------------------------------------------------------------------------- */
+
+static atomic_int other_state;   /* 0: sleep, 1: run, 2: end */
+
+static void *other_thread(void *argument) {
+    while (atomic_load(&other_state) != 2)
+        if (atomic_load(&other_state) == 0)
+            usleep(20000);
+    return NULL;
+}
+
+static int seen_waiting(pthread_t thread, int waiting) {
+    for (int i = 0; i < 5000; i++) {
+        if (mx_core_is_waiting(thread) == waiting)
+            return 1;
+        mx_core_step_aside();   /* on our own core it waits whatever it does */
+        usleep(500);
+    }
+    return 0;
+}
+
+static void check_mask(pthread_t thread, const cpu_set_t *want) {
+    cpu_set_t mask;
+    CHECK_EQ_INT(pthread_getaffinity_np(thread, sizeof(mask), &mask), 0);
+    CHECK(CPU_EQUAL(&mask, want));
+}
+
+static void test_cores(void) {
+    cpu_set_t all, narrow;
+    pthread_t other;
+    CHECK_EQ_INT(sched_getaffinity(0, sizeof(all), &all), 0);
+    CHECK_EQ_INT(mx_core_count(), CPU_COUNT(&all));
+    CHECK(CPU_ISSET(mx_core_now(), &all));
+    mx_core_step_aside();
+    check_mask(pthread_self(), &all);
+
+    CPU_ZERO(&narrow);
+    CPU_SET(mx_core_now(), &narrow);
+    CHECK_EQ_INT(sched_setaffinity(0, sizeof(narrow), &narrow), 0);
+    mx_core_step_aside();   /* nowhere to go */
+    check_mask(pthread_self(), &narrow);
+    CHECK_EQ_INT(pthread_create(&other, NULL, other_thread, NULL), 0);
+    CHECK_EQ_INT(pthread_setaffinity_np(other, sizeof(all), &all), 0);
+    mx_core_give(other);
+    check_mask(other, &all);
+    CHECK_EQ_INT(sched_setaffinity(0, sizeof(all), &all), 0);
+    mx_core_give(other);
+    check_mask(other, &all);
+    CHECK(seen_waiting(other, 1));
+    atomic_store(&other_state, 1);
+    CHECK(CPU_COUNT(&all) == 1 || seen_waiting(other, 0));
+    atomic_store(&other_state, 2);
+    pthread_join(other, NULL);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "full") == 0)
         hammer_times = 2000;
@@ -219,6 +277,7 @@ int main(int argc, char **argv) {
     test_callers(pool, MANY_CALLERS);
     mx_pool_close(pool);
     test_open_close();
+    test_cores();
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();
 }
