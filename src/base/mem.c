@@ -4,8 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MX_ALIGN 64
+#define MX_HUGE ((size_t)2 << 20)   /* a huge page on the machines we run on; elsewhere only an alignment */
 #define MX_ARENA_BLOCK (64 * 1024)
 
 /* The size is kept in front of the block, a whole alignment wide, so that realloc can copy. */
@@ -33,9 +35,23 @@ static int tripped(void) {
     return atomic_fetch_sub(&countdown, 1) == 0;
 }
 
+/* Large blocks ask for huge pages: 40 MB of weights then cost 20 page faults instead of 10,000, and fewer misses when
+ * they are read. A system that has none gives plain pages. */
+static void *take(size_t bytes) {
+    void *raw = NULL;
+    int large = bytes >= MX_HUGE;
+    if (posix_memalign(&raw, large ? MX_HUGE : MX_ALIGN, bytes) != 0)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (large)
+        madvise(raw, bytes, MADV_HUGEPAGE);
+#endif
+    return raw;
+}
+
 void *mx_alloc(size_t bytes) {
     void *raw = NULL;
-    if (bytes > SIZE_MAX / 2 || tripped() || posix_memalign(&raw, MX_ALIGN, bytes + MX_ALIGN) != 0) {
+    if (bytes > SIZE_MAX / 2 || tripped() || !(raw = take(bytes + MX_ALIGN))) {
         mx_fail(MXW_E_MEMORY, "out of memory (%zu bytes asked)", bytes);
         return NULL;
     }

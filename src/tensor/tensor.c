@@ -1,4 +1,4 @@
-/* tensor/tensor.c - views, and exact widening of every element type. */
+/* tensor/tensor.c - element types, views, halves. */
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -116,71 +116,3 @@ uint16_t mx_f32_to_bf16(float value) {
         return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
-
-/* n elements `stride` apart; every load goes through memcpy because mapped files do not align. */
-#define WIDEN(type, expression)                                                                                        \
-    do {                                                                                                               \
-        const char *p = from;                                                                                          \
-        for (int64_t i = 0; i < n; i++, p += step) {                                                                   \
-            type x;                                                                                                    \
-            memcpy(&x, p, sizeof(x));                                                                                  \
-            out[i] = expression;                                                                                       \
-        }                                                                                                              \
-    } while (0)
-
-static void widen_run(mxw_dtype dtype, const void *from, int64_t stride, int64_t n, float *out) {
-    int64_t step = stride * (int64_t)mx_dtype_bytes(dtype);
-    switch (dtype) {
-    case MXW_F32: WIDEN(float, x); break;
-    case MXW_F16: WIDEN(uint16_t, mx_f16_to_f32(x)); break;
-    case MXW_BF16: WIDEN(uint16_t, mx_bf16_to_f32(x)); break;
-    case MXW_I32: WIDEN(int32_t, (float)x); break;
-    case MXW_I8: WIDEN(int8_t, (float)x); break;
-    case MXW_U8: WIDEN(uint8_t, (float)x); break;
-    case MXW_I64: WIDEN(int64_t, (float)x); break;
-    case MXW_F64: WIDEN(double, (float)x); break;
-    }
-}
-
-static void pack_run(mxw_dtype dtype, const void *from, int64_t stride, int64_t n, char *out) {
-    size_t bytes = mx_dtype_bytes(dtype);
-    if (stride == 1) {
-        memcpy(out, from, (size_t)n * bytes);
-        return;
-    }
-    const char *p = from;
-    for (int64_t i = 0; i < n; i++, p += stride * (int64_t)bytes)
-        memcpy(out + i * (int64_t)bytes, p, bytes);
-}
-
-/* Calls for each run along the last axis, in row-major order. */
-static void each_run(const mx_tensor *t, int to_f32, void *out) {
-    size_t bytes = mx_dtype_bytes(t->dtype);
-    int last = t->rank - 1;
-    int64_t index[MX_MAX_RANK] = {0};
-    int64_t n = t->rank ? t->dims[last] : 1, stride = t->rank ? t->strides[last] : 1;
-    int64_t runs = n ? mx_tensor_count(t) / n : 0;
-    char *to = out;
-    for (int64_t r = 0; r < runs; r++) {
-        int64_t offset = 0;
-        for (int i = 0; i < last; i++)
-            offset += index[i] * t->strides[i];
-        const char *from = (const char *)t->data + offset * (int64_t)bytes;
-        if (to_f32)
-            widen_run(t->dtype, from, stride, n, (float *)(void *)to);
-        else
-            pack_run(t->dtype, from, stride, n, to);
-        to += (size_t)n * (to_f32 ? sizeof(float) : bytes);
-        for (int i = last - 1; i >= 0 && ++index[i] == t->dims[i]; i--)
-            index[i] = 0;
-    }
-}
-
-mxw_status mx_tensor_to_f32(const mx_tensor *t, float *out) {
-    if (mx_dtype_bytes(t->dtype) == 0)
-        return mx_fail(MXW_E_INTERNAL, "unknown element type %d", (int)t->dtype);
-    each_run(t, 1, out);
-    return MXW_OK;
-}
-
-void mx_tensor_pack(const mx_tensor *t, void *out) { each_run(t, 0, out); }
