@@ -12,7 +12,7 @@ RESULT  ?=
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test-data test test-full lint asan ubsan fuzz bench-peers install clean
+.PHONY: help setup build model transcribe test-data test test-full lint asan ubsan tsan fuzz bench-peers install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
@@ -65,6 +65,10 @@ asan: test-data ## run the tests under the address sanitizer
 ubsan: test-data ## run the tests under the undefined-behaviour sanitizer
 	@tools/sanitize undefined build-ubsan
 
+tsan: ## run the tests of threads under the thread sanitizer
+	@tools/setup build
+	@tools/sanitize thread build-tsan
+
 fuzz: ## fuzz each parser for SECONDS
 	@tools/setup build fuzz
 	@tools/fuzz --seconds "$(SECONDS)"
@@ -78,4 +82,4 @@ install: ## build and install under PREFIX: command, library, modules, header, m
 	@tools/install $(BUILD) "$(PREFIX)"
 
 clean: ## remove everything that was built (models and speech stay)
-	@rm -rf build build-asan build-ubsan build-fuzz
+	@rm -rf build build-asan build-ubsan build-tsan build-fuzz

@@ -172,6 +172,9 @@ typedef struct mxw_model_options {
     mxw_engine engine;
     const char *device;      /* "auto", "cpu", "cuda", "cuda:1" */
     int threads;             /* 0: as many as the process may use */
+    int batch;               /* 1 (the default) to 256: so many sessions at once, each on a thread of its own, are run
+                                together, which is faster than one after another and gives the same results. Memory for
+                                all is taken when the first opens; more, or one that searches wider, run apart. */
 } mxw_model_options;
 
 typedef struct mxw_model_info {

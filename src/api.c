@@ -13,7 +13,8 @@ void mxw_model_options_default(mxw_model_options *options) {
     *options = (mxw_model_options){.struct_size = sizeof(*options),
                                    .model = "tiny.en",
                                    .engine = MXW_ENGINE_CPU,
-                                   .device = "auto"};
+                                   .device = "auto",
+                                   .batch = 1};
 }
 
 mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
@@ -30,6 +31,8 @@ mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
         return mx_fail(MXW_E_ARGUMENT, "model: no name or path was given");
     if (full.threads < 0 || full.threads > 1024)
         return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", full.threads);
+    if (full.batch < 1 || full.batch > 256)
+        return mx_fail(MXW_E_ARGUMENT, "batch: %d is not from 1 to 256", full.batch);
     if (full.engine < MXW_ENGINE_CPU || full.engine > MXW_ENGINE_MAX)
         return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)full.engine);
     return mx_recognizer_open(&full, out);

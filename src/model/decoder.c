@@ -85,7 +85,7 @@ static mxw_status candidates(mx_graph *g, mx_value x, mx_value embedding, const 
     mxw_status status;
     mx_value out[3];
     int64_t picks = mx_graph_size(g, "picks", 65536);
-    int64_t sets = mx_graph_size(g, "sets", 256);
+    int64_t sets = mx_graph_size(g, "sets", 1024);
     mx_value pick = mx_graph_input(g, "pick", MXW_I32, 1, &picks);
     mx_value rules = mx_graph_input(g, "rules", MXW_I32, 2, (int64_t[]){picks, MX_RULE_WORDS});
     mx_value suppress = mx_graph_input(g, "suppress", MXW_U8, 2, (int64_t[]){sets, dims->n_vocab});

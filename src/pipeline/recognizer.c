@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "model/model.h"
+#include "pipeline/conductor.h"
 
 static const struct {
     const char *name;
@@ -17,6 +18,9 @@ static const struct {
     [MX_PART_DECODER] = {"decoder", mx_model_decoder,
                          "rows=5,sequences=5,picks=5,candidates=6,sets=4,slots=1,cells=2240"},
 };
+
+/* Windows that an accelerator encodes in one run, if so many are waiting. A processor's cores are busy with one. */
+#define MX_ENCODE_WIDTH 16
 
 static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
     return mx_weights_find(context, name, out);
@@ -40,7 +44,9 @@ mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **
     if (!r)
         return MXW_E_MEMORY;
     int64_t start = mx_now_ns();
+    pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
+    r->batch = MX_MAX(options->batch, 1);
     MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
     mx_weights_info(r->weights, &r->checkpoint);
     MX_TRY(mx_text_open(r->checkpoint.dims.n_vocab, &r->text));
@@ -51,6 +57,7 @@ mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **
 
     start = mx_now_ns();
     MX_TRY(open_parts(r, options));
+    r->encode_width = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), "cpu") == 0 ? 1 : MX_ENCODE_WIDTH;
     r->compile_ms = mx_since_ms(start);
     mx_log_timed(MXW_LOG_INFO, "model", r->compile_ms, "programs ready on %s, %d threads",
                  mx_exec_device(r->programs[0]), mx_pool_threads(r->pool));
@@ -64,6 +71,8 @@ out:
 void mx_recognizer_close(mx_recognizer *r) {
     if (!r)
         return;
+    mx_conductor_close(r->conductor);
+    pthread_mutex_destroy(&r->lock);
     for (int i = 0; i < MX_PART_COUNT; i++) {
         mx_exec_unload(r->programs[i]);
         mx_graph_destroy(r->graphs[i]);

@@ -1,6 +1,8 @@
-/* pipeline/recognizer.h - the insides of a recognizer, for the session. */
+/* pipeline/recognizer.h - the insides of a recognizer, for the session and the conductor. */
 #ifndef MX_RECOGNIZER_H
 #define MX_RECOGNIZER_H
+#include <pthread.h>
+
 #include "pipeline/pipeline.h"
 
 struct mxw_model {
@@ -13,5 +15,10 @@ struct mxw_model {
     char *graph_texts[MX_PART_COUNT];
     mxw_engine engine;
     double load_ms, compile_ms;
+
+    int batch;                        /* sessions that share a conductor, at most */
+    int encode_width;                 /* windows in one run of the encoder, at most */
+    pthread_mutex_t lock;             /* guards what follows, and who sits where */
+    struct mx_conductor *conductor;   /* shared; NULL until a session needs it */
 };
 #endif

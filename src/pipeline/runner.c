@@ -1,4 +1,5 @@
-/* pipeline/runner.c - packs decode steps into the programs' inputs and hands candidates back. */
+/* pipeline/runner.c - packs windows and decode steps of several seats into the programs' inputs; hands candidates back.
+ */
 #include "pipeline/runner.h"
 
 #include <stdio.h>
@@ -9,15 +10,25 @@
 #define N_COLUMNS 5
 static const char *const column_names[N_COLUMNS] = {"token", "position", "sequence", "cell", "slot"};
 
-/* The caches of one window: self-attention cells for all its sequences, cross keys and values in one slot. */
+mx_seat_size mx_seat_size_of(const mx_decode_plan *plan) {
+    int sample_len = plan->options.sample_len;
+    return (mx_seat_size){.n_rows = MX_MAX(plan->n_initial_max + sample_len, plan->n_group),
+                          .n_sequences = plan->n_group,
+                          .n_picks = MX_MAX(sample_len, plan->n_group) + 1,
+                          .n_cells = plan->n_cells};
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+/* The caches of all seats: each has its cells for self-attention, and a slot for cross keys and values. */
 static mxw_status add_states(mx_runner *runner) {
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     static const char *const suffixes[] = {"k", "v"};
     for (int i = 0; i < dims->n_text_layer; i++)
         for (size_t j = 0; j < MX_COUNT(suffixes); j++) {
             char name[96];
-            int64_t self[] = {runner->plan->n_cells, dims->n_text_state};
-            int64_t cross[] = {1, dims->n_audio_ctx, dims->n_text_state};
+            int64_t self[] = {(int64_t)runner->n_seats * runner->size.n_cells, dims->n_text_state};
+            int64_t cross[] = {runner->n_seats, dims->n_audio_ctx, dims->n_text_state};
             snprintf(name, sizeof(name), "decoder.blocks.%d.attn.%s", i, suffixes[j]);
             mxw_status status = mx_state_add(runner->state, name, MXW_F32, 2, self);
             if (status < 0)
@@ -30,15 +41,43 @@ static mxw_status add_states(mx_runner *runner) {
     return MXW_OK;
 }
 
-mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_decode_plan *plan) {
+/* Room for the largest step there is, beside an ordinary one of every other seat: memory that does not grow with the
+ * prompts of many windows that happen to begin together. */
+static mxw_status open_room(mx_runner *runner) {
+    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mx_seat_size *size = &runner->size;
+    size_t n = (size_t)runner->n_seats, others = n - 1;
+    runner->max_rows = size->n_rows + (int)others * size->n_sequences;
+    runner->max_sequences = (int)n * size->n_sequences;
+    runner->max_picks = size->n_picks + (int)others * (size->n_sequences + 1);
+    runner->columns = mx_alloc_zero((size_t)N_COLUMNS * (size_t)runner->max_rows, sizeof(*runner->columns));
+    runner->cells = mx_alloc_zero((size_t)runner->max_sequences * (size_t)dims->n_text_ctx, sizeof(*runner->cells));
+    runner->picks = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->picks));
+    runner->rules = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->rules));
+    runner->suppress = mx_alloc_zero(n * MX_SET_COUNT, (size_t)dims->n_vocab);
+    runner->table_uses = mx_alloc_zero(n, sizeof(*runner->table_uses));
+    runner->table_of = mx_alloc_zero(n, sizeof(*runner->table_of));
+    runner->slots = mx_alloc_zero((size_t)runner->width, sizeof(*runner->slots));
+    if (!runner->columns || !runner->cells || !runner->picks || !runner->rules || !runner->suppress ||
+        !runner->table_uses || !runner->table_of || !runner->slots)
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        runner->table_of[i] = -1;
+    if (runner->width == 1)
+        return MXW_OK;
+    size_t window = 2 * (size_t)dims->n_audio_ctx * (size_t)dims->n_mels;
+    runner->mels = mx_alloc_zero((size_t)runner->width * window, sizeof(*runner->mels));
+    return runner->mels ? MXW_OK : MXW_E_MEMORY;
+}
+
+mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_seat_size *size, int n_seats, int width) {
     mxw_status status;
     memset(runner, 0, sizeof(*runner));
     runner->recognizer = r;
-    runner->plan = plan;
-    runner->max_rows = MX_MAX(plan->n_initial_max + plan->options.sample_len, plan->n_group);
-    runner->columns = mx_alloc_zero((size_t)N_COLUMNS * (size_t)runner->max_rows, sizeof(*runner->columns));
-    if (!runner->columns)
-        return MXW_E_MEMORY;
+    runner->size = *size;
+    runner->n_seats = n_seats;
+    runner->width = MX_MIN(width, n_seats);
+    MX_TRY(open_room(runner));
     MX_TRY(mx_state_open(r->programs[MX_PART_DECODER], &runner->state));
     MX_TRY(add_states(runner));
     for (int i = 0; i < MX_PART_COUNT; i++)
@@ -53,9 +92,51 @@ void mx_runner_close(mx_runner *runner) {
     for (int i = 0; i < MX_PART_COUNT; i++)
         mx_run_close(runner->runs[i]);
     mx_state_close(runner->state);
+    mx_free(runner->mels);
+    mx_free(runner->slots);
     mx_free(runner->columns);
+    mx_free(runner->cells);
+    mx_free(runner->picks);
+    mx_free(runner->rules);
+    mx_free(runner->suppress);
+    mx_free(runner->table_uses);
+    mx_free(runner->table_of);
     memset(runner, 0, sizeof(*runner));
 }
+
+/* ---- suppression tables ------------------------------------------------------------------------------------------ */
+
+void mx_runner_sit(mx_runner *runner, int seat, const mx_decode_plan *plan) {
+    size_t bytes = MX_SET_COUNT * (size_t)plan->special.n_vocab;
+    int table = -1, unused = -1;
+    for (int i = 0; i < runner->n_seats && table < 0; i++) {
+        if (!runner->table_uses[i])
+            unused = unused < 0 ? i : unused;
+        else if (!memcmp(runner->suppress + (size_t)i * bytes, plan->suppress, bytes))
+            table = i;
+    }
+    if (table < 0) {
+        table = unused;
+        memcpy(runner->suppress + (size_t)table * bytes, plan->suppress, bytes);
+    }
+    runner->table_uses[table]++;
+    runner->table_of[seat] = table;
+}
+
+void mx_runner_rise(mx_runner *runner, int seat) {
+    runner->table_uses[runner->table_of[seat]]--;
+    runner->table_of[seat] = -1;
+}
+
+/* Tables up to the last one in use. */
+static int tables_in_use(const mx_runner *runner) {
+    int n = runner->n_seats;
+    while (n > 1 && !runner->table_uses[n - 1])
+        n--;
+    return n;
+}
+
+/* ---- the encoder ------------------------------------------------------------------------------------------------- */
 
 static mxw_status bind(mx_run *run, const char *name, mxw_dtype dtype, int64_t n, int64_t width, const void *data) {
     int64_t dims[] = {n, width};
@@ -63,16 +144,36 @@ static mxw_status bind(mx_run *run, const char *name, mxw_dtype dtype, int64_t n
     return mx_run_input(run, name, &t);
 }
 
-mxw_status mx_runner_encode(mx_runner *runner, const float *mel) {
+typedef struct gathering {
+    mx_runner *runner;
+    const mx_turn *turns;
+    size_t window;   /* floats */
+} gathering;
+
+static void gather_mel(void *context, int64_t i) {
+    const gathering *g = context;
+    memcpy(g->runner->mels + (size_t)i * g->window, g->turns[i].mel, g->window * sizeof(*g->runner->mels));
+}
+
+mxw_status mx_runner_encode(mx_runner *runner, const mx_turn *turns, int n) {
     mxw_status status;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     mx_run *encoder = runner->runs[MX_PART_ENCODER], *cross = runner->runs[MX_PART_CROSS];
-    int64_t shape[] = {1, 2 * dims->n_audio_ctx, dims->n_mels};
+    int64_t shape[] = {n, 2 * dims->n_audio_ctx, dims->n_mels};
+    const float *mel = turns[0].mel;
+    if (n > runner->width)
+        return mx_fail(MXW_E_INTERNAL, "encoder: %d windows, room for %d", n, runner->width);
+    if (n > 1) {
+        gathering g = {runner, turns, (size_t)(shape[1] * shape[2])};
+        mx_pool_for(runner->recognizer->pool, n, gather_mel, &g);
+        mel = runner->mels;
+    }
+    for (int i = 0; i < n; i++)
+        runner->slots[i] = turns[i].seat;
     mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)mel);
-    static const int32_t slot = 0;
     MX_TRY(mx_run_input(encoder, "mel", &t));
     MX_TRY(mx_run_execute(encoder));
-    MX_TRY(bind(cross, "slot", MXW_I32, 1, 0, &slot));
+    MX_TRY(bind(cross, "slot", MXW_I32, n, 0, runner->slots));
     MX_TRY(mx_run_execute(cross));
     status = MXW_OK;
 out:
@@ -91,36 +192,101 @@ void mx_runner_tap(mx_runner *runner, mx_tap_fn tap, void *context) {
         mx_run_tap(runner->runs[i], tap, context);
 }
 
-static void fill_columns(mx_runner *runner, const mx_decode_step *step) {
-    size_t stride = (size_t)runner->max_rows;
+/* ---- the decoder ------------------------------------------------------------------------------------------------- */
+
+/* Where a run's next turn begins. */
+typedef struct packing {
+    int n_rows, n_sequences, n_picks, k;
+} packing;
+
+static int fits(const mx_runner *runner, const packing *at, const mx_decode_step *step) {
+    return at->n_rows + step->n_rows <= runner->max_rows &&
+           at->n_sequences + step->n_sequences <= runner->max_sequences &&
+           at->n_picks + step->n_picks <= runner->max_picks;
+}
+
+static void move_on(packing *at, const mx_turn *turn) {
+    at->n_rows += turn->step->n_rows;
+    at->n_sequences += turn->step->n_sequences;
+    at->n_picks += turn->step->n_picks;
+    at->k = MX_MAX(at->k, turn->k);
+}
+
+int mx_runner_room(const mx_runner *runner, const mx_turn *turns, int n) {
+    packing at = {0};
+    int i;
+    for (i = 0; i < n && fits(runner, &at, turns[i].step); i++)
+        move_on(&at, &turns[i]);
+    return MX_MAX(i, 1);
+}
+
+/* Row, sequence, cell and set numbers of a seat become those of the run. Of the cells only those up to the last
+ * position in the step are looked at by anyone. */
+static void pack(mx_runner *runner, const packing *at, const mx_turn *turn) {
+    const mx_decode_step *step = turn->step;
+    size_t stride = (size_t)runner->max_rows, ctx = (size_t)runner->recognizer->checkpoint.dims.n_text_ctx;
+    int32_t first_cell = turn->seat * runner->size.n_cells, first_set = runner->table_of[turn->seat] * MX_SET_COUNT;
+    size_t n_positions = 0;
     for (int i = 0; i < step->n_rows; i++) {
         const mx_decode_row *row = &step->rows[i];
-        const int32_t values[N_COLUMNS] = {row->token, row->position, row->sequence, row->cell, 0};
+        const int32_t values[N_COLUMNS] = {row->token, row->position, at->n_sequences + row->sequence,
+                                           first_cell + row->cell, turn->seat};
         for (size_t c = 0; c < N_COLUMNS; c++)
-            runner->columns[c * stride + (size_t)i] = values[c];
+            runner->columns[c * stride + (size_t)(at->n_rows + i)] = values[c];
+        n_positions = MX_MAX(n_positions, (size_t)row->position + 1);
+    }
+    for (size_t s = 0; s < (size_t)step->n_sequences; s++) {
+        const int32_t *from = step->cells + s * ctx;
+        int32_t *to = runner->cells + ((size_t)at->n_sequences + s) * ctx;
+        for (size_t p = 0; p < n_positions; p++)
+            to[p] = first_cell + from[p];
+    }
+    for (int i = 0; i < step->n_picks; i++) {
+        runner->picks[at->n_picks + i] = at->n_rows + step->picks[i];
+        runner->rules[at->n_picks + i] = step->rules[i];
+        runner->rules[at->n_picks + i].set += first_set;
     }
 }
 
-mxw_status mx_runner_step(mx_runner *runner, const mx_decode_step *step, int k, mx_candidates *out) {
+static mxw_status bind_step(mx_runner *runner, const packing *all) {
     mxw_status status;
-    const mx_decode_plan *plan = runner->plan;
+    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    mx_run *run = runner->runs[MX_PART_DECODER];
+    for (size_t c = 0; c < N_COLUMNS; c++)
+        MX_TRY(bind(run, column_names[c], MXW_I32, all->n_rows, 0, runner->columns + c * (size_t)runner->max_rows));
+    MX_TRY(bind(run, "cells", MXW_I32, all->n_sequences, dims->n_text_ctx, runner->cells));
+    MX_TRY(bind(run, "pick", MXW_I32, all->n_picks, 0, runner->picks));
+    MX_TRY(bind(run, "rules", MXW_I32, all->n_picks, MX_RULE_WORDS, runner->rules));
+    MX_TRY(bind(run, "suppress", MXW_U8, tables_in_use(runner) * MX_SET_COUNT, dims->n_vocab, runner->suppress));
+    status = mx_run_size(run, "candidates", all->k);
+out:
+    return status;
+}
+
+mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
+    mxw_status status;
     mx_run *run = runner->runs[MX_PART_DECODER];
     mx_tensor ids, logprobs, stats;
-    if (step->n_rows > runner->max_rows)
-        return mx_fail(MXW_E_INTERNAL, "decoder: %d rows, room for %d", step->n_rows, runner->max_rows);
-    fill_columns(runner, step);
-    for (size_t c = 0; c < N_COLUMNS; c++)
-        MX_TRY(bind(run, column_names[c], MXW_I32, step->n_rows, 0, runner->columns + c * (size_t)runner->max_rows));
-    MX_TRY(bind(run, "cells", MXW_I32, step->n_sequences, plan->options.n_text_ctx, step->cells));
-    MX_TRY(bind(run, "pick", MXW_I32, step->n_picks, 0, step->picks));
-    MX_TRY(bind(run, "rules", MXW_I32, step->n_picks, MX_RULE_WORDS, step->rules));
-    MX_TRY(bind(run, "suppress", MXW_U8, MX_SET_COUNT, plan->special.n_vocab, plan->suppress));
-    MX_TRY(mx_run_size(run, "candidates", k));
+    packing all = {0}, at = {0};
+    for (int i = 0; i < n; i++) {
+        if (!fits(runner, &all, turns[i].step))
+            return mx_fail(MXW_E_INTERNAL, "decoder: %d more rows than there is room for (%d)", turns[i].step->n_rows,
+                           runner->max_rows);
+        pack(runner, &all, &turns[i]);
+        move_on(&all, &turns[i]);
+    }
+    MX_TRY(bind_step(runner, &all));
     MX_TRY(mx_run_execute(run));
     MX_TRY(mx_run_output(run, "ids", &ids));
     MX_TRY(mx_run_output(run, "logprobs", &logprobs));
     MX_TRY(mx_run_output(run, "stats", &stats));
-    *out = (mx_candidates){ids.data, logprobs.data, stats.data, k};
+    for (int i = 0; i < n; i++) {
+        size_t first = (size_t)at.n_picks, k = (size_t)all.k;
+        turns[i].candidates = (mx_candidates){(const int32_t *)ids.data + first * k,
+                                              (const float *)logprobs.data + first * k,
+                                              (const float *)stats.data + first * MX_SELECT_STATS, all.k};
+        move_on(&at, &turns[i]);
+    }
     status = MXW_OK;
 out:
     return status;

@@ -1,26 +1,62 @@
-/* pipeline/runner.h - a session's seats on the three programs: mel to features, features to a slot, rows to candidates.
- * Between tensors and decode/: the only place that knows both. Sized at open; nothing allocated after. */
+/* pipeline/runner.h - seats on the three programs: mel to features, features to a seat's slot, rows to candidates.
+ * Between tensors and decode/: the only place that knows both. A seat is one session's share of the caches: a slot of
+ * cross keys and values, and a range of cells. Steps of several seats can be one run of the decoder, windows of several
+ * seats one run of the encoder.
+ * What holds: sized at open, nothing allocated after; a seat's results are the same bits whoever is in the run with it;
+ * a run that fails changes nothing that its repetition would not write again. One thread at a time. */
 #ifndef MX_RUNNER_H
 #define MX_RUNNER_H
 #include "decode/decode.h"
 #include "pipeline/recognizer.h"
 
+/* The most that one seat asks for. */
+typedef struct mx_seat_size {
+    int n_rows, n_sequences, n_picks;   /* of one step */
+    int n_cells;                        /* of one window */
+} mx_seat_size;
+
+mx_seat_size mx_seat_size_of(const mx_decode_plan *plan);
+
+/* One seat's part of a run. */
+typedef struct mx_turn {
+    int seat;
+    const float *mel;                   /* encode: f32 [2 n_audio_ctx][n_mels] */
+    const mx_decode_step *step;         /* step: its rows ... */
+    int k;                              /* ... and how many candidates per pick it needs */
+    mx_candidates candidates;           /* out: k or more, valid until the next step */
+} mx_turn;
+
 typedef struct mx_runner {
     const mx_recognizer *recognizer;
+    mx_seat_size size;
+    int n_seats;
+    int width;               /* windows in one run of the encoder, at most */
+    int max_rows, max_sequences, max_picks;   /* in one run of the decoder */
     mx_state *state;
     mx_run *runs[MX_PART_COUNT];
-    const mx_decode_plan *plan;
+    float *mels;             /* [width][2 n_audio_ctx][n_mels]; NULL for a width of 1 */
+    int32_t *slots;          /* [width] */
     int32_t *columns;        /* [5][max_rows]: token, position, sequence, cell, slot */
-    int max_rows;
+    int32_t *cells;          /* [max_sequences][n_text_ctx] */
+    int32_t *picks;          /* [max_picks] */
+    mx_rule *rules;          /* [max_picks] */
+    uint8_t *suppress;       /* [n_seats tables][MX_SET_COUNT][n_vocab]; seats with equal tables share one */
+    int *table_uses;         /* [n_seats tables]: seats that share it */
+    int *table_of;           /* [n_seats]: its table, -1: nobody sits there */
 } mx_runner;
 
-mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_decode_plan *plan);
+mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_seat_size *size, int n_seats, int width);
 void mx_runner_close(mx_runner *runner);
-/* mel f32 [2 n_audio_ctx][n_mels] -> features, and from them the cross keys and values of slot 0. */
-mxw_status mx_runner_encode(mx_runner *runner, const float *mel);
-/* The features of the last encode, [n_audio_ctx][n_audio_state]; valid until the next. */
+/* The suppression sets of whoever sits there from now on; copied. */
+void mx_runner_sit(mx_runner *runner, int seat, const mx_decode_plan *plan);
+void mx_runner_rise(mx_runner *runner, int seat);
+/* Each turn's mel to features, and from them the cross keys and values of its seat; n is at most the width. */
+mxw_status mx_runner_encode(mx_runner *runner, const mx_turn *turns, int n);
+/* The features of the first turn of the last encode, [n_audio_ctx][n_audio_state]; valid until the next. */
 mxw_status mx_runner_features(mx_runner *runner, const float **features);
 void mx_runner_tap(mx_runner *runner, mx_tap_fn tap, void *context);
-/* Runs one step against slot 0; the candidates are valid until the next step. */
-mxw_status mx_runner_step(mx_runner *runner, const mx_decode_step *step, int k, mx_candidates *out);
+/* How many of the turns, from the first on, fit in one run: at least one. */
+int mx_runner_room(const mx_runner *runner, const mx_turn *turns, int n);
+/* One step of each turn's seat, as one run. */
+mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n);
 #endif

@@ -125,7 +125,7 @@ static mxw_status open_decoding(mx_session *s) {
     mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
     MX_TRY(mx_decode_plan_open(&decode, s->recognizer->text, &s->plan));
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
-    MX_TRY(mx_runner_open(&s->runner, s->recognizer, s->plan));
+    MX_TRY(mx_seat_open(s->recognizer, s->plan, o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->seat));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
 out:
     return status;
@@ -156,7 +156,7 @@ void mx_session_close(mx_session *s) {
     if (!s)
         return;
     mx_mel_close(s->mel);
-    mx_runner_close(&s->runner);
+    mx_seat_close(s->seat);
     mx_decoding_close(s->decoding);
     mx_decode_plan_close(s->plan);
     mx_free(s->tokens.items);
@@ -176,7 +176,8 @@ static mxw_status fail_for_good(mx_session *s, mxw_status status) {
 
 static mxw_status failed_before(const mx_session *s) { return mx_fail(s->failed, "%s", s->failure); }
 
-mxw_status mx_session_stop_if_asked(mx_session *s) {
+mxw_status mx_session_stop_if_asked(void *session) {
+    mx_session *s = session;
     if (s->options.should_abort && s->options.should_abort(s->options.user))
         return fail_for_good(s, mx_fail(MXW_E_ABORTED, "stopped on request"));
     return MXW_OK;
@@ -269,38 +270,66 @@ mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *
     return mx_mel_window(s->mel, seek, n_frames, 0, out);
 }
 
-mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context) {
-    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+/* An encoding that is looked into. */
+typedef struct viewing {
+    const float *mel;
+    float *out;
+    mx_tap_fn tap;
+    void *tap_context;
+} viewing;
+
+static mxw_status encode_tapped(void *context, mx_runner *runner, int seat) {
+    const viewing *v = context;
+    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     const float *features;
-    mx_runner_tap(&s->runner, tap, tap_context);
-    mxw_status status = mx_runner_encode(&s->runner, mel);
-    mx_runner_tap(&s->runner, NULL, NULL);
+    mx_runner_tap(runner, v->tap, v->tap_context);
+    mxw_status status = mx_runner_encode(runner, &(mx_turn){.seat = seat, .mel = v->mel}, 1);
+    mx_runner_tap(runner, NULL, NULL);
     if (status >= 0)
-        status = mx_runner_features(&s->runner, &features);
+        status = mx_runner_features(runner, &features);
     if (status >= 0)
-        memcpy(out, features, (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(*out));
+        memcpy(v->out, features, (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(*v->out));
     return status;
+}
+
+mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context) {
+    return mx_seat_alone(s->seat, encode_tapped, &(viewing){mel, out, tap, tap_context});
+}
+
+/* The log probability of each token among its pick's candidates. */
+static void read_forced(const mx_session *s, const int32_t *tokens, size_t n_tokens, const int32_t *ids,
+                        const float *candidates, int n_picks, float *logprobs) {
+    for (size_t i = 0; i <= n_tokens; i++) {
+        int32_t wanted = i < n_tokens ? tokens[i] : s->plan->special.eot;
+        logprobs[i] = NAN;
+        for (size_t j = i * MX_FORCE_CANDIDATES; i < (size_t)n_picks && j < (i + 1) * MX_FORCE_CANDIDATES; j++)
+            if (ids[j] == wanted)
+                logprobs[i] = candidates[j];
+    }
 }
 
 mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *prompt, size_t n_prompt,
                             const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob) {
     mxw_status status;
     mx_decode_step step;
-    mx_candidates c;
+    size_t n_picks = (size_t)mx_seat_size_of(s->plan).n_picks;
+    int32_t *ids = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*ids));
+    float *candidates = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*candidates));
+    float *stats = mx_alloc_array(n_picks * MX_SELECT_STATS, sizeof(*stats));
+    status = MXW_E_MEMORY;
+    if (!ids || !candidates || !stats)
+        goto out;
     MX_TRY(mx_session_encode_window(s, seek, n_frames, 0));
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, 0, 0));
     mx_decoding_step(s->decoding, &step);
-    MX_TRY(mx_runner_step(&s->runner, &step, 1, &c));
-    *no_speech_prob = c.stats[MX_SELECT_NO_SPEECH];
+    MX_TRY(mx_seat_step(s->seat, &step, 1, ids, candidates, stats));
+    *no_speech_prob = stats[MX_SELECT_NO_SPEECH];
     MX_TRY(mx_decoding_force(s->decoding, s->language, prompt, n_prompt, tokens, n_tokens, &step));
-    MX_TRY(mx_runner_step(&s->runner, &step, MX_FORCE_CANDIDATES, &c));
-    for (size_t i = 0; i <= n_tokens; i++) {
-        int32_t wanted = i < n_tokens ? tokens[i] : s->plan->special.eot;
-        logprobs[i] = NAN;
-        for (int j = 0; j < MX_FORCE_CANDIDATES && i < (size_t)step.n_picks; j++)
-            if (c.ids[i * MX_FORCE_CANDIDATES + (size_t)j] == wanted)
-                logprobs[i] = c.logprobs[i * MX_FORCE_CANDIDATES + (size_t)j];
-    }
+    MX_TRY(mx_seat_step(s->seat, &step, MX_FORCE_CANDIDATES, ids, candidates, stats));
+    read_forced(s, tokens, n_tokens, ids, candidates, step.n_picks, logprobs);
 out:
+    mx_free(ids);
+    mx_free(candidates);
+    mx_free(stats);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef MX_SESSION_H
 #define MX_SESSION_H
 #include "feature/feature.h"
-#include "pipeline/runner.h"
+#include "pipeline/conductor.h"
 
 typedef struct mx_tokens {
     int32_t *items;
@@ -21,7 +21,7 @@ struct mxw_session {
     mx_arena memory;                  /* lifetime: session */
     mx_decode_plan *plan;
     mx_decoding *decoding;
-    mx_runner runner;
+    mx_seat *seat;
     mx_mel *mel;
     float *window;                    /* [2 n_audio_ctx][n_mels] the window being decoded */
     mx_thresholds thresholds;
@@ -53,7 +53,7 @@ mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_
                                      const mxw_session_options *options, const char **language);
 /* Decodes windows until there are new segments or nothing is left: OK, END, or MORE. */
 mxw_status mx_session_advance(mx_session *s);
-mxw_status mx_session_stop_if_asked(mx_session *s);   /* E_ABORTED, and final, when the caller wants to stop */
-/* The window at seek, in s->window, encoded into slot 0. */
+mxw_status mx_session_stop_if_asked(void *session);   /* E_ABORTED, and final, when the caller wants to stop */
+/* The window at seek, in s->window, encoded for the seat. */
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
 #endif

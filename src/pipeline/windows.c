@@ -20,7 +20,7 @@ mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frame
     MX_TRY(mx_mel_window(s->mel, seek, n_frames, padded, s->window));
     s->result.times.mel_ms += mx_since_ms(start);
     start = mx_now_ns();
-    MX_TRY(mx_runner_encode(&s->runner, s->window));
+    MX_TRY(mx_seat_encode(s->seat, s->window));
     s->result.times.encode_ms += mx_since_ms(start);
 out:
     return status;
@@ -35,15 +35,16 @@ static mxw_status detect_language(mx_session *s) {
     mx_decode_row row = {special->sot, 0, 0, 0};
     mx_rule rule = mx_decode_language_rule(s->plan);
     mx_decode_step step = {&row, 1, cells, 1, &pick, &rule, 1};
-    mx_candidates c;
+    int32_t id;
+    float logprob, stats[MX_SELECT_STATS];
     if (!cells)
         return MXW_E_MEMORY;
     MX_TRY(mx_session_encode_window(s, 0, 0, 1));
     int64_t start = mx_now_ns();
-    MX_TRY(mx_runner_step(&s->runner, &step, 1, &c));
+    MX_TRY(mx_seat_step(s->seat, &step, 1, &id, &logprob, stats));
     s->result.times.decode_ms += mx_since_ms(start);
-    s->language = mx_text_language_of(s->recognizer->text, c.ids[0]);
-    s->result.language_probability = exp(c.logprobs[0]);
+    s->language = mx_text_language_of(s->recognizer->text, id);
+    s->result.language_probability = exp(logprob);
     if (!s->language) {
         status = mx_fail(MXW_E_INTERNAL, "language: none could be detected");
         goto out;
@@ -73,19 +74,20 @@ static mxw_status prompt_tokens(mx_session *s, const int32_t **prompt, size_t *n
     return status;
 }
 
+static int next_step(void *decoding, mx_decode_step *step, int *k) {
+    *k = mx_decoding_candidates(decoding);
+    return mx_decoding_step(decoding, step);
+}
+
+static void take_step(void *decoding, const mx_candidates *candidates) { mx_decoding_take(decoding, candidates); }
+
 static mxw_status decode_once(mx_session *s, const int32_t *prompt, size_t n_prompt, int attempt,
                               mx_decode_result *result) {
     mxw_status status;
-    mx_decode_step step;
-    mx_candidates c;
     uint64_t window = (uint64_t)s->result.n_windows * MX_MAX(s->n_temperatures, 1) + (uint64_t)attempt;
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, s->temperatures[attempt], window));
-    while (mx_decoding_step(s->decoding, &step)) {
-        int k = mx_decoding_candidates(s->decoding);
-        MX_TRY(mx_runner_step(&s->runner, &step, k, &c));
-        mx_decoding_take(s->decoding, &c);
-        MX_TRY(mx_session_stop_if_asked(s));
-    }
+    MX_TRY(mx_seat_decode(s->seat, &(mx_steps){next_step, take_step, s->decoding}));
+    MX_TRY(mx_session_stop_if_asked(s));
     MX_TRY(mx_decoding_result(s->decoding, result));
 out:
     return status;
