@@ -14,7 +14,8 @@ static int is_identity(const int *axes, int rank) {
     return 1;
 }
 
-/* transpose is a permute; permutes in a row are one; one that moves nothing is none. */
+/* transpose is a permute; permutes in a row are one; one that moves nothing is none. What was read from a state stays
+ * where it is read: the state may be written before the second. */
 static mxw_status canonical_permute(mx_rewrite *rw, const mx_node *node) {
     mx_value x = mx_rewrite_get(rw, node->inputs[0]), out[MX_MAX_OUTPUTS];
     int rank = rw->to->values[x].type.rank;
@@ -26,7 +27,7 @@ static mxw_status canonical_permute(mx_rewrite *rw, const mx_node *node) {
         attrs.axes[rank - 2] = rank - 1;
     }
     const mx_node *before = mx_rewrite_maker(rw, x);
-    if (before && before->op == MX_OP_PERMUTE) {
+    if (before && before->op == MX_OP_PERMUTE && !is_state(rw, before->inputs[0])) {
         for (int i = 0; i < rank; i++)
             attrs.axes[i] = before->attrs.axes[attrs.axes[i]];
         x = before->inputs[0];
@@ -45,7 +46,6 @@ static int is_copy(const mx_rewrite *rw, const mx_node *node, mx_value x) {
     if (is_state(rw, x) || !mx_type_same(in, out))
         return 0;
     switch (node->op) {
-    case MX_OP_RESHAPE:
     case MX_OP_CAST: return 1;
     case MX_OP_CONCAT: return node->n_inputs == 1;
     case MX_OP_SLICE: return node->attrs.step == 1 && node->attrs.start == 0;
@@ -53,15 +53,41 @@ static int is_copy(const mx_rewrite *rw, const mx_node *node, mx_value x) {
     }
 }
 
-/* The last of reshapes in a row is enough, unless it infers a size from the one before. */
-static mx_value before_reshape(const mx_rewrite *rw, const mx_node *node, mx_value x) {
-    const mx_node *before = node->op == MX_OP_RESHAPE ? mx_rewrite_maker(rw, x) : NULL;
-    if (!before || before->op != MX_OP_RESHAPE)
-        return x;
-    for (int i = 0; i < node->attrs.rank; i++)
-        if (node->attrs.dims[i] == MX_DIM_INFER)
+/* The value that a reshape may as well begin at: the last of reshapes in a row is enough, unless it infers a size from
+ * the one before, or fits it by a size that only a run knows; a state is read where it was. */
+static mx_value root_of_reshape(const mx_rewrite *rw, const mx_attrs *attrs, mx_value x) {
+    for (int i = 0; i < attrs->rank; i++)
+        if (attrs->dims[i] == MX_DIM_INFER)
             return x;
-    return before->inputs[0];
+    for (;;) {
+        const mx_type *type = &rw->to->values[x].type;
+        const mx_node *before = mx_rewrite_maker(rw, x);
+        if (!before || before->op != MX_OP_RESHAPE || is_state(rw, before->inputs[0]))
+            return x;
+        for (int i = 0; i < type->rank; i++)
+            if (type->dims[i] == MX_DIM_ANY)
+                return x;
+        x = before->inputs[0];
+    }
+}
+
+/* Sizes that could be inferred are written out; reshapes in a row are one; one that changes nothing is none. */
+static mxw_status canonical_reshape(mx_rewrite *rw, const mx_node *node) {
+    const mx_type *type = &rw->from->values[node->outputs[0]].type;
+    mx_value out[MX_MAX_OUTPUTS];
+    mx_attrs attrs = node->attrs;
+    for (int i = 0; i < attrs.rank; i++)
+        if (attrs.dims[i] == MX_DIM_INFER && type->dims[i] != MX_DIM_ANY)
+            attrs.dims[i] = type->dims[i];
+    mx_value x = mx_rewrite_get(rw, node->inputs[0]);
+    if (rw->to->status < 0)
+        return rw->to->status;
+    x = root_of_reshape(rw, &attrs, x);
+    if (mx_type_same(&rw->to->values[x].type, type) && !is_state(rw, x))
+        mx_rewrite_map(rw, node->outputs[0], x);
+    else
+        mx_rewrite_map(rw, node->outputs[0], mx_graph_append(rw->to, MX_OP_RESHAPE, &attrs, &x, 1, out));
+    return rw->to->status;
 }
 
 /* A commutative op has its constant last, so that rules need to look in one place. */
@@ -76,14 +102,11 @@ mxw_status mx_pass_canonical(mx_rewrite *rw, const mx_node *node) {
     mx_value out[MX_MAX_OUTPUTS];
     if (node->op == MX_OP_TRANSPOSE || node->op == MX_OP_PERMUTE)
         return canonical_permute(rw, node);
+    if (node->op == MX_OP_RESHAPE)
+        return canonical_reshape(rw, node);
     mx_value x = mx_rewrite_get(rw, node->inputs[0]);
     if (is_copy(rw, node, x)) {
         mx_rewrite_map(rw, node->outputs[0], x);
-        return rw->to->status;
-    }
-    mx_value before = x ? before_reshape(rw, node, x) : 0;
-    if (before != x) {
-        mx_rewrite_map(rw, node->outputs[0], mx_graph_append(rw->to, node->op, &node->attrs, &before, 1, out));
         return rw->to->status;
     }
     if (constants_first(rw, node)) {
