@@ -1,7 +1,8 @@
 /* compile/fuse.c - fusion, a rule to a pass: two ops that follow each other become one that the device has.
  *
  * Each rule looks at one node and at the node before it. It holds only where nobody else needs what lies between them,
- * and where x is no state: a fused op stands where its last part stood, and a state might have been written meanwhile.
+ * and where the first reads no state: a fused op stands where its last part stood, and a state might have been written
+ * meanwhile.
  * The part that was absorbed stays behind without a reader; the pass for dead nodes takes it away. */
 #include "compile/rewrite.h"
 
@@ -15,10 +16,17 @@ static int is_fused(const mx_node *node) {
 
 static mx_value input_of(const mx_node *node, int i) { return i < node->n_inputs ? node->inputs[i] : 0; }
 
+static int reads_state(const mx_graph *g, const mx_node *node) {
+    for (int i = 0; i < node->n_inputs; i++)
+        if (g->values[node->inputs[i]].state)
+            return 1;
+    return 0;
+}
+
 /* The fused node of `to` that makes value v of `from`, if v has no other reader and the node may move down to here. */
 static const mx_node *absorbable(mx_rewrite *rw, mx_value v) {
     const mx_node *maker = rw->uses[v] == 1 ? mx_rewrite_maker(rw, mx_rewrite_get(rw, v)) : NULL;
-    return is_fused(maker) && !rw->to->values[maker->inputs[X]].state ? maker : NULL;
+    return is_fused(maker) && !reads_state(rw->to, maker) ? maker : NULL;
 }
 
 /* Appends a fused node with all its inputs spelt out. */
@@ -145,6 +153,11 @@ static mxw_status append_stack(mx_rewrite *rw, const mx_node *const *nodes, int 
     return rw->to->status;
 }
 
+/* Both weights are as wide as x; where only a run knows how wide that is, they may still differ. */
+static int same_width(const mx_graph *g, const mx_node *a, const mx_node *b) {
+    return g->values[a->inputs[WEIGHT]].type.dims[1] == g->values[b->inputs[WEIGHT]].type.dims[1];
+}
+
 /* linear(x, a), linear(x, b), .. -> slices of linear(x, [a; b; ..]) */
 mxw_status mx_pass_stack(mx_rewrite *rw, const mx_node *node) {
     const mx_graph *g = rw->from;
@@ -155,7 +168,8 @@ mxw_status mx_pass_stack(mx_rewrite *rw, const mx_node *node) {
     if (!can_stack(rw, node))
         return mx_rewrite_copy(rw, node);
     for (const mx_node *other = node; other < g->nodes + g->n_nodes && n < MX_MAX_INPUTS; other++)
-        if (other->op == MX_OP_FUSED_LINEAR && other->inputs[X] == node->inputs[X] && can_stack(rw, other))
+        if (other->op == MX_OP_FUSED_LINEAR && other->inputs[X] == node->inputs[X] && same_width(g, node, other) &&
+            can_stack(rw, other))
             nodes[n++] = other;
     return n > 1 ? append_stack(rw, nodes, n) : mx_rewrite_copy(rw, node);
 }
