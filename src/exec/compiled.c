@@ -177,7 +177,8 @@ static void refresh(mx_run *run, size_t n) {
         mx_home home = plan->places[node->inputs[i]].home;
         if (node->inputs[i] && plan->inputs[n][i] < 0 && (home == MX_HOME_LEAF || home == MX_HOME_STATE))
             run->layout.inputs[n][i].data = run->values[node->inputs[i]].data;
-        run->layout.host[n][i] = run->origin[node->inputs[i]];
+        int packed = plan->inputs[n][i] >= 0 && plan->constants[plan->inputs[n][i]].form == MX_FORM_PACKED;
+        run->layout.host[n][i] = packed ? NULL : run->origin[node->inputs[i]];
     }
     if (node->op == MX_OP_STATE_WRITE) {
         run->values[node->outputs[0]] = run->values[node->inputs[0]];
