@@ -9,9 +9,9 @@
 #define FAR ((uintptr_t)1 << 62)
 #define FRESH 0xff   /* as f32 and f16 a NaN, as an index -1 */
 
-static int is_far(const void *p) { return ((uintptr_t)p & FAR) != 0; }
+int fake_is_far(const void *p) { return ((uintptr_t)p & FAR) != 0; }
 static void *far_of(void *p) { return p ? (void *)((uintptr_t)p | FAR) : NULL; }
-static void *near_of(const void *p) { return (void *)((uintptr_t)p & ~FAR); }
+void *fake_near(const void *p) { return (void *)((uintptr_t)p & ~FAR); }
 
 static const mx_device *cpu(void) {
     const mx_device *device;
@@ -28,32 +28,32 @@ static void *fake_alloc(const mx_device *device, size_t bytes) {
 }
 
 static void fake_free(const mx_device *device, void *block) {
-    if (block && !is_far(block))
+    if (block && !fake_is_far(block))
         abort();
-    mx_free(near_of(block));
+    mx_free(fake_near(block));
 }
 
 static mxw_status fake_upload(const mx_device *device, void *to, const void *from, size_t bytes) {
-    if (bytes && (!is_far(to) || is_far(from)))
+    if (bytes && (!fake_is_far(to) || fake_is_far(from)))
         return refuse("upload goes from host memory to the device's");
     if (bytes)
-        memcpy(near_of(to), from, bytes);
+        memcpy(fake_near(to), from, bytes);
     return MXW_OK;
 }
 
 static mxw_status fake_download(const mx_device *device, void *to, const void *from, size_t bytes) {
-    if (bytes && (is_far(to) || !is_far(from)))
+    if (bytes && (fake_is_far(to) || !fake_is_far(from)))
         return refuse("download goes from the device's memory to the host's");
     if (bytes)
-        memcpy(to, near_of(from), bytes);
+        memcpy(to, fake_near(from), bytes);
     return MXW_OK;
 }
 
 static mxw_status fake_clear(const mx_device *device, void *to, size_t bytes) {
-    if (bytes && !is_far(to))
+    if (bytes && !fake_is_far(to))
         return refuse("clear takes device memory");
     if (bytes)
-        memset(near_of(to), 0, bytes);
+        memset(fake_near(to), 0, bytes);
     return MXW_OK;
 }
 
@@ -67,7 +67,9 @@ static mxw_status fake_pack(const mx_device *device, const mx_weight_use *use, v
 static const char *fake_kernel(const mx_device *device, const mx_call *call) { return "plain"; }
 
 static size_t fake_scratch_bytes(const mx_device *device, const mx_call *call) {
-    return cpu()->scratch_bytes(cpu(), call);
+    mx_call here = *call;
+    here.compiled = 0;
+    return cpu()->scratch_bytes(cpu(), &here);
 }
 
 /* The bytes that an input is said to have come from are the bytes that it has. */
@@ -81,24 +83,25 @@ static mxw_status fake_run_op(const mx_device *device, const mx_call *call) {
     mx_call here = *call;
     for (int i = 0; i < call->n_inputs; i++) {
         inputs[i] = call->inputs[i];
-        if (inputs[i].data && !is_far(inputs[i].data))
+        if (inputs[i].data && !fake_is_far(inputs[i].data))
             return refuse("an input lies in host memory");
-        inputs[i].data = near_of(inputs[i].data);
+        inputs[i].data = fake_near(inputs[i].data);
         if (!origin_is_true(call, i, &inputs[i]))
             return refuse("an input is not what it is said to have come from");
     }
     for (int i = 0; i < call->n_outputs; i++) {
         outputs[i] = call->outputs[i];
-        if (!is_far(outputs[i].data))
+        if (!fake_is_far(outputs[i].data))
             return refuse("an output lies in host memory");
-        outputs[i].data = near_of(outputs[i].data);
+        outputs[i].data = fake_near(outputs[i].data);
     }
-    if (call->scratch && !is_far(call->scratch))
+    if (call->scratch && !fake_is_far(call->scratch))
         return refuse("scratch lies in host memory");
     here.inputs = inputs;
     here.outputs = outputs;
     here.host = NULL;
-    here.scratch = near_of(call->scratch);
+    here.compiled = 0;
+    here.scratch = fake_near(call->scratch);
     return cpu()->run_op(cpu(), &here);
 }
 

@@ -1,0 +1,19 @@
+/* pattern_device.h - a device for tests of the compiler: every fused op by the plain pattern that it equals, weights in
+ * a packed form of its own, inputs whose rows lie apart nearly everywhere. It runs the CPU's plain ops and nothing
+ * else, so that a compiled graph gives the bits of the eager one, and it is strict: whatever the seam of compiled calls
+ * promises a device is checked at each call, and a breach is an internal error with a line.
+ *
+ * "pattern" has memory of its own (that of graph/fake_device.h), "pattern-near" the host's. */
+#ifndef PATTERN_DEVICE_H
+#define PATTERN_DEVICE_H
+#include "device/device.h"
+
+const mx_device *pattern_device(void);
+const mx_device *pattern_near_device(void);
+/* How often each op ran since the counts were last cleared, and how many inputs were packed, raw halves, apart. */
+typedef struct pattern_counts {
+    int ops[MX_OP_COUNT];
+    int packed, raw, strided;
+} pattern_counts;
+extern pattern_counts pattern_seen;
+#endif
