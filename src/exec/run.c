@@ -252,7 +252,7 @@ static mxw_status bring_input(mx_run *run, mx_value value) {
     if (!t->data && bytes)
         return mx_fail(MXW_E_ARGUMENT, "input %s has no data", run->program->graph->values[value].name);
     run->values[value] = mx_tensor_of(t->dtype, t->rank, t->dims, t->data);
-    if (!plain || (device->host_memory && !aligned)) {
+    if (!plain || !aligned) {
         if (b->packed_bytes < bytes) {
             mx_free(b->packed);
             b->packed_bytes = 0;

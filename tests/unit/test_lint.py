@@ -148,6 +148,21 @@ class LintTest(unittest.TestCase):
 
     def test_source_that_nothing_builds(self):
         self.one("src/audio/lost.c", c_file("lost.c", "audio/audio.h"), "in no meson.build")
+        self.one("src/modules/cuda/lost.cu", c_file("lost.cu", "device/device.h"), "in no meson.build")
+
+    def test_cuda_files(self):
+        """What holds for .c holds for .cu and .cuh."""
+        listed = {"src/modules/cuda/meson.build": "cuda_src = ['k.cu']\n"}
+        sound = c_file("k.cu", "device/device.h")
+        self.assertEqual(self.faults({**listed, "src/modules/cuda/k.cu": sound}), [])
+        for text, message in ((sound + "/* " + "x" * 115 + " */\n", "121 columns"),
+                              ('#include "device/device.h"\n', "does not open with a comment"),
+                              (c_file("k.cu", "audio/audio.h"), "modules/cuda may not include audio"),
+                              (c_file("k.cu", "<libavutil/mem.h>"), "belongs in modules/ffmpeg")):
+            faults = self.faults({**listed, "src/modules/cuda/k.cu": text})
+            self.assertEqual(len(faults), 1, faults)
+            self.assertIn(message, faults[0])
+        self.assertEqual(len(self.faults({"src/modules/cuda/k.cuh": "#include <math.h>\n"})), 1)
 
     def test_header_in_each_language(self):
         plain = SOUND["include/max_whisper.h"]

@@ -1,0 +1,49 @@
+/* modules/cuda/block.cuh - what kernels share: grids, and values of all threads of a block or warp joined in a fixed
+ * order. What holds: every thread gets the same joined value; its bits follow from the threads' own values alone. */
+#ifndef MX_CUDA_BLOCK_CUH
+#define MX_CUDA_BLOCK_CUH
+#include <cuda_runtime.h>
+#include <math_constants.h>
+
+#include "modules/cuda/cuda.h"
+
+#define MX_WARP 32
+#define MX_BLOCK 256                       /* threads of a block, where nothing else is said */
+#define MX_WARPS (MX_BLOCK / MX_WARP)
+
+/* Blocks for n pieces of work, `each` to a block; kernels go on in steps of the grid. */
+static inline unsigned mx_grid(int64_t n, int64_t each) {
+    int64_t blocks = (n + each - 1) / each;
+    return (unsigned)MX_MIN(blocks, (int64_t)1 << 20);
+}
+
+struct mx_sum {
+    template <typename T> __device__ T operator()(T a, T b) const { return a + b; }
+};
+/* NaN loses, as a comparison does. */
+struct mx_largest {
+    __device__ float operator()(float a, float b) const { return b > a ? b : a; }
+};
+struct mx_smallest {
+    __device__ float operator()(float a, float b) const { return b < a ? b : a; }
+};
+
+template <typename T, typename Join> __device__ T mx_join_warp(T value, Join join) {
+    for (int half = MX_WARP / 2; half > 0; half /= 2)
+        value = join(value, __shfl_xor_sync(0xffffffffu, value, half));
+    return value;
+}
+
+/* All MX_BLOCK threads must come here; `shared` holds MX_WARPS values and may be used again at once. */
+template <typename T, typename Join> __device__ T mx_join_block(T value, Join join, T *shared) {
+    value = mx_join_warp(value, join);
+    __syncthreads();
+    if (threadIdx.x % MX_WARP == 0)
+        shared[threadIdx.x / MX_WARP] = value;
+    __syncthreads();
+    value = shared[0];
+    for (int warp = 1; warp < MX_WARPS; warp++)
+        value = join(value, shared[warp]);
+    return value;
+}
+#endif

@@ -1,0 +1,169 @@
+/* modules/cuda/cuda.h - what the files of the CUDA module share; private to the folder.
+ *
+ * A GPU is an mx_cuda: an mx_device with the stream that everything on it runs in, one after the other, whichever host
+ * thread asks. So a buffer may be used again as soon as its last reader was launched, and results never depend on
+ * which session came first. Launching is free of locks; the lock is for cuBLAS and for the ring of upload().
+ *
+ * What holds for every kernel: the order of every sum follows from the shape of one entry or one row, never from the
+ * batch around it or from timing; no float is added atomically. Indices are checked on the host before a launch. */
+#ifndef MX_CUDA_H
+#define MX_CUDA_H
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+
+#include "base/module.h"
+#include "device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mx_cuda {
+    mx_device device;            /* first: a pointer to the one is a pointer to the other */
+    int index;
+    char id[16], description[128], features[256], reason[384];
+    pthread_mutex_t lock;
+    int opened;
+    cudaStream_t stream;
+    void *blas;                  /* cublasHandle_t; NULL until the first product */
+    char *ring;                  /* pinned: bytes on their way to the GPU */
+    size_t ring_at;
+} mx_cuda;
+
+extern const mx_host *mx_cuda_host;   /* the library's services */
+
+/* ---- module.c, memory.c ------------------------------------------------------------------------------------------ */
+
+mx_cuda *mx_cuda_of(const mx_device *device);
+/* Makes the GPU the calling thread's, opened if this is the first time. */
+mxw_status mx_cuda_enter(mx_cuda *gpu);
+/* E_MEMORY or E_DEVICE with "cuda:0: what: the error in words"; OK when there is none. */
+mxw_status mx_cuda_check(const mx_cuda *gpu, cudaError_t error, const char *what);
+/* What launches since the last one met; `call` names the op. */
+mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call);
+
+void *mx_cuda_alloc(const mx_device *device, size_t bytes);
+void mx_cuda_free(const mx_device *device, void *block);
+mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes);
+mxw_status mx_cuda_download(const mx_device *device, void *to, const void *from, size_t bytes);
+mxw_status mx_cuda_clear(const mx_device *device, void *to, size_t bytes);
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+static inline int64_t mx_cuda_count(const mx_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dims[i];
+    return n;
+}
+
+static inline size_t mx_cuda_dtype_bytes(mxw_dtype dtype) {
+    switch (dtype) {
+    case MXW_F16: case MXW_BF16: return 2;
+    case MXW_I8: case MXW_U8: return 1;
+    case MXW_I64: case MXW_F64: return 8;
+    default: return 4;
+    }
+}
+
+static inline size_t mx_cuda_bytes(const mx_tensor *t) {
+    return (size_t)mx_cuda_count(t) * mx_cuda_dtype_bytes(t->dtype);
+}
+
+/* Input i, or NULL where it was left out. */
+static inline const void *mx_cuda_input(const mx_call *call, int i) {
+    return i < call->n_inputs ? call->inputs[i].data : NULL;
+}
+
+const char *mx_cuda_op_name(mx_op op);
+
+/* ---- check.c: what only the data can tell, with the lines of the CPU device -------------------------------------- */
+
+/* Every element of an i32 input lies in [0, limit). Read where it came from in host memory; else downloaded. */
+mxw_status mx_cuda_check_index(mx_cuda *gpu, const mx_call *call, int input, const char *what, int64_t limit);
+/* Every cell that a row of attention_cached will read lies in the cache. After seq and pos were checked. */
+mxw_status mx_cuda_check_cells(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_check_rules(mx_cuda *gpu, const mx_call *call);
+
+/* ---- blas.c: cuBLAS, opened at run time -------------------------------------------------------------------------- */
+
+/* Whether cuBLAS can be opened; if not, why, in one line. */
+int mx_cuda_blas_found(const char **why);
+void mx_cuda_blas_version(char *text, size_t n);   /* "13.0.2" */
+
+/* c = a b for `entries` products of one shape. a [m][k]; b [k][n], or [n][k] if transposed; c [m][n]; ld*: elements
+ * from row to row, *_step: from entry to entry. */
+typedef struct mx_cuda_product {
+    int64_t m, n, k, entries;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc, a_step, b_step, c_step;
+    int b_transposed;
+} mx_cuda_product;
+
+/* By cuBLAS in f32, as one call; the number of entries must follow from the shape of what is computed, not from the
+ * batch: cuBLAS chooses an algorithm by it. */
+mxw_status mx_cuda_blas_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_product *p);
+/* By our own tiles: for what cuBLAS might multiply one way at one address and another way at the next (gemm.cu). */
+mxw_status mx_cuda_tile_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_product *p);
+/* Zeros where k is 0; by cuBLAS if `even`: every matrix of every entry of the op begins on a boundary of MX_CUDA_EVEN
+ * floats; else by tiles. */
+mxw_status mx_cuda_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_product *p, int even);
+#define MX_CUDA_EVEN 64   /* 256 bytes: the alignment that cuBLAS takes for granted at most */
+
+/* ---- the ops ----------------------------------------------------------------------------------------------------- */
+
+typedef struct mx_cuda_op {
+    size_t (*scratch)(const mx_call *call);   /* bytes; NULL: none */
+    mxw_status (*run)(mx_cuda *gpu, const mx_call *call);
+} mx_cuda_op;
+
+extern const mx_cuda_op mx_cuda_ops[MX_OP_PLAIN_COUNT];
+
+/* gemm.cu */
+mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_conv_scratch(const mx_call *call);
+/* rows.cu */
+mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call);
+/* move.cu */
+mxw_status mx_cuda_permute(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_transpose(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_reshape(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_slice(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_concat(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_cast(mx_cuda *gpu, const mx_call *call);
+/* attention.cu */
+mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_attention_scratch(const mx_call *call);
+size_t mx_cuda_attention_rows_scratch(const mx_call *call);
+/* select.cu */
+mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_select_scratch(const mx_call *call);
+
+/* Rows [rows][n] of x, ld apart in groups of `group` rows that are group_step apart, softmaxed in place with scale; row
+ * i of a group has first_keys + i keys if causal, else n, and zeros behind them (rows.cu). */
+typedef struct mx_cuda_softmax_rows {
+    float *y;
+    const float *x;
+    int64_t rows, n, ld, group, group_step, first_keys;
+    float scale;
+    int causal;
+} mx_cuda_softmax_rows;
+mxw_status mx_cuda_run_softmax(mx_cuda *gpu, const mx_call *call, const mx_cuda_softmax_rows *s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,110 @@
+/* modules/cuda/memory.c - memory of a GPU, and bytes on their way to it and back.
+ * In: calls from any thread. Out: work put into the GPU's stream in the order of the calls.
+ * What holds: a block is given back to the driver when it is freed, so memory is what models and sessions hold and no
+ * more; exec keeps its own buffers, so that nothing is allocated once a run is warm. */
+#include <string.h>
+
+#include "modules/cuda/cuda.h"
+
+#define RING_BYTES ((size_t)8 << 20)      /* inputs of some tens of decoder steps, or of several windows */
+#define RING_LARGEST (RING_BYTES / 4)
+#define MEBI (1024.0 * 1024.0)
+
+static mxw_status open_gpu(mx_cuda *gpu) {
+    mxw_status status = MXW_OK;
+    if (!gpu->stream)
+        status = mx_cuda_check(gpu, cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "opening a stream");
+    if (status >= 0 && !gpu->ring)
+        status = mx_cuda_check(gpu, cudaHostAlloc((void **)&gpu->ring, RING_BYTES, cudaHostAllocDefault),
+                               "pinned host memory");
+    if (status < 0)
+        cudaGetLastError();
+    gpu->opened = status >= 0;
+    return status;
+}
+
+mxw_status mx_cuda_enter(mx_cuda *gpu) {
+    mxw_status status = mx_cuda_check(gpu, cudaSetDevice(gpu->index), "choosing the GPU");
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&gpu->lock);
+    if (!gpu->opened)
+        status = open_gpu(gpu);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+void *mx_cuda_alloc(const mx_device *device, size_t bytes) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    void *block = NULL;
+    size_t left = 0, all = 0;
+    if (mx_cuda_enter(gpu) < 0)
+        return NULL;
+    cudaError_t error = cudaMalloc(&block, bytes ? bytes : 1);
+    if (error == cudaSuccess)
+        return block;
+    cudaGetLastError();   /* a refusal is not a fault: a smaller block may follow */
+    if (error == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
+        mx_cuda_host->fail(MXW_E_MEMORY, "%s: not enough memory: %.1f MiB asked, %.1f of %.0f MiB free", gpu->id,
+                           (double)bytes / MEBI, (double)left / MEBI, (double)all / MEBI);
+    else
+        mx_cuda_check(gpu, error, "memory");
+    return NULL;
+}
+
+/* What was launched may still read the block. */
+void mx_cuda_free(const mx_device *device, void *block) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    if (!block || cudaSetDevice(gpu->index) != cudaSuccess)
+        return;
+    cudaStreamSynchronize(gpu->stream);
+    cudaFree(block);
+    cudaGetLastError();
+}
+
+/* Small pieces go through pinned memory, where they wait while the caller goes on; the ring is used again from its
+ * start once everything in it has arrived. Large ones are waited for. */
+mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    cudaError_t error = cudaSuccess;
+    mxw_status status = bytes ? mx_cuda_enter(gpu) : MXW_OK;
+    if (status < 0 || bytes == 0)
+        return status;
+    if (bytes > RING_LARGEST) {
+        error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->stream);
+        if (error == cudaSuccess)
+            error = cudaStreamSynchronize(gpu->stream);
+        return mx_cuda_check(gpu, error, "upload");
+    }
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->ring_at + bytes > RING_BYTES) {
+        error = cudaStreamSynchronize(gpu->stream);
+        gpu->ring_at = 0;
+    }
+    if (error == cudaSuccess) {
+        memcpy(gpu->ring + gpu->ring_at, from, bytes);
+        error = cudaMemcpyAsync(to, gpu->ring + gpu->ring_at, bytes, cudaMemcpyHostToDevice, gpu->stream);
+        gpu->ring_at += (bytes + 63) / 64 * 64;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return mx_cuda_check(gpu, error, "upload");
+}
+
+mxw_status mx_cuda_download(const mx_device *device, void *to, const void *from, size_t bytes) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    mxw_status status = bytes ? mx_cuda_enter(gpu) : MXW_OK;
+    if (status < 0 || bytes == 0)
+        return status;
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, gpu->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(gpu->stream);
+    return mx_cuda_check(gpu, error, "download");
+}
+
+mxw_status mx_cuda_clear(const mx_device *device, void *to, size_t bytes) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    mxw_status status = bytes ? mx_cuda_enter(gpu) : MXW_OK;
+    if (status < 0 || bytes == 0)
+        return status;
+    return mx_cuda_check(gpu, cudaMemsetAsync(to, 0, bytes, gpu->stream), "clearing memory");
+}

@@ -1,0 +1,199 @@
+/* modules/cuda/module.c - the module's entry: which GPUs there are and what they are, and the table of a device.
+ * What holds: nothing here needs a driver; where there is none, or a GPU cannot be used, one line says why. Asking
+ * makes no context on a GPU: that happens with the first memory or op. */
+#include <stdio.h>
+#include <string.h>
+
+#include "modules/cuda/cuda.h"
+
+#define MAX_GPUS 64
+#define LEAST_CAPABILITY 75   /* what the PTX is for: newer GPUs compile it for themselves */
+
+const mx_host *mx_cuda_host;
+
+static mx_cuda gpus[MAX_GPUS];
+static int n_gpus;
+static char why_none[256];
+
+const mx_cuda_op mx_cuda_ops[MX_OP_PLAIN_COUNT] = {
+    [MX_OP_MATMUL] = {NULL, mx_cuda_matmul},
+    [MX_OP_LINEAR] = {NULL, mx_cuda_linear},
+    [MX_OP_TRANSPOSE] = {NULL, mx_cuda_transpose},
+    [MX_OP_PERMUTE] = {NULL, mx_cuda_permute},
+    [MX_OP_RESHAPE] = {NULL, mx_cuda_reshape},
+    [MX_OP_ADD] = {NULL, mx_cuda_binary},
+    [MX_OP_SUB] = {NULL, mx_cuda_binary},
+    [MX_OP_MUL] = {NULL, mx_cuda_binary},
+    [MX_OP_DIV] = {NULL, mx_cuda_binary},
+    [MX_OP_LAYER_NORM] = {NULL, mx_cuda_layer_norm},
+    [MX_OP_GELU] = {NULL, mx_cuda_gelu},
+    [MX_OP_SOFTMAX] = {NULL, mx_cuda_softmax},
+    [MX_OP_SLICE] = {NULL, mx_cuda_slice},
+    [MX_OP_CONCAT] = {NULL, mx_cuda_concat},
+    [MX_OP_GATHER] = {NULL, mx_cuda_gather},
+    [MX_OP_CAST] = {NULL, mx_cuda_cast},
+    [MX_OP_REDUCE] = {NULL, mx_cuda_reduce},
+    [MX_OP_ARGMAX] = {NULL, mx_cuda_argmax},
+    [MX_OP_TOP_K] = {NULL, mx_cuda_top_k},
+    [MX_OP_CONV1D] = {mx_cuda_conv_scratch, mx_cuda_conv},
+    [MX_OP_CONV2D] = {mx_cuda_conv_scratch, mx_cuda_conv},
+    [MX_OP_ATTENTION] = {mx_cuda_attention_scratch, mx_cuda_attention},
+    [MX_OP_ATTENTION_CACHED] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_cached},
+    [MX_OP_ATTENTION_WINDOW] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_window},
+    [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write},
+    [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select},
+};
+
+static const char *const op_names[MX_OP_COUNT] = {
+#define MX_OP(id, name, least, most, outputs) [MX_OP_##id] = name,
+#include "op/ops.def"
+#undef MX_OP
+};
+
+const char *mx_cuda_op_name(mx_op op) { return (size_t)op < MX_OP_COUNT ? op_names[op] : "?"; }
+
+mx_cuda *mx_cuda_of(const mx_device *device) { return (mx_cuda *)(uintptr_t)device; }
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+
+mxw_status mx_cuda_check(const mx_cuda *gpu, cudaError_t error, const char *what) {
+    if (error == cudaSuccess)
+        return MXW_OK;
+    mxw_status status = error == cudaErrorMemoryAllocation ? MXW_E_MEMORY : MXW_E_DEVICE;
+    return mx_cuda_host->fail(status, "%s: %s: %s", gpu->id, what, cudaGetErrorString(error));
+}
+
+mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call) {
+    return mx_cuda_check(gpu, cudaGetLastError(), mx_cuda_op_name(call->op));
+}
+
+/* ---- the table of a device --------------------------------------------------------------------------------------- */
+
+static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < MX_OP_PLAIN_COUNT; }
+static int strided(const mx_device *device, mx_op op, int input) { return 0; }
+static mx_form form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
+static size_t packed_bytes(const mx_device *device, const mx_weight_use *use) { return 0; }
+static mxw_status pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
+    return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_cuda_op_name(use->op), use->input);
+}
+static const char *kernel(const mx_device *device, const mx_call *call) { return "plain"; }
+
+static size_t scratch_bytes(const mx_device *device, const mx_call *call) {
+    return supports(device, call->op) && mx_cuda_ops[call->op].scratch ? mx_cuda_ops[call->op].scratch(call) : 0;
+}
+
+static mxw_status run_op(const mx_device *device, const mx_call *call) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    if (!supports(device, call->op))
+        return mx_cuda_host->fail(MXW_E_UNSUPPORTED, "%s does not run %s", gpu->id, mx_cuda_op_name(call->op));
+    mxw_status status = mx_cuda_enter(gpu);
+    return status < 0 ? status : mx_cuda_ops[call->op].run(gpu, call);
+}
+
+static const mx_device table = {
+    .alloc = mx_cuda_alloc,
+    .free = mx_cuda_free,
+    .upload = mx_cuda_upload,
+    .download = mx_cuda_download,
+    .clear = mx_cuda_clear,
+    .supports = supports,
+    .strided = strided,
+    .form = form,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .kernel = kernel,
+    .scratch_bytes = scratch_bytes,
+    .run_op = run_op,
+};
+
+/* ---- what is there ----------------------------------------------------------------------------------------------- */
+
+/* CUDA writes 13.0 as 13000. */
+#define MAJOR(version) ((version) / 1000)
+#define MINOR(version) ((version) % 1000 / 10)
+
+static void judge(mx_cuda *gpu, int capability, int driver) {
+    const char *why = "";
+    if (capability < LEAST_CAPABILITY)
+        snprintf(gpu->reason, sizeof(gpu->reason), "compute capability %d.%d is too old: expected %d.%d or newer",
+                 capability / 10, capability % 10, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10);
+    else if (!mx_cuda_blas_found(&why))
+        snprintf(gpu->reason, sizeof(gpu->reason), "%s", why);
+    else {
+        gpu->device.info.usable = 1;
+        snprintf(gpu->reason, sizeof(gpu->reason), "the driver speaks CUDA %d.%d, cuBLAS is there", MAJOR(driver),
+                 MINOR(driver));
+    }
+}
+
+static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
+    struct cudaDeviceProp p;
+    char blas[32];
+    pthread_mutex_init(&gpu->lock, NULL);
+    gpu->device = table;
+    gpu->index = index;
+    snprintf(gpu->id, sizeof(gpu->id), "cuda:%d", index);
+    gpu->device.info = (mxw_device_info){.id = gpu->id, .kind = "cuda", .description = gpu->description,
+                                         .features = gpu->features, .reason = gpu->reason};
+    cudaError_t error = cudaGetDeviceProperties(&p, index);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(gpu->description, sizeof(gpu->description), "GPU %d", index);
+        snprintf(gpu->reason, sizeof(gpu->reason), "%s", cudaGetErrorString(error));
+        return;
+    }
+    snprintf(gpu->description, sizeof(gpu->description), "%.100s", p.name);
+    gpu->device.info.memory_bytes = p.totalGlobalMem;
+    gpu->device.info.cores = p.multiProcessorCount;
+    judge(gpu, p.major * 10 + p.minor, driver);
+    mx_cuda_blas_version(blas, sizeof(blas));
+    snprintf(gpu->features, sizeof(gpu->features), "sm_%d%d, driver CUDA %d.%d, runtime CUDA %d.%d%s%s", p.major,
+             p.minor, MAJOR(driver), MINOR(driver), MAJOR(runtime), MINOR(runtime), blas[0] ? ", cuBLAS " : "", blas);
+}
+
+static void look(void) {
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    cudaError_t error = cudaGetDeviceCount(&n_gpus);
+    cudaGetLastError();   /* asking is no failure of what comes next */
+    if (error == cudaSuccess && n_gpus > 0) {
+        n_gpus = MX_MIN(n_gpus, MAX_GPUS);
+        for (int i = 0; i < n_gpus; i++)
+            describe(&gpus[i], i, driver, runtime);
+        return;
+    }
+    n_gpus = 0;
+    if (driver == 0)
+        snprintf(why_none, sizeof(why_none), "no NVIDIA driver is installed (libcuda.so.1)");
+    else if (error == cudaErrorInsufficientDriver)
+        snprintf(why_none, sizeof(why_none), "the NVIDIA driver is too old: it speaks CUDA %d.%d, expected %d.%d",
+                 MAJOR(driver), MINOR(driver), MAJOR(runtime), MINOR(runtime));
+    else if (error == cudaSuccess || error == cudaErrorNoDevice)
+        snprintf(why_none, sizeof(why_none), "the NVIDIA driver shows no GPU");
+    else
+        snprintf(why_none, sizeof(why_none), "the NVIDIA driver does not answer: %s", cudaGetErrorString(error));
+}
+
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+
+static int count(void) {
+    pthread_once(&looked, look);
+    return n_gpus;
+}
+
+static const mx_device *get(int index) { return index >= 0 && index < count() ? &gpus[index].device : NULL; }
+
+static const char *tell_why_none(void) { return count() == 0 ? why_none : ""; }
+
+static const mx_device_module module = {count, get, tell_why_none};
+
+/* Exported: the module's one entry point (base/module.h). */
+__attribute__((visibility("default"))) const void *mx_module_open(const mx_host *host, uint32_t abi);
+
+const void *mx_module_open(const mx_host *host, uint32_t abi) {
+    if (abi != MX_MODULE_ABI)
+        return NULL;
+    mx_cuda_host = host;
+    return &module;
+}
