@@ -165,6 +165,20 @@ MXW_API const char *mxw_model_name(int index, const char *model_dir, const char 
 
 typedef struct mxw_model mxw_model;
 
+/* One op of a run as it was timed, or a whole run of a graph (op is "run"). Strings live as long as the model. */
+typedef struct mxw_trace_event {
+    const char *graph;       /* "encoder", "cross", "decoder" */
+    const char *op;
+    const char *name;        /* of the value it makes; NULL if it has none */
+    const char *kernel;      /* what ran it */
+    const char *device;
+    const char *shape;       /* of its result: "f32 [1, 1500, 384]"; valid during the call */
+    int64_t start_ns;        /* of the monotonic clock */
+    int64_t duration_ns;
+    uint64_t bytes;          /* of its inputs and results */
+    int thread;              /* which of the calling threads, counted from 0 */
+} mxw_trace_event;
+
 typedef struct mxw_model_options {
     size_t struct_size;
     const char *model;       /* name or path */
@@ -175,6 +189,9 @@ typedef struct mxw_model_options {
     int batch;               /* 1 (the default) to 256: so many sessions at once, each on a thread of its own, are run
                                 together, which is faster than one after another and gives the same results. Memory for
                                 all is taken when the first opens; more, or one that searches wider, run apart. */
+    /* Called after every op of every run, on the thread that ran it (several at once if sessions do); NULL: none. */
+    void (*on_trace)(void *user, const mxw_trace_event *event);
+    void *trace_user;
 } mxw_model_options;
 
 typedef struct mxw_model_info {

@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "log.h"
 #include "suggest.h"
+#include "trace.h"
 
 const command *const commands[] = {
     &command_transcribe, &command_model_list, &command_model_inspect, &command_model_export, &command_devices,
@@ -115,6 +116,7 @@ int open_model(const model_choice *choice, mxw_model **model) {
     options.engine = (mxw_engine)choice->engine;
     options.device = choice->device;
     options.threads = (int)choice->threads;
+    trace_ask(&options);
     mxw_status status = mxw_model_open(&options, model);
     return status < 0 ? model_failure(status) : EXIT_OK;
 }

@@ -25,7 +25,7 @@ _max_whisper_options() {
         "devices" | "version") echo "--json" ;;
         "help") ;;
         *) echo "--model --model-dir --engine --device --threads --format --output-format --output-dir --verbose \
---stats --language --task --clip-timestamps --without-timestamps --mel-reference --beam-size --greedy --patience \
+--stats --trace --language --task --clip-timestamps --without-timestamps --mel-reference --beam-size --greedy --patience \
 --length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
 --max-initial-timestamp --initial-prompt --carry-initial-prompt --condition-on-previous-text --prefix \
 --temperature-increment-on-fallback --compression-ratio-threshold --logprob-threshold --no-speech-threshold --fp16 \
@@ -78,6 +78,7 @@ _max_whisper() {
     before=${before//_/-}
     words=$(_max_whisper_values "$before" "$(_max_whisper_subcommand)")
     case $before in
+        --trace) COMPREPLY=($(compgen -f -- "$word")); compopt -o filenames 2>/dev/null; return ;;
         --model-dir | --output-dir | -o) COMPREPLY=($(compgen -d -- "$word")); compopt -o filenames 2>/dev/null; return ;;
         --model | -m) COMPREPLY=($(compgen -W "$words" -f -- "$word")); return ;;
     esac

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "out.h"
 #include "recording.h"
+#include "trace.h"
 #include "transcribe_options.h"
 
 _Static_assert(sizeof(transcribe_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");
@@ -117,7 +118,10 @@ static int run(const void *chosen, char **words, int n_words) {
         log_say(MXW_LOG_WARN, "--fp16 has no effect: this engine computes in f32");
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
-    return transcribe_all(o, words, n_words);
+    if (o->trace && !trace_open(o->trace))
+        return EXIT_FAILED;
+    int exit_status = transcribe_all(o, words, n_words);
+    return trace_close() || exit_status ? exit_status : EXIT_FAILED;
 }
 
 const command command_transcribe = {

@@ -120,6 +120,8 @@ const option_row transcribe_rows[] = {
      AT(verbose), .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
     {.name = "stats", SWITCH(stats, "False"), OUTPUT,
      .help = "After each file a JSON line on standard error: the time of each stage, and more."},
+    {.name = "trace", .kind = OPTION_TEXT, .placeholder = "FILE", OUTPUT, AT(trace),
+     .help = "Write every op that was run, with its time, kernel and bytes, as a Chrome trace."},
 
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
      AT(language), .none = 1, .check = check_language,

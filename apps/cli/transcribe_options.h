@@ -31,6 +31,7 @@ typedef struct transcribe_options {
     const char *output_dir;
     int verbose; /* 1, 0, -1 for None */
     int stats;
+    const char *trace;
 } transcribe_options;
 
 extern const option_row transcribe_rows[];

@@ -122,6 +122,8 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
         goto out;
     p->device = device;
     p->pool = options->pool;
+    p->trace = options->trace;
+    p->trace_context = options->trace_context;
     mx_graph *source = (mx_graph *)(uintptr_t)g;   /* held, which counts; nothing else of it changes */
     if (options->engine == MXW_ENGINE_MAX) {
         mx_graph_hold(source);

@@ -20,6 +20,8 @@ typedef struct mx_program_options {
     mx_pool *pool;               /* outlives the program; NULL: the calling thread alone */
     const mx_weight_source *weights;   /* NULL when the graph has none; its views must live as long as the program */
     int keep_names;              /* max: every named value stays, so that taps see them all; fuses less */
+    void (*trace)(void *context, const mxw_trace_event *event);   /* of every op and run; NULL: none */
+    void *trace_context;
 } mx_program_options;
 
 /* The program holds g: nothing can be added to it any more, and it lives as long as the program. */
@@ -50,15 +52,6 @@ mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char 
 /* An open size that no input carries. */
 mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
-/* Traces see every op of a run as it was timed, on the calling thread. Strings live as long as the program. */
-typedef struct mx_trace_event {
-    const char *graph, *name, *op, *kernel;   /* name: of the value it makes, or NULL */
-    const mx_tensor *output;
-    int64_t start_ns, end_ns;
-    size_t bytes;             /* of its inputs and outputs */
-} mx_trace_event;
-typedef void (*mx_trace_fn)(void *context, const mx_trace_event *event);
-void mx_run_trace(mx_run *run, mx_trace_fn trace, void *context);   /* NULL: none */
 mxw_status mx_run_execute(mx_run *run);
 /* A host view, valid until the next execute. */
 mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);

@@ -11,6 +11,8 @@ struct mx_program {
     mx_plan *plan;        /* of a compiled program */
     const mx_device *device;
     mx_pool *pool;
+    void (*trace)(void *context, const mxw_trace_event *event);
+    void *trace_context;
     void **leaves;        /* [values]: device memory of constants and weights; NULL for the rest. A plan has its own:
                              here are only those that are outputs themselves */
     uint8_t *owned;       /* [values]: leaves[i] was allocated by the program */
@@ -80,8 +82,6 @@ struct mx_run {
                              memory */
     mx_tap_fn tap;
     void *tap_context;
-    mx_trace_fn trace;
-    void *trace_context;
     int done;             /* an execute has succeeded: outputs may be read */
 };
 
@@ -94,8 +94,9 @@ mxw_status mx_compiled_lay_out(mx_run *run);   /* calls for the sizes in run->si
 void mx_compiled_close(mx_run *run);
 /* A node's attributes with every open size as a number of this run. */
 mxw_status mx_run_settle(const mx_run *run, const mx_node *node, mx_attrs *attrs);
-/* Runs the call, and tells the trace of it. */
+/* trace.c: runs the call, and tells the trace of it; all nodes likewise. */
 mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call);
+mxw_status mx_run_nodes(mx_run *run);
 /* A failure of a node: "%17 decoder.tokens: gather: index[3] is ..." */
 mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status status);
 /* Takes a buffer of at least bytes for a value. */

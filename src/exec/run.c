@@ -63,11 +63,6 @@ void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context) {
     run->tap_context = context;
 }
 
-void mx_run_trace(mx_run *run, mx_trace_fn trace, void *context) {
-    run->trace = trace;
-    run->trace_context = context;
-}
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes) {
@@ -350,7 +345,7 @@ mxw_status mx_run_execute(mx_run *run) {
         run->origin[i] = NULL;
     }
     MX_TRY(bind_leaves(run));
-    MX_TRY(run->program->plan ? mx_compiled_execute(run) : mx_eager_execute(run));
+    MX_TRY(mx_run_nodes(run));
     MX_TRY(keep_outputs(run));
     run->done = 1;
     return MXW_OK;

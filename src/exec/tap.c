@@ -1,7 +1,6 @@
-/* exec/tap.c - every named value of a run can be seen, and every op timed. */
+/* exec/tap.c - every named value of a run can be seen. */
 #include "exec/program.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 /* Rows that lie apart on the device, one after the other; those of the axes before go on without gaps. */
@@ -55,29 +54,4 @@ mxw_status mx_tap_value(mx_run *run, mx_value value) {
         run->tap(run->tap_context, g->names[i].name, &seen);
     }
     return MXW_OK;
-}
-
-static const char *name_of(const mx_graph *g, mx_value value) {
-    for (size_t i = 0; i < g->n_names; i++)
-        if (g->names[i].value == value)
-            return g->names[i].name;
-    return NULL;
-}
-
-mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call) {
-    const mx_device *device = run->program->device;
-    if (!run->trace)
-        return device->run_op(device, call);
-    mx_trace_event event = {.graph = run->program->graph->name, .op = mx_op_name(node->op),
-                            .name = name_of(run->program->graph, node->outputs[0]), .output = &call->outputs[0]};
-    event.kernel = call->compiled ? device->kernel(device, call) : "plain";
-    for (int i = 0; i < call->n_inputs; i++)
-        event.bytes += call->inputs[i].data ? mx_tensor_bytes(&call->inputs[i]) : 0;
-    for (int i = 0; i < call->n_outputs; i++)
-        event.bytes += mx_tensor_bytes(&call->outputs[i]);
-    event.start_ns = mx_now_ns();
-    mxw_status status = device->run_op(device, call);
-    event.end_ns = mx_now_ns();
-    run->trace(run->trace_context, &event);
-    return status;
 }

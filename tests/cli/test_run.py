@@ -64,6 +64,24 @@ def test_formats(folder, lines):
     check_equal((code, out), (0, text), "--verbose False prints the text")
 
 
+def test_trace(folder):
+    """Ops lie within the run of their graph, one after the other, and nearly fill it."""
+    path = os.path.join(folder, "trace.json")
+    for engine in ("cpu", "max"):
+        code, _, err = run(CLIP, *FAST, "--engine", engine, "--trace", path)
+        check_equal((code, err), (0, ""), f"--trace with engine {engine}")
+        events = json.loads(read(path))["traceEvents"]
+        check({event["cat"] for event in events} == {"encoder", "cross", "decoder"}, "the graphs", events[:2])
+        runs = [event for event in events if event["name"] == "run" and event["cat"] == "encoder"]
+        ops = [event for event in events if event["name"] != "run" and event["cat"] == "encoder"]
+        check(runs and all(event["args"]["kernel"] and event["args"]["shape"] for event in ops), "what ran", ops[:2])
+        total, parts = sum(event["dur"] for event in runs), sum(event["dur"] for event in ops)
+        check(0.5 * total < parts <= total, "the ops are the run", (parts, total))
+        first = runs[0]
+        inside = [event for event in ops if first["ts"] <= event["ts"] <= first["ts"] + first["dur"]]
+        check(len(inside) * len(runs) == len(ops), "ops lie within their run", (len(inside), len(ops)))
+
+
 def test_folder_without_format(folder):
     out_dir = os.path.join(folder, "all")
     code, out, _ = run(CLIP, *FAST, "-o", out_dir)
@@ -258,6 +276,7 @@ def main():
     try:
         lines = test_lines()
         test_formats(folder, lines)
+        test_trace(folder)
         test_folder_without_format(folder)
         test_nothing_on_disk(folder)
         test_several(folder, lines)

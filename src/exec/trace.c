@@ -1,0 +1,61 @@
+/* exec/trace.c - every op of a run timed, for who asked when the program was loaded. */
+#include "exec/program.h"
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+
+static const char *name_of(const mx_graph *g, mx_value value) {
+    for (size_t i = 0; i < g->n_names; i++)
+        if (g->names[i].value == value)
+            return g->names[i].name;
+    return NULL;
+}
+
+static int thread_number(void) {
+    static atomic_int next;
+    static _Thread_local int number = -1;
+    if (number < 0)
+        number = atomic_fetch_add(&next, 1);
+    return number;
+}
+
+static mxw_trace_event begin(const mx_program *p) {
+    return (mxw_trace_event){.graph = p->graph->name, .device = p->device->info.id, .thread = thread_number(),
+                             .start_ns = mx_now_ns()};
+}
+
+mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call) {
+    const mx_program *p = run->program;
+    char shape[128];
+    if (!p->trace)
+        return p->device->run_op(p->device, call);
+    mxw_trace_event event = begin(p);
+    mxw_status status = p->device->run_op(p->device, call);
+    event.duration_ns = mx_now_ns() - event.start_ns;
+    event.op = mx_op_name(node->op);
+    event.name = name_of(p->graph, node->outputs[0]);
+    event.kernel = call->compiled ? p->device->kernel(p->device, call) : "plain";
+    mx_tensor_describe(&call->outputs[0], shape, sizeof(shape));
+    event.shape = shape;
+    for (int i = 0; i < call->n_inputs; i++)
+        event.bytes += call->inputs[i].data ? mx_tensor_bytes(&call->inputs[i]) : 0;
+    for (int i = 0; i < call->n_outputs; i++)
+        event.bytes += mx_tensor_bytes(&call->outputs[i]);
+    p->trace(p->trace_context, &event);
+    return status;
+}
+
+mxw_status mx_run_nodes(mx_run *run) {
+    const mx_program *p = run->program;
+    mxw_trace_event event = begin(p);
+    mxw_status status = p->plan ? mx_compiled_execute(run) : mx_eager_execute(run);
+    if (!p->trace)
+        return status;
+    event.duration_ns = mx_now_ns() - event.start_ns;
+    event.op = "run";
+    event.kernel = p->plan ? "compiled" : "eager";
+    event.shape = "";
+    p->trace(p->trace_context, &event);
+    return status;
+}
