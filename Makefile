@@ -12,7 +12,7 @@ RESULT  ?=
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test-data test test-full lint asan ubsan tsan fuzz bench-peers install clean
+.PHONY: help setup build model transcribe test-data test test-full kcheck lint asan ubsan tsan fuzz bench-peers install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
@@ -55,6 +55,10 @@ test: test-data build ## build, fetch what the tests need, run them all but the 
 
 test-full: test-data build ## the same and every clip, option and long file
 	@tools/run-tests $(BUILD) fast golden full lint
+
+kcheck: build ## check every kernel against its reference; ARGS='--bench [words]' times them beside other libraries
+	@case "$(ARGS)" in *--bench*) tools/setup bench ;; esac
+	@MXW_MODULE_DIR=$(BUILD)/max-whisper-modules $(BUILD)/tests/kernel/kcheck $(ARGS)
 
 lint: build ## check layering, style, exported symbols, the public header
 	@tools/lint --build $(BUILD)

@@ -36,20 +36,45 @@ static void compare(const float *c, int64_t ldc, const float *x, const float *b,
 static void one_tile(int64_t rows, int64_t k, int64_t stop, const double scale[2]) {
     mx_gemm_blocks blocks;
     K->gemm_blocks(&blocks);
-    int64_t tile = blocks.tile_rows;
+    int64_t tile = blocks.tile_rows, ld = MX_PANEL + 3;
     float *x = floats(rows * k, scale[0], 4), *b = floats(k * MX_PANEL, scale[1], 12);
-    float *c = take((size_t)(rows * MX_PANEL) * sizeof(float), 4);
+    float *c = take((size_t)(rows * MX_PANEL) * sizeof(float), 4), *bias = floats(MX_PANEL, 1, 4);
+    float *residual = floats(rows * ld, 1, 4), *y = floats(rows * ld, 0, 8);
     float *a = take((size_t)(tile * chunked(k)) * sizeof(float), 4);
     for (int64_t first = 0; first < rows; first += tile) {
-        int64_t n = MX_MIN(tile, rows - first);
-        for (int64_t r = 0; r < n; r++)
+        mx_tile t = {.rows = MX_MIN(tile, rows - first), .k = stop, .a = a, .a_rows = tile, .b = b, .ldy = MX_PANEL};
+        t.y = c + first * MX_PANEL;
+        t.ahead = rows % 2 ? x : NULL;
+        t.ahead_stride = 1024;
+        for (int64_t r = 0; r < t.rows; r++)
             K->lay_row(a + r * MX_CHUNK, x + (first + r) * k, k, tile * MX_CHUNK);
-        K->gemm_tile(c + first * MX_PANEL, a, tile, b, stop, n, 0);
+        K->gemm_tile(&t);
+        t.a += stop * tile;
+        t.b += stop * MX_PANEL;
+        t.k = k - stop;
+        t.start = t.y;
         if (stop < k)
-            K->gemm_tile(c + first * MX_PANEL, a + stop * tile, tile, b + stop * MX_PANEL, k - stop, n, 1);
+            K->gemm_tile(&t);
+        t.k = 0;   /* the same sums with all that comes after them */
+        t.bias = rows % 3 ? bias : NULL;
+        t.residual = rows % 2 ? residual + first * ld : NULL;
+        t.ld_residual = ld;
+        t.y = y + first * ld;
+        t.ldy = ld;
+        K->gemm_tile(&t);
     }
     compare(c, MX_PANEL, x, b, MX_PANEL, rows, k, MX_PANEL);
+    for (int64_t i = 0; i < rows * ld; i++) {
+        int64_t r = i / ld, j = i % ld;
+        float want = j < MX_PANEL ? c[r * MX_PANEL + j] : 0;
+        if (j < MX_PANEL && rows % 3)
+            want += bias[j];
+        if (j < MX_PANEL && rows % 2)
+            want += residual[i];
+        near((double)y[i], (double)want, 0);
+    }
     record(c, (size_t)(rows * MX_PANEL) * sizeof(float));
+    record(y, (size_t)(rows * ld) * sizeof(float));
     NOTHING_OFF();
     done();
 }

@@ -172,13 +172,12 @@ static const float *row_at(const work *w, const float *x, int64_t row, int64_t k
     return made;
 }
 
-/* Tile after tile, [tile][chunk][tile_rows][MX_CHUNK]; the last tile has only the rows there are. */
-static void lay_block(const work *w, const float *x, int64_t row, int64_t rows, int64_t k0, int64_t k, float *a,
-                      float *made) {
-    int64_t tile_rows = w->blocks.tile_rows, tile_floats = tile_rows * round_up(k, MX_CHUNK);
+/* One tile, [chunk][tile_rows][MX_CHUNK]; the last one has only the rows there are. */
+static void lay_tile(const work *w, const float *x, int64_t row, int64_t rows, int64_t k0, int64_t k, float *a,
+                     float *made) {
+    int64_t stride = w->blocks.tile_rows * MX_CHUNK;
     for (int64_t r = 0; r < rows; r++)
-        w->kernels->lay_row(a + r / tile_rows * tile_floats + r % tile_rows * MX_CHUNK,
-                            row_at(w, x, row + r, k0, k, made), k, tile_rows * MX_CHUNK);
+        w->kernels->lay_row(a + r * MX_CHUNK, row_at(w, x, row + r, k0, k, made), k, stride);
 }
 
 /* ---- panels ------------------------------------------------------------------------------------------------------ */
@@ -208,36 +207,114 @@ static const float *panel_at(const work *w, const float *b, int64_t panel, int64
 
 /* ---- many rows --------------------------------------------------------------------------------------------------- */
 
-static void run_block(void *context, int64_t piece, int slot) {
-    const work *w = context;
-    const mx_product *p = w->p;
+/* One piece: rows [row, row + rows) of an entry, `panels` panels from `first` on. */
+typedef struct block {
+    const work *w;
+    int64_t entry, row, rows, tiles, first, panels;
+    int64_t k0, k;                      /* the block of k at hand */
+    const float *x, *b;                 /* of the entry */
+    float *a, *wide, *sums, *made;
+} block;
+
+/* What the processor may fetch while it multiplies tile t with panel j: the rows of the next tile while tiles are being
+ * laid, then the next panel. */
+static const void *ahead_of(const block *p, int64_t j, int64_t t, int64_t *stride) {
+    const mx_product *product = p->w->p;
+    *stride = 1024;
+    if (j == 0 && t + 1 < p->tiles) {
+        int64_t row = p->row + (t + 1) * p->w->blocks.tile_rows;
+        if (product->taps) {
+            int64_t entry = row / product->out_positions;
+            int64_t position = row % product->out_positions * product->stride - product->pad;
+            return p->x + (entry * product->positions + MX_MAX(0, position)) * product->channels + p->k0;
+        }
+        if (product->ldx != p->k)
+            *stride = product->ldx * (int64_t)sizeof(float);
+        return p->x + row * product->ldx + p->k0;
+    }
+    if (t == (j == 0 ? p->tiles - 1 : 0) && j + 1 < p->panels && product->packed) {
+        size_t bytes = mx_packed_panel_bytes(product->packed) / (size_t)MX_MAX(1, product->k);
+        return (const char *)mx_packed_panel(product->packed, p->first + j + 1) + (size_t)p->k0 * bytes;
+    }
+    return NULL;
+}
+
+/* The result's lines are asked for before they are written. */
+static void ask_for_result(const mx_product *product, int64_t at, int64_t rows, int64_t panel) {
+    const float *y = product->y + at * product->n + panel * MX_PANEL;
+    for (int64_t r = 0; r < rows; r++, y += product->n) {
+        __builtin_prefetch(y, 1);
+        __builtin_prefetch(y + 16, 1);
+    }
+}
+
+/* Where the last part of a tile's chains goes: straight into the result if nothing but bias and residual come after
+ * them. Returns 0 if more has to be done with the sums. */
+static int set_result(const mx_product *product, int64_t at, int64_t panel, mx_tile *t) {
+    int64_t column = panel * MX_PANEL, from = product->residual ? at % product->residual_rows : 0;
+    int repeats = product->residual && from + t->rows > product->residual_rows;
+    ask_for_result(product, at, t->rows, panel);
+    if (product->act != MX_ACT_NONE || column + MX_PANEL > product->n || repeats)
+        return 0;
+    t->bias = product->bias ? product->bias + column : NULL;
+    t->residual = product->residual ? product->residual + from * product->ld_residual + column : NULL;
+    t->ld_residual = product->ld_residual;
+    t->y = product->y + at * product->n + column;
+    t->ldy = product->n;
+    return 1;
+}
+
+static void multiply_panel(const block *p, int64_t j, int64_t k_block) {
+    const work *w = p->w;
     const cut *of = &w->cut;
     int64_t tile_rows = w->blocks.tile_rows;
-    int64_t block = piece % of->column_blocks, row = piece / of->column_blocks % of->row_blocks * of->rows;
-    int64_t entry = piece / of->column_blocks / of->row_blocks, rows = MX_MIN(of->rows, p->m - row);
-    int64_t first = block * of->panels, panels = MX_MIN(of->panels, blocks_of(p->n, MX_PANEL) - first);
-    int64_t a_offset, b_offset, tiles = blocks_of(rows, tile_rows);
-    float *a = mx_cpu_slot(p->call, w->scratch, slot), *wide = a + round_up(of->a_floats, 16);
-    float *sums = wide + round_up(of->b_floats, 16), *made = sums + round_up(of->c_floats, 16);
-    entry_offsets(p, entry, &a_offset, &b_offset);
-    if (p->gamma)
-        lay_block(w, p->x + a_offset, row, rows, 0, p->k, a, made);
+    int whole = w->p->gamma != NULL, last = k_block == of->k_blocks - 1;
+    int64_t tile_floats = tile_rows * round_up(whole ? w->p->k : p->k, MX_CHUNK);
+    mx_tile tile = {.k = p->k, .a_rows = tile_rows, .b = panel_at(w, p->b, p->first + j, p->k0, p->k, p->wide)};
+    for (int64_t t = 0; t < p->tiles; t++) {
+        int64_t row = p->row + t * tile_rows;
+        float *a = p->a + t * tile_floats, *sums = p->sums;
+        tile.rows = MX_MIN(tile_rows, p->rows - t * tile_rows);
+        if (j == 0 && (!whole || k_block == 0))
+            lay_tile(w, p->x, row, tile.rows, p->k0, whole ? w->p->k : p->k, a, p->made);
+        if (of->k_blocks > 1)
+            sums += (j * of->rows + t * tile_rows) * MX_PANEL;
+        tile.a = whole ? a + p->k0 * tile_rows : a;
+        tile.start = k_block > 0 ? sums : NULL;
+        tile.y = sums;
+        tile.ldy = MX_PANEL;
+        tile.bias = tile.residual = NULL;
+        tile.ahead = ahead_of(p, j, t, &tile.ahead_stride);
+        int stored = last && set_result(w->p, p->entry * w->p->m + row, p->first + j, &tile);
+        w->kernels->gemm_tile(&tile);
+        if (last && !stored)
+            finish(w, p->entry, row, tile.rows, p->first + j, sums, MX_PANEL);
+    }
+}
+
+static void run_block(void *context, int64_t piece, int slot) {
+    const work *w = context;
+    const mx_product *product = w->p;
+    const cut *of = &w->cut;
+    block p = {.w = w, .first = piece % of->column_blocks * of->panels,
+               .row = piece / of->column_blocks % of->row_blocks * of->rows,
+               .entry = piece / of->column_blocks / of->row_blocks};
+    int64_t a_offset, b_offset;
+    entry_offsets(product, p.entry, &a_offset, &b_offset);
+    p.x = product->x + a_offset;
+    p.b = product->b + b_offset;
+    p.rows = MX_MIN(of->rows, product->m - p.row);
+    p.tiles = blocks_of(p.rows, w->blocks.tile_rows);
+    p.panels = MX_MIN(of->panels, blocks_of(product->n, MX_PANEL) - p.first);
+    p.a = mx_cpu_slot(product->call, w->scratch, slot);
+    p.wide = p.a + round_up(of->a_floats, 16);
+    p.sums = p.wide + round_up(of->b_floats, 16);
+    p.made = p.sums + round_up(of->c_floats, 16);
     for (int64_t kb = 0; kb < of->k_blocks; kb++) {
-        int64_t k0 = kb * of->k, k = MX_MAX(0, MX_MIN(of->k, p->k - k0)), last = kb == of->k_blocks - 1;
-        int64_t tile_floats = tile_rows * round_up(p->gamma ? p->k : k, MX_CHUNK);
-        if (!p->gamma)
-            lay_block(w, p->x + a_offset, row, rows, k0, k, a, made);
-        const float *from = p->gamma ? a + k0 * tile_rows : a;
-        for (int64_t j = 0; j < panels; j++) {
-            const float *b = panel_at(w, p->b + b_offset, first + j, k0, k, wide);
-            for (int64_t t = 0; t < tiles; t++) {
-                float *c = of->k_blocks > 1 ? sums + (j * of->rows + t * tile_rows) * MX_PANEL : sums;
-                int64_t n = MX_MIN(tile_rows, rows - t * tile_rows);
-                w->kernels->gemm_tile(c, from + t * tile_floats, tile_rows, b, k, n, kb > 0);
-                if (last)
-                    finish(w, entry, row + t * tile_rows, n, first + j, c, MX_PANEL);
-            }
-        }
+        p.k0 = kb * of->k;
+        p.k = MX_MAX(0, MX_MIN(of->k, product->k - p.k0));
+        for (int64_t j = 0; j < p.panels; j++)
+            multiply_panel(&p, j, kb);
     }
 }
 

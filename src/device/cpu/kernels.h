@@ -14,6 +14,24 @@ typedef struct mx_gemm_blocks {
     int64_t column_block;   /* of a piece whose chains are interrupted */
 } mx_gemm_blocks;
 
+/* One tile of a large product: y = chains of a b, from `start` on, + bias + residual, in this order. */
+typedef struct mx_tile {
+    int64_t rows, k;
+    const float *a;          /* [ceil(k / MX_CHUNK)][a_rows][MX_CHUNK] */
+    int64_t a_rows;
+    const float *b;          /* [k][MX_PANEL] */
+    const float *start;      /* [rows][MX_PANEL]: what the chains go on from; NULL: zeros */
+    const float *bias;       /* [MX_PANEL] or NULL */
+    const float *residual;   /* [rows][MX_PANEL], rows ld_residual apart, or NULL */
+    int64_t ld_residual;
+    float *y;                /* [rows][MX_PANEL], rows ldy apart; may be start */
+    int64_t ldy;
+    /* Memory to ask for meanwhile: for each chunk of k one kilobyte, from `ahead` on, ahead_stride bytes apart. May be
+     * NULL, or point past what there is. */
+    const void *ahead;
+    int64_t ahead_stride;
+} mx_tile;
+
 typedef struct mx_kernels {
 #define MX_KERNEL(name, parameters) void(*name) parameters;
 #include "device/cpu/kernels.def"

@@ -29,15 +29,41 @@ INLINE void step(__m256 c[TILE_ROWS][2], const float *a, const float *b, const i
     }
 }
 
-INLINE void half_tile(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int resume,
-                      const int rows) {
+INLINE void store(const mx_tile *t, __m256 c[TILE_ROWS][2], int half, const int rows) {
+    if (t->bias) {
+        __m256 b0 = _mm256_loadu_ps(t->bias + half), b1 = _mm256_loadu_ps(t->bias + half + 8);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            c[r][0] = _mm256_add_ps(c[r][0], b0);
+            c[r][1] = _mm256_add_ps(c[r][1], b1);
+        }
+    }
+    if (t->residual)
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            c[r][0] = _mm256_add_ps(c[r][0], _mm256_loadu_ps(t->residual + r * t->ld_residual + half));
+            c[r][1] = _mm256_add_ps(c[r][1], _mm256_loadu_ps(t->residual + r * t->ld_residual + half + 8));
+        }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+        _mm256_storeu_ps(t->y + r * t->ldy + half, c[r][0]);
+        _mm256_storeu_ps(t->y + r * t->ldy + half + 8, c[r][1]);
+    }
+}
+
+/* Columns [half, half + HALF) of the panel. */
+INLINE void half_tile(const mx_tile *t, int half, const char *ahead, int64_t ahead_stride, const int rows) {
+    const float *a = t->a, *b = t->b + half;
+    int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     __m256 sum[TILE_ROWS][2];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++)
-            sum[r][h] = resume ? _mm256_loadu_ps(c + r * MX_PANEL + h * 8) : _mm256_setzero_ps();
-    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += a_rows * MX_CHUNK)
+            sum[r][h] = t->start ? _mm256_loadu_ps(t->start + r * MX_PANEL + half + h * 8) : _mm256_setzero_ps();
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, ahead += ahead_stride)
         for (int q = 0; q < MX_CHUNK; q += 4, b += 4 * MX_PANEL) {
+            _mm_prefetch(ahead + q * 32, _MM_HINT_T1);
+            _mm_prefetch(ahead + q * 32 + 64, _MM_HINT_T1);
             step(sum, a + q, b, rows);
             step(sum, a + q + 1, b + MX_PANEL, rows);
             step(sum, a + q + 2, b + 2 * MX_PANEL, rows);
@@ -45,17 +71,16 @@ INLINE void half_tile(float *c, const float *a, int64_t a_rows, const float *b, 
         }
     for (int64_t p = 0; p < k; p++)
         step(sum, a + p, b + p * MX_PANEL, rows);
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-        for (int h = 0; h < 2; h++)
-            _mm256_storeu_ps(c + r * MX_PANEL + h * 8, sum[r][h]);
+    store(t, sum, half, rows);
 }
 
-void MX_FAST(gemm_tile)(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int64_t rows, int resume) {
-    for (int h = 0; h < MX_PANEL; h += HALF)
-        switch (rows) {
+void MX_FAST(gemm_tile)(const mx_tile *t) {
+    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;   /* what is there anyway */
+    int64_t stride = t->ahead ? t->ahead_stride : 0;
+    for (int h = 0; h < MX_PANEL; h += HALF, ahead += 512)   /* each half asks for its half of a kilobyte */
+        switch (t->rows) {
 #define ROWS(n)                                                                                                        \
-    case n: half_tile(c + h, a, a_rows, b + h, k, resume, n); break;
+    case n: half_tile(t, h, ahead, stride, n); break;
             ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
 #undef ROWS
         }

@@ -18,6 +18,13 @@ void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
+INLINE void ask(const char *ahead) {
+    _mm_prefetch(ahead, _MM_HINT_T1);
+    _mm_prefetch(ahead + 64, _MM_HINT_T1);
+    _mm_prefetch(ahead + 128, _MM_HINT_T1);
+    _mm_prefetch(ahead + 192, _MM_HINT_T1);
+}
+
 INLINE void step(__m512 c[TILE_ROWS][2], const float *a, const float *b, const int rows) {
     __m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + 16);
 #pragma GCC unroll 14
@@ -28,14 +35,39 @@ INLINE void step(__m512 c[TILE_ROWS][2], const float *a, const float *b, const i
     }
 }
 
-INLINE void tile(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int resume, const int rows) {
+INLINE void store(const mx_tile *t, __m512 c[TILE_ROWS][2], const int rows) {
+    if (t->bias) {
+        __m512 b0 = _mm512_loadu_ps(t->bias), b1 = _mm512_loadu_ps(t->bias + 16);
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++) {
+            c[r][0] = _mm512_add_ps(c[r][0], b0);
+            c[r][1] = _mm512_add_ps(c[r][1], b1);
+        }
+    }
+    if (t->residual)
+#pragma GCC unroll 14
+        for (int r = 0; r < rows; r++) {
+            c[r][0] = _mm512_add_ps(c[r][0], _mm512_loadu_ps(t->residual + r * t->ld_residual));
+            c[r][1] = _mm512_add_ps(c[r][1], _mm512_loadu_ps(t->residual + r * t->ld_residual + 16));
+        }
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; r++) {
+        _mm512_storeu_ps(t->y + r * t->ldy, c[r][0]);
+        _mm512_storeu_ps(t->y + r * t->ldy + 16, c[r][1]);
+    }
+}
+
+INLINE void tile(const mx_tile *t, const char *ahead, int64_t ahead_stride, const int rows) {
+    const float *a = t->a, *b = t->b;
+    int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     __m512 sum[TILE_ROWS][2];
 #pragma GCC unroll 14
     for (int r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++)
-            sum[r][h] = resume ? _mm512_loadu_ps(c + r * MX_PANEL + h * 16) : _mm512_setzero_ps();
-    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += a_rows * MX_CHUNK)
+            sum[r][h] = t->start ? _mm512_loadu_ps(t->start + r * MX_PANEL + h * 16) : _mm512_setzero_ps();
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, ahead += ahead_stride)
         for (int q = 0; q < MX_CHUNK; q += 4, b += 4 * MX_PANEL) {
+            ask(ahead + q * 64);
             step(sum, a + q, b, rows);
             step(sum, a + q + 1, b + MX_PANEL, rows);
             step(sum, a + q + 2, b + 2 * MX_PANEL, rows);
@@ -43,16 +75,15 @@ INLINE void tile(float *c, const float *a, int64_t a_rows, const float *b, int64
         }
     for (int64_t p = 0; p < k; p++)
         step(sum, a + p, b + p * MX_PANEL, rows);
-#pragma GCC unroll 14
-    for (int r = 0; r < rows; r++)
-        for (int h = 0; h < 2; h++)
-            _mm512_storeu_ps(c + r * MX_PANEL + h * 16, sum[r][h]);
+    store(t, sum, rows);
 }
 
-void MX_FAST(gemm_tile)(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int64_t rows, int resume) {
-    switch (rows) {
+void MX_FAST(gemm_tile)(const mx_tile *t) {
+    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;   /* what is there anyway */
+    int64_t stride = t->ahead ? t->ahead_stride : 0;
+    switch (t->rows) {
 #define ROWS(n)                                                                                                        \
-    case n: tile(c, a, a_rows, b, k, resume, n); break;
+    case n: tile(t, ahead, stride, n); break;
         ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13)
         ROWS(14)
 #undef ROWS

@@ -20,14 +20,30 @@ static float at(const float *a, int64_t a_rows, int64_t row, int64_t p) {
     return a[(p / MX_CHUNK * a_rows + row) * MX_CHUNK + p % MX_CHUNK];
 }
 
-void MX_REF(gemm_tile)(float *c, const float *a, int64_t a_rows, const float *b, int64_t k, int64_t rows, int resume) {
-    for (int64_t r = 0; r < rows; r++, c += MX_PANEL) {
+static void store_row(float *restrict y, const float *restrict c, const float *restrict bias,
+                      const float *restrict residual, int64_t n) {
+    if (bias && residual)
+        for (int64_t j = 0; j < n; j++)
+            y[j] = c[j] + bias[j] + residual[j];
+    else if (bias)
+        for (int64_t j = 0; j < n; j++)
+            y[j] = c[j] + bias[j];
+    else if (residual)
+        for (int64_t j = 0; j < n; j++)
+            y[j] = c[j] + residual[j];
+    else
+        memcpy(y, c, (size_t)n * sizeof(float));
+}
+
+void MX_REF(gemm_tile)(const mx_tile *t) {
+    for (int64_t r = 0; r < t->rows; r++) {
+        const float *residual = t->residual ? t->residual + r * t->ld_residual : NULL;
         float sum[MX_PANEL] = {0};
-        if (resume)
-            memcpy(sum, c, sizeof(sum));
-        for (int64_t p = 0; p < k; p++)
-            add_products(sum, at(a, a_rows, r, p), b + p * MX_PANEL);
-        memcpy(c, sum, sizeof(sum));
+        if (t->start)
+            memcpy(sum, t->start + r * MX_PANEL, sizeof(sum));
+        for (int64_t p = 0; p < t->k; p++)
+            add_products(sum, at(t->a, t->a_rows, r, p), t->b + p * MX_PANEL);
+        store_row(t->y + r * t->ldy, sum, t->bias, residual, MX_PANEL);
     }
 }
 
@@ -57,21 +73,6 @@ void MX_REF(gemm_rows)(float *y, int64_t ld, const float *a, int64_t rows, const
 }
 
 /* ---- write back -------------------------------------------------------------------------------------------------- */
-
-static void store_row(float *restrict y, const float *restrict c, const float *restrict bias,
-                      const float *restrict residual, int64_t n) {
-    if (bias && residual)
-        for (int64_t j = 0; j < n; j++)
-            y[j] = c[j] + bias[j] + residual[j];
-    else if (bias)
-        for (int64_t j = 0; j < n; j++)
-            y[j] = c[j] + bias[j];
-    else if (residual)
-        for (int64_t j = 0; j < n; j++)
-            y[j] = c[j] + residual[j];
-    else
-        memcpy(y, c, (size_t)n * sizeof(float));
-}
 
 void MX_REF(gemm_store)(float *y, int64_t ldy, const float *c, int64_t ldc, const float *bias, const float *residual,
                         int64_t ldr, int64_t rows, int64_t columns) {

@@ -1,0 +1,19 @@
+/* bench.h - what the timings of kcheck --bench share. */
+#ifndef KCHECK_BENCH_H
+#define KCHECK_BENCH_H
+#include "base/pool.h"
+#include "kcheck.h"
+
+/* peak.c: one measurement of some hundred microseconds; GFLOP/s, GB/s with all of the pool's threads. */
+double bench_peak_flops(const char *isa, mx_pool *pool);
+double bench_peak_read(const char *isa, mx_pool *pool, const void *bytes, size_t n);
+
+/* libraries.c: c [m][n] = a [m][k] b^T, b [n][k], by someone else's library on all of the pool's threads. */
+typedef struct bench_library {
+    const char *name;
+    void (*gemm)(mx_pool *pool, int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c);
+} bench_library;
+/* The libraries there are, told to use no more than this instruction set; those that are not there, by name on a line
+ * "SKIP: ...". */
+int bench_libraries(const char *isa, bench_library out[2]);
+#endif
