@@ -44,6 +44,7 @@ typedef struct mx_pass_note {
 typedef struct mx_plan {
     mx_graph *graph;          /* the compiled form */
     const mx_device *device;
+    int keep_names;           /* as it was asked for */
     mx_place *places;         /* [values] */
     mx_constant *constants;
     size_t n_constants, room_constants;

@@ -44,7 +44,7 @@ static void spell_out(const mx_node *node, mx_value *inputs) {
 mxw_status mx_pass_promote(mx_rewrite *rw, const mx_node *node) {
     mx_op fused = node->op == MX_OP_LINEAR ? MX_OP_FUSED_LINEAR : MX_OP_FUSED_CONV1D;
     if ((node->op != MX_OP_LINEAR && node->op != MX_OP_CONV1D) || !rw->device->supports(rw->device, fused) ||
-        !mx_plan_is_constant(rw->from, node->inputs[WEIGHT]))
+        !mx_plan_is_constant(rw->from, node->inputs[WEIGHT], rw->keep_names))
         return mx_rewrite_copy(rw, node);
     mx_value inputs[N_LINEAR] = {0};
     for (int i = 0; i < node->n_inputs; i++)
@@ -117,7 +117,7 @@ static int can_stack(const mx_rewrite *rw, const mx_node *node) {
             return 0;
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
-            if (g->nodes[n].inputs[i] == node->outputs[0] && !rw->device->strided(rw->device, g->nodes[n].op, i))
+            if (g->nodes[n].inputs[i] == node->outputs[0] && !mx_plan_takes_apart(rw->device, g->nodes[n].op, i))
                 return 0;
     return 1;
 }
@@ -193,7 +193,7 @@ mxw_status mx_pass_fuse_norm(mx_rewrite *rw, const mx_node *node) {
         return mx_rewrite_copy(rw, node);
     const mx_node *maker = mx_rewrite_maker(rw, mx_rewrite_get(rw, node->inputs[X]));
     if (!maker || maker->op != MX_OP_LAYER_NORM || rw->to->values[maker->inputs[0]].state ||
-        !mx_plan_is_constant(rw->to, maker->inputs[1]) || !mx_plan_is_constant(rw->to, maker->inputs[2]))
+        !mx_plan_is_constant(rw->to, maker->inputs[1], 0) || !mx_plan_is_constant(rw->to, maker->inputs[2], 0))
         return mx_rewrite_copy(rw, node);
     mx_value inputs[N_LINEAR] = {[X] = maker->inputs[0], [GAMMA] = maker->inputs[1], [BETA] = maker->inputs[2]};
     mx_attrs attrs = node->attrs;

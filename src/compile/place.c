@@ -22,19 +22,24 @@ static int is_leaf_constant(const mx_graph *g, mx_value value) {
     return g->values[value].kind == MX_WEIGHT || g->values[value].kind == MX_CONSTANT;
 }
 
-int mx_plan_is_constant(const mx_graph *g, mx_value value) {
+int mx_plan_is_constant(const mx_graph *g, mx_value value, int keep_names) {
     if (value == 0 || is_leaf_constant(g, value))
         return value != 0;
     if (g->values[value].kind != MX_RESULT)
         return 0;
     const mx_node *node = &g->nodes[g->values[value].node];
     if (node->op != MX_OP_CONCAT || node->attrs.axis != 0 || g->values[value].type.dtype != MXW_F32 ||
-        is_output(g, value))
+        is_output(g, value) || (keep_names && is_named(g, value)))
         return 0;
     for (int i = 0; i < node->n_inputs; i++)
         if (!is_leaf_constant(g, node->inputs[i]))
             return 0;
     return 1;
+}
+
+/* A reshape or a slice may itself be a view: it shows its input's bytes as they lie. */
+int mx_plan_takes_apart(const mx_device *device, mx_op op, int input) {
+    return op != MX_OP_RESHAPE && op != MX_OP_SLICE && device->strided(device, op, input);
 }
 
 /* Every reader takes rows that lie apart, and nobody outside needs the value row by row. */
@@ -44,12 +49,13 @@ static int may_be_strided(const mx_plan *plan, mx_value value, int keep_names) {
         return 0;
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
-            if (g->nodes[n].inputs[i] == value && !plan->device->strided(plan->device, g->nodes[n].op, i))
+            if (g->nodes[n].inputs[i] == value && !mx_plan_takes_apart(plan->device, g->nodes[n].op, i))
                 return 0;
     return 1;
 }
 
-/* A reshape, or a slice of the first or the last axis, of something in the arena is a part of it. */
+/* A reshape, or a slice of the first or the last axis, of something in the arena is a part of it; not one that might
+ * begin at an odd byte, which devices need not take. */
 static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
     const mx_graph *g = plan->graph;
     const mx_place *of = &plan->places[node->inputs[0]];
@@ -57,7 +63,7 @@ static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
         return 0;
     if (node->op == MX_OP_RESHAPE)
         return 1;
-    if (node->op != MX_OP_SLICE || node->attrs.step != 1)
+    if (node->op != MX_OP_SLICE || node->attrs.step != 1 || mx_dtype_bytes(g->values[node->inputs[0]].type.dtype) < 4)
         return 0;
     int last_axis = node->attrs.axis == g->values[node->inputs[0]].type.rank - 1;
     return node->attrs.axis == 0 || (last_axis && may_be_strided(plan, node->outputs[0], keep_names));
@@ -71,7 +77,7 @@ static mx_place home_of(const mx_plan *plan, mx_value value, int keep_names) {
         place.home = MX_HOME_STATE;
     } else if (info->kind != MX_RESULT) {
         place.home = MX_HOME_LEAF;
-    } else if (mx_plan_is_constant(g, value)) {
+    } else if (mx_plan_is_constant(g, value, keep_names)) {
         place.home = MX_HOME_NONE;
     } else if (is_view(plan, &g->nodes[info->node], keep_names)) {
         place.home = MX_HOME_VIEW;
@@ -87,6 +93,7 @@ static void extend(mx_plan *plan, mx_value value, int32_t node) {
 
 mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
     const mx_graph *g = plan->graph;
+    plan->keep_names = keep_names;
     plan->places = mx_arena_alloc(&plan->memory, g->n_values * sizeof(*plan->places));
     if (!plan->places)
         return MXW_E_MEMORY;

@@ -135,7 +135,7 @@ mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, mx_pool 
         int made_at_load = plan->places[node->outputs[0]].home == MX_HOME_NONE;
         for (int i = 0; i < node->n_inputs && status >= 0; i++) {
             plan->inputs[n][i] = -1;
-            if (!made_at_load && node->inputs[i] && mx_plan_is_constant(g, node->inputs[i]))
+            if (!made_at_load && node->inputs[i] && mx_plan_is_constant(g, node->inputs[i], plan->keep_names))
                 status = constant_for(plan, node, i, weights, pool, &plan->inputs[n][i]);
         }
     }

@@ -66,12 +66,20 @@ mxw_status mx_rewrite_copy(mx_rewrite *rw, const mx_node *node) {
     return rw->to->status;
 }
 
+int mx_rewrite_keeps(const mx_rewrite *rw, mx_value value) {
+    for (size_t i = 0; rw->keep_names && i < rw->from->n_names; i++)
+        if (rw->from->names[i].value == value)
+            return 1;
+    return 0;
+}
+
 const mx_node *mx_rewrite_maker(const mx_rewrite *rw, mx_value value) {
     const mx_value_info *info = &rw->to->values[value];
     return value && info->kind == MX_RESULT ? &rw->to->nodes[info->node] : NULL;
 }
 
-/* Names go on; those of values that went away go with them. A leaf already has its own. */
+/* Names go on; those of values that went away go with them. A leaf already has its own. An output that has no name gets
+ * none, though another value's may have become free: a tap would see it under that. */
 static mxw_status carry_names(mx_rewrite *rw) {
     const mx_graph *g = rw->from;
     for (size_t i = 0; i < g->n_names; i++) {
@@ -79,8 +87,12 @@ static mxw_status carry_names(mx_rewrite *rw) {
         if (rw->map[g->names[i].value] && !(leaf && strcmp(leaf, g->names[i].name) == 0))
             mx_graph_name(rw->to, rw->map[g->names[i].value], g->names[i].name);
     }
-    for (size_t i = 0; i < g->n_outputs; i++)
-        mx_graph_output(rw->to, g->outputs[i].name, mx_rewrite_get(rw, g->outputs[i].value));
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        mx_value value = mx_rewrite_get(rw, g->outputs[i].value);
+        size_t n_names = rw->to->n_names;
+        mx_graph_output(rw->to, g->outputs[i].name, value);
+        rw->to->n_names = n_names;
+    }
     return rw->to->status;
 }
 

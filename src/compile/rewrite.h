@@ -31,6 +31,9 @@ mxw_status mx_rewrite_copy(mx_rewrite *rw, const mx_node *node);
 /* The node of `to` that makes a value, or NULL. */
 const mx_node *mx_rewrite_maker(const mx_rewrite *rw, mx_value value);
 
+/* Whether the value's name must stay that of a value that a run makes, so that a tap sees it. */
+int mx_rewrite_keeps(const mx_rewrite *rw, mx_value value);
+
 /* Whether two types are the same, open sizes included; a size known only when run equals nothing. */
 int mx_type_same(const mx_type *a, const mx_type *b);
 
@@ -48,6 +51,8 @@ mxw_status mx_pass_fuse_select(mx_rewrite *rw, const mx_node *node);
 
 /* place.c and prepack.c: filled in after the last pass. */
 mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names);
-/* 1 for a weight, a constant, or a stack of them along axis 0. */
-int mx_plan_is_constant(const mx_graph *g, mx_value value);
+/* 1 for a weight, a constant, or a stack of them along axis 0 (one with a name that is kept is made by each run). */
+int mx_plan_is_constant(const mx_graph *g, mx_value value, int keep_names);
+/* Whether that input of an op may have rows that lie apart. */
+int mx_plan_takes_apart(const mx_device *device, mx_op op, int input);
 #endif

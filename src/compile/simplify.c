@@ -7,6 +7,13 @@
 
 static int is_state(const mx_rewrite *rw, mx_value to) { return rw->to->values[to].state != 0; }
 
+/* Whether x may be what the node makes: a state's bytes change, so a copy of it must stay a copy; and a tap sees no
+ * weight or constant, so a name that is kept must not become one's. */
+static int may_stand_for(const mx_rewrite *rw, const mx_node *node, mx_value x) {
+    mx_kind kind = rw->to->values[x].kind;
+    return !is_state(rw, x) && !((kind == MX_WEIGHT || kind == MX_CONSTANT) && mx_rewrite_keeps(rw, node->outputs[0]));
+}
+
 static int is_identity(const int *axes, int rank) {
     for (int i = 0; i < rank; i++)
         if (axes[i] != i)
@@ -20,6 +27,8 @@ static mxw_status canonical_permute(mx_rewrite *rw, const mx_node *node) {
     mx_value x = mx_rewrite_get(rw, node->inputs[0]), out[MX_MAX_OUTPUTS];
     int rank = rw->to->values[x].type.rank;
     mx_attrs attrs = {0};
+    if (rw->to->status < 0)
+        return rw->to->status;
     for (int i = 0; i < rank; i++)
         attrs.axes[i] = node->op == MX_OP_PERMUTE ? node->attrs.axes[i] : i;
     if (node->op == MX_OP_TRANSPOSE) {
@@ -32,7 +41,7 @@ static mxw_status canonical_permute(mx_rewrite *rw, const mx_node *node) {
             attrs.axes[i] = before->attrs.axes[attrs.axes[i]];
         x = before->inputs[0];
     }
-    if (is_identity(attrs.axes, rank) && !is_state(rw, x)) {
+    if (is_identity(attrs.axes, rank) && may_stand_for(rw, node, x)) {
         mx_rewrite_map(rw, node->outputs[0], x);
         return MXW_OK;
     }
@@ -40,10 +49,9 @@ static mxw_status canonical_permute(mx_rewrite *rw, const mx_node *node) {
     return rw->to->status;
 }
 
-/* A state's bytes change, so a copy of it must stay a copy; that of any other value may be the value itself. */
 static int is_copy(const mx_rewrite *rw, const mx_node *node, mx_value x) {
     const mx_type *in = &rw->to->values[x].type, *out = &rw->from->values[node->outputs[0]].type;
-    if (is_state(rw, x) || !mx_type_same(in, out))
+    if (!may_stand_for(rw, node, x) || !mx_type_same(in, out))
         return 0;
     switch (node->op) {
     case MX_OP_CAST: return 1;
@@ -83,7 +91,7 @@ static mxw_status canonical_reshape(mx_rewrite *rw, const mx_node *node) {
     if (rw->to->status < 0)
         return rw->to->status;
     x = root_of_reshape(rw, &attrs, x);
-    if (mx_type_same(&rw->to->values[x].type, type) && !is_state(rw, x))
+    if (mx_type_same(&rw->to->values[x].type, type) && may_stand_for(rw, node, x))
         mx_rewrite_map(rw, node->outputs[0], x);
     else
         mx_rewrite_map(rw, node->outputs[0], mx_graph_append(rw->to, MX_OP_RESHAPE, &attrs, &x, 1, out));
@@ -132,6 +140,8 @@ static int can_fold(const mx_rewrite *rw, const mx_node *node) {
     }
     for (int i = 0; i < node->n_outputs; i++) {
         const mx_type *t = &rw->from->values[node->outputs[i]].type;
+        if (mx_rewrite_keeps(rw, node->outputs[i]))   /* a tap sees no constant */
+            return 0;
         for (int d = 0; d < t->rank; d++)
             if (t->dims[d] < 0)
                 return 0;
@@ -152,6 +162,8 @@ static mxw_status evaluate(mx_rewrite *rw, const mx_node *node, mx_tensor *outpu
             inputs[i] = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims,
                                      (void *)(uintptr_t)info->data);
     }
+    if (rw->to->status < 0)
+        return rw->to->status;
     for (int i = 0; i < node->n_outputs; i++) {
         const mx_type *t = &rw->from->values[node->outputs[i]].type;
         outputs[i] = mx_tensor_of(t->dtype, t->rank, t->dims, NULL);

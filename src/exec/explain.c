@@ -5,20 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number given for a size in "name=number,..", else 1. */
-static int64_t size_given(const char *sizes, const char *name) {
-    size_t n = strlen(name);
-    for (const char *at = sizes; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, n) == 0 && at[n] == '=')
-            return strtoll(at + n + 1, NULL, 10);
-    return 1;
+/* One "name=number" of the question; *at goes behind it and its comma. */
+static mxw_status read_size(mx_run *run, const char **at) {
+    const mx_graph *g = run->program->graph;
+    size_t n = strcspn(*at, "=,"), index = 0;
+    while (index < g->n_sizes && (strlen(g->sizes[index].name) != n || memcmp(g->sizes[index].name, *at, n) != 0))
+        index++;
+    if (index == g->n_sizes)
+        return mx_fail(MXW_E_ARGUMENT, "graph %s has no open size %.*s", g->name, (int)n, *at);
+    const char *text = *at + n + ((*at)[n] == '=');
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || (*end && *end != ',') || number < 0 || number > g->sizes[index].max)
+        return mx_fail(MXW_E_ARGUMENT, "size %s is %.*s: expected 0 to %lld", g->sizes[index].name,
+                       (int)strcspn(text, ","), text, (long long)g->sizes[index].max);
+    run->sizes[index] = number;
+    *at = *end ? end + 1 : end;
+    return MXW_OK;
 }
 
 /* Leaves with the sizes of the question and no data: enough to lay a plan out. */
-static void assume_sizes(mx_run *run, const char *sizes) {
+static mxw_status assume_sizes(mx_run *run, const char *sizes) {
     const mx_graph *g = run->program->graph;
     for (size_t i = 0; i < g->n_sizes; i++)
-        run->sizes[i] = size_given(sizes, g->sizes[i].name);
+        run->sizes[i] = 1;
+    while (sizes && *sizes) {
+        mxw_status status = read_size(run, &sizes);
+        if (status < 0)
+            return status;
+    }
     for (size_t i = 1; i < g->n_values; i++) {
         mx_type t = g->values[i].type;
         if (g->values[i].kind == MX_RESULT)
@@ -27,6 +42,7 @@ static void assume_sizes(mx_run *run, const char *sizes) {
             t.dims[d] = t.dims[d] < 0 ? run->sizes[MX_DIM_INDEX(t.dims[d])] : t.dims[d];
         run->values[i] = mx_tensor_of(t.dtype, t.rank, t.dims, NULL);
     }
+    return MXW_OK;
 }
 
 static void print_kernels(const mx_run *run, mx_str *out) {
@@ -105,7 +121,7 @@ mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str 
     if (!program->plan)
         return MXW_OK;
     MX_TRY(mx_run_open(program, NULL, &run));
-    assume_sizes(run, sizes);
+    MX_TRY(assume_sizes(run, sizes));
     MX_TRY(mx_compiled_lay_out(run));
     MX_TRY(bytes_without_plan(run, program->source, &without));
     mx_str_print(out, "compiled for %s: %zu nodes", program->device->info.id, program->source->n_nodes);
