@@ -150,7 +150,8 @@ static inline int agree(const mx_graph *g, way w, const char *file, int line) {
     if (!check_that(same, file, line, "both ways give the same bits")) {
         mx_str text = {0};
         mx_graph_print(G, &text);
-        mx_graph_print(g, &text);
+        if (g != G)
+            mx_graph_print(g, &text);
         printf("    on %s: %s\n%s", w.device, b < 0 || a < 0 ? mx_error() : "other bits", text.data);
         mx_str_free(&text);
     }
