@@ -13,6 +13,7 @@
 static const kcheck_test *const groups[] = {
     kcheck_plain,
     kcheck_products,
+    kcheck_attention,
 };
 
 const mx_kernels *K;

@@ -9,12 +9,14 @@ const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT] = {
     [MX_OP_GATHER] = {NULL, mx_cpu_fast_gather},
     [MX_OP_FUSED_LINEAR] = {mx_cpu_fast_linear_scratch, mx_cpu_fast_linear},
     [MX_OP_FUSED_CONV1D] = {mx_cpu_fast_conv1d_scratch, mx_cpu_fast_conv1d},
+    [MX_OP_ATTENTION] = {mx_cpu_fast_attention_scratch, mx_cpu_fast_attention},
 };
 
 int mx_cpu_strided(const mx_device *device, mx_op op, int input) {
     switch (op) {
     case MX_OP_LINEAR: return input == 0;
     case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
+    case MX_OP_ATTENTION: return input < 3;
     default: return 0;
     }
 }
@@ -26,6 +28,7 @@ const char *mx_cpu_kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_CONV1D:
     case MX_OP_FUSED_LINEAR:
     case MX_OP_FUSED_CONV1D: return mx_cpu_product_kernel(call);
+    case MX_OP_ATTENTION: return mx_cpu_attention_kernel(call);
     default: return "plain";
     }
 }

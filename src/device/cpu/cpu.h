@@ -83,4 +83,8 @@ const char *mx_cpu_product_kernel(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_matmul_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_linear_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_conv1d_scratch(const mx_call *call);
+
+mxw_status mx_cpu_fast_attention(const mx_call *call, const mx_kernels *kernels);
+mx_cpu_scratch mx_cpu_fast_attention_scratch(const mx_call *call);
+const char *mx_cpu_attention_kernel(const mx_call *call);
 #endif

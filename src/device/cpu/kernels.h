@@ -6,6 +6,14 @@
 #define MX_PANEL 32   /* columns of a weight that lie side by side: a cache line of f16 */
 #define MX_CHUNK 16   /* elements of a row that stay together where rows are interleaved: a cache line of f32 */
 
+/* Attention over whole windows. */
+#define MX_QUERIES 384     /* of one call at most: they share the keys and values while those are near */
+#define MX_KEYS 64         /* that the running softmax takes at a time */
+/* Floats of scratch for heads of a width. */
+static inline int64_t mx_attention_floats(int64_t width) {
+    return (width + 7) / 8 * 8 * 2 * (MX_KEYS + MX_QUERIES) + 64 * MX_KEYS + 2 * MX_QUERIES;
+}
+
 /* How a large product is cut. The cut never changes a bit: it follows the caches. */
 typedef struct mx_gemm_blocks {
     int64_t tile_rows;      /* of one gemm_tile call */

@@ -72,4 +72,23 @@ static inline __m256 mx_gelu_tanh8(__m256 x) {
     __m256 u = _mm256_mul_ps(_mm256_add_ps(x, cube), _mm256_set1_ps(-2.0f * MX_TANH_SCALE));
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), mx_exp8(u)));
 }
+
+/* x [8][8]: rows become columns. */
+static inline void mx_transpose8(__m256 x[8]) {
+    __m256 a[8], b[8];
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+        a[2 * i + 1] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)   /* fours of rows: in each half of b[i + c], column c of the half */
+        for (int h = 0; h < 2; h++) {
+            __m256d low = _mm256_castps_pd(a[i + h]), high = _mm256_castps_pd(a[i + h + 2]);
+            b[i + 2 * h] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+            b[i + 2 * h + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+        }
+    for (int c = 0; c < 4; c++) {
+        x[c] = _mm256_permute2f128_ps(b[c], b[c + 4], 0x20);
+        x[c + 4] = _mm256_permute2f128_ps(b[c], b[c + 4], 0x31);
+    }
+}
 #endif

@@ -10,4 +10,5 @@ const mx_kernels MX_FAST(table) = {
     .pack_panel_32 = MX_FAST(pack_panel_32),
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
+    .attention_tile = MX_FAST(attention_tile),
 };

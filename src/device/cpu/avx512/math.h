@@ -24,19 +24,21 @@ static inline __m512 mx_exp16(__m512 x) {
     return _mm512_scalef_ps(p, n);
 }
 
-/* 2^x for x <= 127, within 2.1 units in the last place; 0 below -150. The exponential of softmax. */
+/* 2^x for x <= 127, within 2.1 units in the last place, down to 2^-126; less than that below, 0 from -127 on. The
+ * exponential of softmax: the exponent is added to the bits of 2^r, and at -127 those of 1 become those of 0. */
 static inline __m512 mx_exp2_16(__m512 x) {
     const __m512 magic = _mm512_set1_ps(MX_ROUND);
-    x = _mm512_max_ps(_mm512_set1_ps(-151.0f), x);
-    __m512 n = _mm512_sub_ps(_mm512_add_ps(x, magic), magic);
-    __m512 r = _mm512_sub_ps(x, n);
+    x = _mm512_max_ps(_mm512_set1_ps(-127.0f), x);
+    __m512 shifted = _mm512_add_ps(x, magic);
+    __m512 r = _mm512_sub_ps(x, _mm512_sub_ps(shifted, magic));
     __m512 p = _mm512_set1_ps(MX_EXP2_5);
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(MX_EXP2_4));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(MX_EXP2_3));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(MX_EXP2_2));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(MX_EXP2_1));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    return _mm512_scalef_ps(p, n);
+    __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);   /* magic's own bits go off the top */
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
 }
 
 /* x Phi(x) = max(x, 0) - |x| Phi(-|x|), the tail Phi(-a) as 2 to the power of a polynomial: no division, and the error
@@ -59,5 +61,31 @@ static inline __m512 mx_gelu_tanh16(__m512 x) {
     __m512 cube = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_mul_ps(x, _mm512_set1_ps(MX_TANH_CUBE)));
     __m512 u = _mm512_mul_ps(_mm512_add_ps(x, cube), _mm512_set1_ps(-2.0f * MX_TANH_SCALE));
     return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), mx_exp16(u)));
+}
+
+/* x [16][16]: rows become columns. */
+static inline void mx_transpose16(__m512 x[16]) {
+    __m512 a[16];
+    for (int i = 0; i < 8; i++) {
+        a[2 * i] = _mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+        a[2 * i + 1] = _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)   /* fours of rows: in each quarter of x[i + c], column c of the quarter */
+        for (int h = 0; h < 2; h++) {
+            __m512d low = _mm512_castps_pd(a[i + h]), high = _mm512_castps_pd(a[i + h + 2]);
+            x[i + 2 * h] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+            x[i + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+        }
+    for (int c = 0; c < 4; c++) {
+        __m512 first = _mm512_shuffle_f32x4(x[c], x[c + 4], 0x88), second = _mm512_shuffle_f32x4(x[c], x[c + 4], 0xdd);
+        __m512 third = _mm512_shuffle_f32x4(x[c + 8], x[c + 12], 0x88);
+        __m512 fourth = _mm512_shuffle_f32x4(x[c + 8], x[c + 12], 0xdd);
+        a[c] = _mm512_shuffle_f32x4(first, third, 0x88);
+        a[c + 8] = _mm512_shuffle_f32x4(first, third, 0xdd);
+        a[c + 4] = _mm512_shuffle_f32x4(second, fourth, 0x88);
+        a[c + 12] = _mm512_shuffle_f32x4(second, fourth, 0xdd);
+    }
+    for (int i = 0; i < 16; i++)
+        x[i] = a[i];
 }
 #endif

@@ -9,4 +9,5 @@ const mx_kernels MX_FAST(table) = {
     .widen_f16 = MX_FAST(widen_f16),
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
+    .attention_tile = MX_FAST(attention_tile),
 };

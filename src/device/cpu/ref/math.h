@@ -1,8 +1,11 @@
 /* device/cpu/ref/math.h - functions that a compiler can put into vector loops, without -ffast-math. */
 #ifndef MX_REF_MATH_H
 #define MX_REF_MATH_H
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "device/cpu/poly.h"
 
 static inline float mx_bits_to_float(uint32_t bits) {
     float value;
@@ -35,6 +38,20 @@ static inline float mx_expf(float x) {
     uint32_t i = mx_float_to_bits(shifted) - mx_float_to_bits(magic);   /* n as an integer, modulo 2^32 */
     uint32_t half = (uint32_t)((int32_t)i >> 1);
     return p * mx_bits_to_float((half + 127) << 23) * mx_bits_to_float((i - half + 127) << 23);
+}
+
+/* 2^x for x <= 127, within 2.1 units in the last place, down to 2^-126; less than that below, 0 from -127 on. The
+ * exponential of attention in compiled calls; every instruction set gives these bits. */
+static inline float mx_exp2f(float x) {
+    x = x < -127.0f ? -127.0f : x;
+    float shifted = x + MX_ROUND;
+    float r = x - (shifted - MX_ROUND);
+    float p = fmaf(MX_EXP2_5, r, MX_EXP2_4);
+    p = fmaf(p, r, MX_EXP2_3);
+    p = fmaf(p, r, MX_EXP2_2);
+    p = fmaf(p, r, MX_EXP2_1);
+    p = fmaf(p, r, 1.0f);
+    return mx_bits_to_float(mx_float_to_bits(p) + (mx_float_to_bits(shifted) << 23));
 }
 
 /* erfc(z) e^(z^2) for z >= 0, within 3e-8 of itself up to z = 11: a polynomial in t = 1 / (1 + z / 2), fitted by least
