@@ -230,6 +230,8 @@ typedef struct mxw_audio mxw_audio;
 typedef struct mxw_audio_options {
     size_t struct_size;
     const char *path;   /* a file, or "-" for standard input */
+    int channel;        /* 0: all of them mixed into one; 1 (left), 2 (right), ...: that one alone */
+    int track;          /* 0: the default one, as ffmpeg chooses; 1, 2, ...: of the audio tracks, in the file's order */
 } mxw_audio_options;
 
 typedef struct mxw_audio_info {
@@ -239,6 +241,8 @@ typedef struct mxw_audio_info {
     int sample_rate;         /* of the source */
     int channels;            /* of the source */
     double duration_s;       /* as the container states it, negative if it does not */
+    int tracks;              /* audio tracks in the file */
+    double start_s;          /* where the track begins on the container's clock: late sound in a film */
 } mxw_audio_info;
 
 MXW_API void mxw_audio_options_default(mxw_audio_options *options);

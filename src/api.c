@@ -126,7 +126,12 @@ mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
         return status;
     if (!full.path || !*full.path)
         return mx_fail(MXW_E_ARGUMENT, "path: no file was given");
-    status = mx_audio_open(&(mx_audio_source){.path = full.path}, &audio);
+    if (full.channel < 0)
+        return mx_fail(MXW_E_ARGUMENT, "channel: %d is neither 0 (all, mixed) nor one of 1, 2, ...", full.channel);
+    if (full.track < 0)
+        return mx_fail(MXW_E_ARGUMENT, "track: %d is neither 0 (the default one) nor one of 1, 2, ...", full.track);
+    mx_audio_source source = {.path = full.path, .channel = full.channel, .track = full.track};
+    status = mx_audio_open(&source, &audio);
     *out = (mxw_audio *)audio;
     return status;
 }

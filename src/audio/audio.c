@@ -19,6 +19,7 @@ typedef enum reader { READ_PLAIN, READ_CONVERTED, READ_FFMPEG } reader;
 
 struct mx_audio {
     char *path;
+    int channel, track;        /* as asked for */
     int is_file;               /* path can be opened again and read from its start */
     reader reader;
     mx_input input;
@@ -71,9 +72,14 @@ static mxw_status open_ffmpeg(mx_audio *audio) {
         if (status < 0)
             return status;
     }
-    mx_ffmpeg_input input = {.name = audio->input.name, .user = &audio->input, .read = ffmpeg_read_bytes,
-                             .seek = audio->input.regular ? ffmpeg_seek : NULL, .size = audio->input.size,
-                             .path = audio->is_file ? audio->path : NULL};
+    mx_ffmpeg_input input = {.name = audio->input.name,
+                             .path = audio->is_file ? audio->path : NULL,
+                             .user = &audio->input,
+                             .read = ffmpeg_read_bytes,
+                             .seek = audio->input.regular ? ffmpeg_seek : NULL,
+                             .size = audio->input.size,
+                             .channel = audio->channel,
+                             .track = audio->track};
     audio->reader = READ_FFMPEG;
     return audio->ffmpeg->open(&input, &audio->file);
 }
@@ -84,12 +90,12 @@ static mxw_status open_wav(mx_audio *audio) {
     audio->bytes = mx_alloc_array(BLOCK, (size_t)wav->frame_bytes);
     if (!audio->bytes)
         return MXW_E_MEMORY;
-    if (!wav->plain && wav->sample_rate != MXW_SAMPLE_RATE) {
+    if (wav->sample_rate != MXW_SAMPLE_RATE) {
         mxw_status status = mx_resample_open(wav->sample_rate, &audio->resample);
         if (status < 0)
             return status;
     }
-    audio->reader = wav->plain ? READ_PLAIN : READ_CONVERTED;
+    audio->reader = mx_wav_is_plain(wav) ? READ_PLAIN : READ_CONVERTED;
     return mx_input_seek(&audio->input, wav->data_offset);
 }
 
@@ -109,17 +115,29 @@ static mxw_status check_not_empty(mx_input *input) {
     return status;
 }
 
+static mxw_status choose_in_wav(mx_audio *audio) {
+    if (audio->track > 1)
+        return mx_fail(MXW_E_MISSING, "%s: has 1 audio track, so there is no track %d", audio->input.name,
+                       audio->track);
+    return mx_wav_choose(&audio->input, &audio->wav, audio->channel);
+}
+
 /* WAV as it is; else FFmpeg; else WAV converted here; else the reason why neither. */
 static mxw_status choose(mx_audio *audio) {
     mx_input *input = &audio->input;
     const void *table = NULL;
     mxw_status wav_status = MXW_E_FORMAT;
     int is_wav = mx_wav_probe(input);
+    mxw_status status = MXW_OK;
     if (is_wav)
         wav_status = mx_wav_parse(input, &audio->wav);
-    if (wav_status >= 0 && audio->wav.plain)
+    if (wav_status >= 0)
+        status = choose_in_wav(audio);
+    if (status < 0)
+        return status;
+    if (wav_status >= 0 && mx_wav_is_plain(&audio->wav))
         return open_wav(audio);
-    mxw_status status = mx_module_get("ffmpeg", &table);
+    status = mx_module_get("ffmpeg", &table);
     audio->ffmpeg = table;
     if (status >= 0)
         return open_ffmpeg(audio);
@@ -139,6 +157,8 @@ mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out) {
     if (!audio)
         return MXW_E_MEMORY;
     audio->input.fd = -1;
+    audio->channel = source->channel;
+    audio->track = source->track;
     audio->path = mx_strdup(source->path);
     if (!audio->path)
         goto out;
@@ -178,6 +198,7 @@ void mx_audio_info(const mx_audio *audio, mxw_audio_info *info) {
         info->codec = wav->codec_name;
         info->sample_rate = wav->sample_rate;
         info->channels = wav->channels;
+        info->tracks = 1;
         info->duration_s =
             bytes == MX_WAV_UNTIL_END ? -1 : (double)(bytes / wav->frame_bytes) / (double)wav->sample_rate;
     }
@@ -208,10 +229,9 @@ static mxw_status read_plain(mx_audio *audio, float *samples, size_t n, size_t *
     if (audio->ended)
         return MXW_OK;
     mxw_status status = read_frames(audio, n, got);
-    for (size_t i = 0; status >= 0 && i < *got; i++) {
-        uint32_t bits = (uint32_t)audio->bytes[2 * i] | (uint32_t)audio->bytes[2 * i + 1] << 8;
-        samples[i] = (float)(int16_t)bits / 32768.0f;
-    }
+    const mx_wav *wav = &audio->wav;
+    for (size_t i = 0; status >= 0 && i < *got; i++)
+        samples[i] = (float)mx_wav_plain_sample(wav, audio->bytes + i * (size_t)wav->frame_bytes) / 32768.0f;
     return status;
 }
 

@@ -15,6 +15,8 @@ typedef struct mx_ffmpeg_input {
     /* From the start; the new offset or a negative number; NULL: cannot seek. */
     int64_t (*seek)(void *user, int64_t offset);
     int64_t size;       /* in bytes, if it can seek */
+    int channel;        /* as in mx_audio_source */
+    int track;
 } mx_ffmpeg_input;
 
 typedef struct mx_ffmpeg_table {

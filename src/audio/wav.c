@@ -92,8 +92,8 @@ static mxw_status parse_format(const mx_input *input, const uint8_t *p, size_t n
     wav->sample_rate = (int)rate;
     wav->sample_bytes = (int)codecs[i].bytes;
     wav->frame_bytes = (int)block;
-    wav->plain = wav->codec == MX_WAV_S16 && channels == 1 && rate == MXW_SAMPLE_RATE && (valid == 16 || valid == 0) &&
-                 (wav->mask == 0 || wav->mask == FRONT_CENTER);
+    wav->as_is = wav->codec == MX_WAV_S16 && rate == MXW_SAMPLE_RATE && (valid == 16 || valid == 0);
+    wav->is_mono = channels == 1 && (wav->mask == 0 || wav->mask == FRONT_CENTER);
     set_weights(wav);
     return MXW_OK;
 }
@@ -141,7 +141,7 @@ mxw_status mx_wav_parse(mx_input *input, mx_wav *wav) {
         if (is_id(head, "data") && have_format) {
             wav->data_offset = offset;
             wav->data_bytes = data_size(size, size64);
-            wav->plain = wav->plain && !another_data_follows(input, wav);
+            wav->as_is = wav->as_is && !another_data_follows(input, wav);
             return MXW_OK;
         }
         status = mx_input_peek(input, offset, body, MX_MIN(size, sizeof(body)), &n);
@@ -157,6 +157,22 @@ mxw_status mx_wav_parse(mx_input *input, mx_wav *wav) {
             return status;
         offset += (int64_t)size + (size & 1);
     }
+}
+
+mxw_status mx_wav_choose(const mx_input *input, mx_wav *wav, int channel) {
+    if (channel > wav->channels)
+        return mx_fail(MXW_E_MISSING, "%s: has %d channel%s, so there is no channel %d", input->name, wav->channels,
+                       wav->channels == 1 ? "" : "s", channel);
+    wav->channel = channel;
+    for (int i = 0; i < wav->channels && channel > 0; i++)
+        wav->weight[i] = i == channel - 1;
+    return MXW_OK;
+}
+
+int mx_wav_is_plain(const mx_wav *wav) { return wav->as_is && (wav->is_mono || wav->channel > 0); }
+
+int16_t mx_wav_plain_sample(const mx_wav *wav, const uint8_t *frame) {
+    return (int16_t)u16(frame + (wav->channel > 0 ? (wav->channel - 1) * wav->sample_bytes : 0));
 }
 
 /* A-law and mu-law as G.711 lays them out: sign, 3 bits of exponent, 4 of mantissa. */

@@ -12,13 +12,13 @@
 #include "audio/audio.h"
 
 /* All samples as 16 bits; whatever was read before a failure. */
-static mxw_status read_samples(const char *path, int16_t **samples, size_t *n) {
+static mxw_status read_source(const mx_audio_source *source, int16_t **samples, size_t *n) {
     float block[4096];
     size_t got = 1;
     mx_audio *audio;
     *samples = NULL;
     *n = 0;
-    mxw_status status = mx_audio_open(&(mx_audio_source){path}, &audio);
+    mxw_status status = mx_audio_open(source, &audio);
     if (status < 0)
         return status;
     while (status >= 0 && got > 0) {
@@ -31,13 +31,22 @@ static mxw_status read_samples(const char *path, int16_t **samples, size_t *n) {
     return status;
 }
 
+static mxw_status read_samples(const char *path, int16_t **samples, size_t *n) {
+    return read_source(&(mx_audio_source){.path = path}, samples, n);
+}
+
 /* The command's standard output; piped: it reads the file from a pipe. */
-static void command_samples(const char *path, int piped, int16_t **samples, size_t *n) {
-    char command[1200];
+static void command_samples(const mx_audio_source *source, int piped, int16_t **samples, size_t *n) {
+    char command[1200], map[40] = "", pan[40] = "";
     size_t got, bytes = 0;
+    if (source->track)
+        snprintf(map, sizeof(map), "-map 0:a:%d", source->track - 1);
+    if (source->channel)
+        snprintf(pan, sizeof(pan), "-af 'pan=mono|c0=c%d'", source->channel - 1);
     snprintf(command, sizeof(command),
-             "%s'%s' %s -f s16le -ac 1 -acodec pcm_s16le -ar 16000 - 2>/dev/null",
-             piped ? "cat " : "ffmpeg -v quiet -nostdin -i ", path, piped ? "| ffmpeg -v quiet -i -" : "");
+             "%s'%s' %s %s %s -f s16le -ac 1 -acodec pcm_s16le -ar 16000 - 2>/dev/null",
+             piped ? "cat " : "ffmpeg -v quiet -nostdin -i ", source->path, piped ? "| ffmpeg -v quiet -i -" : "", map,
+             pan);
     FILE *out = popen(command, "r");
     *samples = malloc(1 << 16);
     while (out && (got = fread((char *)*samples + bytes, 1, 1 << 16, out)) > 0) {
@@ -63,15 +72,19 @@ static int compare_samples(const int16_t *ours, size_t n, const int16_t *theirs,
     return 1;
 }
 
-static int same_as_command(const char *path, char *why, size_t room) {
+static inline int same_choice(const mx_audio_source *source, char *why, size_t room) {
     int16_t *ours, *theirs;
     size_t n, want;
-    read_samples(path, &ours, &n);
-    command_samples(path, 0, &theirs, &want);
+    read_source(source, &ours, &n);
+    command_samples(source, 0, &theirs, &want);
     int same = compare_samples(ours, n, theirs, want, why, room);
     free(ours);
     free(theirs);
     return same;
+}
+
+static inline int same_as_command(const char *path, char *why, size_t room) {
+    return same_choice(&(mx_audio_source){.path = path}, why, room);
 }
 
 /* "-" must give what the command gets from a pipe. It gets nothing from an MP4 whose index comes last; we then give
@@ -100,7 +113,8 @@ static inline int same_through_standard_input(const char *path, int piped, char 
     close(saved);
     if (child > 0)
         waitpid(child, NULL, 0);
-    command_samples(path, piped && !strstr(path, ".m4a") && !strstr(path, ".mp4"), &theirs, &want);
+    command_samples(&(mx_audio_source){.path = path}, piped && !strstr(path, ".m4a") && !strstr(path, ".mp4"), &theirs,
+                    &want);
     int same = compare_samples(ours, n, theirs, want, why, room);
     free(ours);
     free(theirs);

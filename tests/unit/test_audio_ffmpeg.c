@@ -3,6 +3,7 @@
  * Usage: test_audio_ffmpeg quick|all. Skipped where the command or the module is not there. */
 #include "audio/audio.h"
 
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,34 @@ static const struct {
     {0, "two.mp4", "-i \"$D/a.flac\" -i \"$D/surround.wav\" -map 0 -map 1 -c:a aac"},
 };
 
+/* Each channel its own sound. */
+#define VOICE(k) "0.3*sin(" #k "*997*t)+0.2*random(" #k ")"
+#define TWO "-f lavfi -i \"aevalsrc='" VOICE(0) "|" VOICE(1) "':s=44100:d=1.1\" "
+#define TWO_16K "-f lavfi -i \"aevalsrc='" VOICE(0) "|" VOICE(1) "':s=16000:d=1.1\" "
+#define SIX "-f lavfi -i \"aevalsrc='" VOICE(0) "|" VOICE(1) "|" VOICE(2) "|" VOICE(3) "|" VOICE(4) "|" VOICE(5) \
+    "':c=5.1:s=48000:d=1.1\" "
+static const struct {
+    int quick;
+    const char *file;
+    int tracks, channels;   /* of each track */
+    const char *options;
+} choices[] = {
+    {1, "c2.wav", 1, 2, TWO "-c:a pcm_s16le"},
+    {1, "c2-16k.wav", 1, 2, TWO_16K "-c:a pcm_s16le"},
+    {0, "c2-16k-float.wav", 1, 2, TWO_16K "-c:a pcm_f32le"},
+    {0, "c2-24.wav", 1, 2, TWO "-c:a pcm_s24le"},
+    {1, "c2.mp3", 1, 2, TWO "-c:a libmp3lame"},
+    {0, "c2.m4a", 1, 2, TWO "-c:a aac"},
+    {0, "c2.opus", 1, 2, TWO "-c:a libopus"},
+    {0, "c2.flac", 1, 2, TWO "-c:a flac"},
+    {0, "c6.wav", 1, 6, SIX "-c:a pcm_s16le"},
+    {0, "c6.flac", 1, 6, SIX "-c:a flac"},
+    {0, "c6.m4a", 1, 6, SIX "-c:a aac"},
+    {1, "tracks.mkv", 3, 2, VIDEO " -i \"$D/c2.wav\" -i \"$D/c2-16k.wav\" -i \"$D/c2.mp3\" -map 1 -map 0 -map 2 -map 3 "
+                            "-c:v mpeg4 -c:a flac -disposition:a:1 default"},
+    {0, "tracks.mp4", 2, 2, "-i \"$D/c2.wav\" -i \"$D/c2.mp3\" -map 0 -map 1 -c:a aac"},
+};
+
 static const char *in_folder(const char *name) {
     static char path[512];
     snprintf(path, sizeof(path), "%s/%s", folder, name);
@@ -89,6 +118,20 @@ static int make_file(const char *name, const char *options) {
     printf("SKIP: %s: this ffmpeg does not make it\n", name);
     n_skipped++;
     return 0;
+}
+
+/* Every channel of every track, and the mix of every track, as the command gives them; quickly: of the default track,
+ * or of the last of several. */
+static void check_choices(const char *name, int tracks, int channels, int all) {
+    char why[256];
+    for (int track = 0; track <= tracks; track++)
+        for (int channel = 0; channel <= channels; channel++) {
+            if (!all && track != (tracks == 1 ? 0 : tracks))
+                continue;
+            mx_audio_source source = {in_folder(name), channel, track};
+            if (!CHECK(same_choice(&source, why, sizeof(why))))
+                printf("    %s, track %d, channel %d: %s\n", name, track, channel, why);
+        }
 }
 
 /* A piece of shell in the folder. */
@@ -137,6 +180,56 @@ static void expect(const char *name, mxw_status status, const char *line) {
         printf("    got \"%s\", want \"%s\"\n", mx_error(), line);
 }
 
+static void expect_choice(const char *name, int channel, int track, mxw_status status, const char *line) {
+    char want[600];
+    size_t n;
+    int16_t *samples;
+    mx_audio_source source = {in_folder(name), channel, track};
+    snprintf(want, sizeof(want), "%s: %s", source.path, line);
+    CHECK_EQ_INT(read_source(&source, &samples, &n), status);
+    free(samples);
+    CHECK_STR(mx_error(), want);
+}
+
+/* Channels and tracks that are not there, from the start or from some point on. */
+static void test_missing_choices(void) {
+    expect_choice("c2.wav", 3, 0, MXW_E_MISSING, "has 2 channels, so there is no channel 3");
+    expect_choice("c2.mp3", 3, 0, MXW_E_MISSING, "has 2 channels, so there is no channel 3");
+    expect_choice("c2.mp3", 0, 2, MXW_E_MISSING, "has 1 audio track, so there is no track 2");
+    expect_choice("c2.wav", 0, 2, MXW_E_MISSING, "has 1 audio track, so there is no track 2");
+    expect_choice("tracks.mkv", 2, 4, MXW_E_MISSING, "has 3 audio tracks, so there is no track 4");
+    expect_choice("a.flac", 2, 1, MXW_E_MISSING, "has 1 channel, so there is no channel 2");
+    if (shell("ffmpeg -v quiet -nostdin -i c2.mp3 -ac 1 c1.mp3 && cat c2.mp3 c1.mp3 > fewer.mp3"))
+        expect_choice("fewer.mp3", 2, 0, MXW_E_FORMAT,
+                      "after 1.1 seconds its sound goes on with fewer channels, without channel 2");
+    CHECK_EQ_INT(mx_mem_live(), 0);
+}
+
+/* Sound that begins later than the picture says so; the samples themselves are not moved. */
+static void test_start(void) {
+    static const struct {
+        const char *file, *options;
+        double start_s;
+    } cases[] = {
+        {"start.mkv", VIDEO " -itsoffset 1.5 -i \"$D/c2.wav\" -map 0 -map 1 -c:v mpeg4 -c:a pcm_s16le", 1.5},
+        {"start.mov", VIDEO " -itsoffset 0.75 -i \"$D/c2.wav\" -map 0 -map 1 -c:v mpeg4 -c:a pcm_s16le", 0.75},
+        {"together.mkv", VIDEO " -i \"$D/c2.wav\" -map 0 -map 1 -c:v mpeg4 -c:a pcm_s16le", 0},
+        {"both-late.mkv", "-itsoffset 1.5 -i \"$D/c2.wav\" -c:a pcm_s16le", 0},
+    };
+    for (size_t i = 0; i < MX_COUNT(cases); i++) {
+        mx_audio *audio;
+        mxw_audio_info info;
+        if (!make_file(cases[i].file, cases[i].options) ||
+            !CHECK(mx_audio_open(&(mx_audio_source){in_folder(cases[i].file)}, &audio) == MXW_OK))
+            continue;
+        mx_audio_info(audio, &info);
+        if (!CHECK(fabs(info.start_s - cases[i].start_s) < 0.0015 && info.tracks == 1))
+            printf("    %s: starts at %g, want %g\n", cases[i].file, info.start_s, cases[i].start_s);
+        mx_audio_close(audio);
+        check_file(cases[i].file);
+    }
+}
+
 static void test_failures(void) {
     expect("missing.mp3", MXW_E_NOT_FOUND, "no such file");
     shell("printf '' > empty.mp3; head -c 5000 /dev/urandom > noise.bin; mkdir folder.mp3");
@@ -175,6 +268,11 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < MX_COUNT(files); i++)
         if ((all || files[i].quick) && make_file(files[i].file, files[i].options))
             check_file(files[i].file);
+    for (size_t i = 0; i < MX_COUNT(choices); i++)
+        if ((all || choices[i].quick) && make_file(choices[i].file, choices[i].options))
+            check_choices(choices[i].file, choices[i].tracks, choices[i].channels, all);
+    test_missing_choices();
+    test_start();
     test_odd_streams();
     test_standard_input(all);
     test_failures();

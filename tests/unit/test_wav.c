@@ -31,13 +31,12 @@ static const char *in_folder(const char *name) {
 }
 
 /* All samples of a source, read in odd steps; *n is -status on failure. */
-static float *read_all(const char *source, int64_t *n) {
-    mx_audio_source where = {source};
+static float *read_source(const mx_audio_source *source, int64_t *n) {
     mx_audio *audio;
     float *samples = NULL;
     size_t got = 1, step = 1;
     *n = 0;
-    mxw_status status = mx_audio_open(&where, &audio);
+    mxw_status status = mx_audio_open(source, &audio);
     while (status >= 0 && got > 0) {
         samples = realloc(samples, ((size_t)*n + step) * sizeof(float));
         status = mx_audio_read(audio, samples + *n, step, &got);
@@ -50,6 +49,8 @@ static float *read_all(const char *source, int64_t *n) {
         *n = status;
     return samples;
 }
+
+static float *read_all(const char *source, int64_t *n) { return read_source(&(mx_audio_source){source}, n); }
 
 static float *read_bytes_as(bytes b, int64_t *n) {
     save(in_folder("x.wav"), b);
@@ -208,6 +209,38 @@ static void test_downmix(void) {
     }
     CHECK(fabs(sum - 1) < 1e-3 && weight[3] == 0 && weight[2] > weight[0] && weight[0] == weight[1]);
     CHECK(fabs(weight[0] / weight[2] - sqrt(0.5)) < 1e-3 && fabs(weight[4] / weight[2] - 0.5) < 1e-3);
+}
+
+/* One channel alone: as it lies in the file where it needs no conversion, converted otherwise. */
+static void test_channels(void) {
+    int16_t pcm[3 * 500];
+    for (int i = 0; i < 1500; i++)
+        pcm[i] = (int16_t)(i * 7919 + i % 3 * 10000);
+    for (int channel = 1; channel <= 4; channel++)
+        for (int bits = 16; bits <= 24; bits += 8) {
+            bytes data = {NULL, 0};
+            int64_t n;
+            int wrong = 0;
+            for (int i = 0; i < 1500; i++)
+                put_le(&data, (uint64_t)((int64_t)pcm[i] * (bits == 24 ? 256 : 1)), bits / 8);
+            wav_spec spec = {.tag = 1, .channels = 3, .rate = RATE, .bits = bits};
+            bytes b = make_wav(spec, data.data, data.n);
+            save(in_folder("x.wav"), b);
+            float *samples = read_source(&(mx_audio_source){in_folder("x.wav"), channel, 1}, &n);
+            CHECK_EQ_INT(n, channel < 4 ? 500 : MXW_E_MISSING);
+            for (int i = 0; i < n; i++)
+                wrong += samples[i] != (float)pcm[3 * i + channel - 1] / 32768.0f;
+            CHECK_EQ_INT(wrong, 0);
+            if (channel == 4)
+                CHECK(strstr(mx_error(), "x.wav: has 3 channels, so there is no channel 4") != NULL);
+            free(samples);
+            free(b.data);
+            free(data.data);
+        }
+    int64_t n;
+    free(read_source(&(mx_audio_source){in_folder("x.wav"), 0, 2}, &n));
+    CHECK_EQ_INT(n, MXW_E_MISSING);
+    CHECK(strstr(mx_error(), "x.wav: has 1 audio track, so there is no track 2") != NULL);
 }
 
 /* ---- the converter ------------------------------------------------------------------------------- */
@@ -377,6 +410,7 @@ int main(void) {
     test_codecs();
     test_telephone_codes();
     test_downmix();
+    test_channels();
     test_resampling();
     test_pipe();
     test_failures();

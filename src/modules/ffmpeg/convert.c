@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <libavutil/channel_layout.h>
-#include <libavutil/error.h>
 #include <libavutil/mem.h>
 
 #define OUT_RATE 16000
@@ -30,14 +29,16 @@ static int reserve(convert *c, size_t more) {
  * resampler still held, so we do too. */
 static int prepare(convert *c, const AVFrame *frame) {
     AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO;
+    if (c->channel > frame->ch_layout.nb_channels)
+        return CONVERT_NO_CHANNEL;
     if (c->swr && c->format == frame->format && c->sample_rate == frame->sample_rate &&
         av_channel_layout_compare(&c->layout, &frame->ch_layout) == 0)
         return 0;
     swr_free(&c->swr);
     int ret = av_channel_layout_copy(&c->layout, &frame->ch_layout);
     if (ret >= 0)
-        ret = swr_alloc_set_opts2(&c->swr, &mono, AV_SAMPLE_FMT_S16, OUT_RATE, &c->layout, frame->format,
-                                  frame->sample_rate, 0, NULL);
+        ret = swr_alloc_set_opts2(&c->swr, &mono, AV_SAMPLE_FMT_S16, OUT_RATE, c->channel ? &mono : &c->layout,
+                                  frame->format, frame->sample_rate, 0, NULL);
     if (ret >= 0)
         ret = swr_init(c->swr);
     if (ret < 0)
@@ -45,6 +46,23 @@ static int prepare(convert *c, const AVFrame *frame) {
     c->format = frame->format;
     c->sample_rate = frame->sample_rate;
     return ret;
+}
+
+/* The chosen channel's samples, in the frame's own format: what pan=mono|c0=cN makes. */
+static int pick_channel(convert *c, const AVFrame *frame, const uint8_t **in) {
+    int bytes = av_get_bytes_per_sample(frame->format), n_channels = frame->ch_layout.nb_channels;
+    if (av_sample_fmt_is_planar(frame->format)) {
+        *in = frame->extended_data[c->channel - 1];
+        return 0;
+    }
+    av_fast_malloc(&c->one, &c->one_bytes, (size_t)frame->nb_samples * (size_t)bytes);
+    if (!c->one)
+        return AVERROR(ENOMEM);
+    const uint8_t *from = frame->data[0] + (c->channel - 1) * bytes;
+    for (int i = 0; i < frame->nb_samples; i++)
+        memcpy(c->one + (size_t)i * (size_t)bytes, from + (size_t)i * (size_t)(bytes * n_channels), (size_t)bytes);
+    *in = c->one;
+    return 0;
 }
 
 /* in NULL: flushes; returns the samples added. */
@@ -66,7 +84,14 @@ int convert_frame(convert *c, const AVFrame *frame) {
     int room = swr_get_out_samples(c->swr, frame->nb_samples);
     if (room < 0)
         return room;
-    ret = run(c, (const uint8_t **)frame->extended_data, frame->nb_samples, room + 16);
+    const uint8_t *one, **in = (const uint8_t **)frame->extended_data;
+    if (c->channel) {
+        ret = pick_channel(c, frame, &one);
+        if (ret < 0)
+            return ret;
+        in = &one;
+    }
+    ret = run(c, in, frame->nb_samples, room + 16);
     return ret < 0 ? ret : 0;
 }
 
@@ -93,4 +118,5 @@ void convert_free(convert *c) {
     swr_free(&c->swr);
     av_channel_layout_uninit(&c->layout);
     av_freep(&c->samples);
+    av_freep(&c->one);
 }

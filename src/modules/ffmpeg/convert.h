@@ -2,6 +2,7 @@
  * libswresample context, as the ffmpeg command's filter graph does it. */
 #ifndef MX_FFMPEG_CONVERT_H
 #define MX_FFMPEG_CONVERT_H
+#include <libavutil/error.h>
 #include <libavutil/frame.h>
 #include <libswresample/swresample.h>
 
@@ -9,9 +10,14 @@ typedef struct convert {
     SwrContext *swr;
     int format, sample_rate;      /* of the frames that swr takes */
     AVChannelLayout layout;
+    int channel;                  /* 0: all mixed; 1, 2, ...: that one; set before the first frame */
+    uint8_t *one;                 /* the chosen channel of a frame that has them interleaved */
+    unsigned one_bytes;
     int16_t *samples;             /* converted, not yet taken: [taken, n) */
     size_t n, taken, capacity;
 } convert;
+
+#define CONVERT_NO_CHANNEL AVERROR(EDOM)   /* a frame lacks the chosen channel */
 
 /* All return 0 or a negative AVERROR. Zero-initialise first. */
 int convert_frame(convert *c, const AVFrame *frame);

@@ -1,8 +1,9 @@
 /* modules/ffmpeg/ffmpeg.c - any container and codec that FFmpeg reads, to 16 kHz mono 16-bit samples.
  *
  * What holds: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` with the same
- * libraries. So the choice of stream, the options of demuxer and decoder, the going on after damaged packets and the
- * single conversion are the command's. FFmpeg's own messages go to the host's log, never to standard error. */
+ * libraries, and with -map 0:a:N and -af "pan=mono|c0=cN" where a track or a channel is asked for. So the choice of
+ * stream, the options of demuxer and decoder, the going on after damaged packets and the single conversion are the
+ * command's. FFmpeg's own messages go to the host's log, never to standard error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct mx_ffmpeg {
     AVIOContext *io;
     AVFormatContext *format;
     AVStream *stream;
+    int n_tracks;
     AVCodecContext *decoder;
     AVPacket *packet;
     AVFrame *frame;
@@ -139,23 +141,45 @@ static int open_format(mx_ffmpeg *file) {
     return ret;
 }
 
-/* The command's choice: streams that gave packets while probing, then default ones, then most channels. */
-static AVStream *choose_stream(const AVFormatContext *format) {
+/* The audio stream of that number, counted from 1; 0: the command's choice: streams that gave packets while probing,
+ * then default ones, then most channels. */
+static AVStream *find_stream(const AVFormatContext *format, int track, int *n_tracks) {
     AVStream *best = NULL;
     int64_t best_score = 0;
+    *n_tracks = 0;
     for (unsigned i = 0; i < format->nb_streams; i++) {
         AVStream *stream = format->streams[i];
         int64_t score = stream->codecpar->ch_layout.nb_channels;
         score += stream->event_flags & AVSTREAM_EVENT_FLAG_NEW_PACKETS ? 100000000 : 0;
         score += stream->disposition & AV_DISPOSITION_DEFAULT ? 5000000 : 0;
-        if (stream->codecpar->codec_type == AVMEDIA_TYPE_AUDIO && score > best_score) {
+        if (stream->codecpar->codec_type != AVMEDIA_TYPE_AUDIO)
+            continue;
+        ++*n_tracks;
+        if (track == 0 ? score > best_score : track == *n_tracks) {
             best_score = score;
             best = stream;
         }
     }
-    for (unsigned i = 0; i < format->nb_streams; i++)
-        format->streams[i]->discard = format->streams[i] == best ? AVDISCARD_NONE : AVDISCARD_ALL;
     return best;
+}
+
+static mxw_status choose_stream(mx_ffmpeg *file) {
+    const AVFormatContext *format = file->format;
+    int track = file->input.track, channel = file->input.channel;
+    file->stream = find_stream(format, track, &file->n_tracks);
+    if (file->n_tracks == 0)
+        return host->fail(MXW_E_MISSING, "%s: has no audio stream", file->name);
+    if (!file->stream)
+        return host->fail(MXW_E_MISSING, "%s: has %d audio track%s, so there is no track %d", file->name,
+                          file->n_tracks, file->n_tracks == 1 ? "" : "s", track);
+    int n_channels = file->stream->codecpar->ch_layout.nb_channels;
+    if (n_channels > 0 && channel > n_channels)
+        return host->fail(MXW_E_MISSING, "%s: has %d channel%s, so there is no channel %d", file->name, n_channels,
+                          n_channels == 1 ? "" : "s", channel);
+    file->convert.channel = channel;
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        format->streams[i]->discard = format->streams[i] == file->stream ? AVDISCARD_NONE : AVDISCARD_ALL;
+    return MXW_OK;
 }
 
 static int open_decoder(mx_ffmpeg *file, const AVCodec *codec) {
@@ -181,9 +205,9 @@ static mxw_status open_stream(mx_ffmpeg *file) {
     int ret = avformat_find_stream_info(file->format, NULL);
     if (ret < 0 && file->format->nb_streams == 0)
         return fail_open(file->name, ret);
-    file->stream = choose_stream(file->format);
-    if (!file->stream)
-        return host->fail(MXW_E_MISSING, "%s: has no audio stream", file->name);
+    mxw_status status = choose_stream(file);
+    if (status < 0)
+        return status;
     const AVCodec *codec = avcodec_find_decoder(file->stream->codecpar->codec_id);
     if (!codec)
         return host->fail(MXW_E_UNSUPPORTED, "%s: FFmpeg has no decoder for its audio (%s)", file->name,
@@ -252,15 +276,20 @@ static int receive(mx_ffmpeg *file) {
     }
 }
 
+/* What going on would not mend. */
+static int is_final(int error) { return error == AVERROR(ENOMEM) || error == CONVERT_NO_CHANNEL; }
+
 /* A packet that does not decode is counted and left out, as the command does. */
 static int decode_packet(mx_ffmpeg *file) {
     int ret = avcodec_send_packet(file->decoder, file->packet);
     av_packet_unref(file->packet);
     if (ret >= 0 || ret == AVERROR_EOF)
         ret = receive(file);
-    if (ret < 0 && ret != AVERROR_EOF && ret != AVERROR(ENOMEM))
+    if (is_final(ret))
+        return ret;
+    if (ret < 0 && ret != AVERROR_EOF)
         file->n_damaged++;
-    return ret == AVERROR(ENOMEM) ? ret : 0;
+    return 0;
 }
 
 static int drain(mx_ffmpeg *file) {
@@ -269,7 +298,7 @@ static int drain(mx_ffmpeg *file) {
         ret = receive(file);
         if (ret == 0)
             break;
-        if (ret == AVERROR(ENOMEM))
+        if (is_final(ret))
             return ret;
         file->n_damaged += ret != AVERROR_EOF;
     }
@@ -322,6 +351,12 @@ static int advance(mx_ffmpeg *file) {
     return drain(file);
 }
 
+/* A stream may change its channels on the way. Left out, the rest would move to a wrong time. */
+static mxw_status fail_channel(const mx_ffmpeg *file) {
+    return host->fail(MXW_E_FORMAT, "%s: after %.1f seconds its sound goes on with fewer channels, without channel %d",
+                      file->name, (double)file->n_samples / 16000, file->input.channel);
+}
+
 static mxw_status read_samples(mx_ffmpeg *file, int16_t *samples, size_t n, size_t *got) {
     for (;;) {
         *got = convert_take(&file->convert, samples, n);
@@ -334,9 +369,21 @@ static mxw_status read_samples(mx_ffmpeg *file, int16_t *samples, size_t n, size
             file->ended = 2;
             return sum_up(file);
         }
-        if (advance(file) == AVERROR(ENOMEM))
-            return fail_memory(file->name);
+        int ret = advance(file);
+        if (is_final(ret))
+            return ret == CONVERT_NO_CHANNEL ? fail_channel(file) : fail_memory(file->name);
     }
+}
+
+/* Where the stream begins on the container's clock, whose zero is the first of all streams. What is less than one of
+ * Whisper's time steps is encoder delay or rounding. */
+static double start_seconds(const mx_ffmpeg *file) {
+    const AVStream *stream = file->stream;
+    if (stream->start_time == AV_NOPTS_VALUE || file->format->start_time == AV_NOPTS_VALUE)
+        return 0;
+    double seconds = (double)stream->start_time * av_q2d(stream->time_base) -
+                     (double)file->format->start_time / AV_TIME_BASE;
+    return seconds < 0.02 ? 0 : (double)(int64_t)(seconds * 1000 + 0.5) / 1000;
 }
 
 static void get_info(const mx_ffmpeg *file, mxw_audio_info *info) {
@@ -346,6 +393,8 @@ static void get_info(const mx_ffmpeg *file, mxw_audio_info *info) {
     info->codec = avcodec_get_name(codec->codec_id);
     info->sample_rate = codec->sample_rate;
     info->channels = codec->ch_layout.nb_channels;
+    info->tracks = file->n_tracks;
+    info->start_s = start_seconds(file);
     info->duration_s = stated_seconds(file);
     if (info->duration_s < 0)
         info->duration_s = estimated || file->format->duration == AV_NOPTS_VALUE
