@@ -332,6 +332,8 @@ typedef struct mxw_session_options {
     void (*on_progress)(void *user, const mxw_progress *progress);
     void (*on_segment)(void *user, const mxw_segment *segment);
     int (*should_abort)(void *user);     /* non-zero stops after the current step: E_ABORTED */
+    double start_s;                      /* 0: the first sample's time, as mxw_audio_info has it; segments and
+                                          * clip_timestamps are on that clock */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options);

@@ -191,6 +191,7 @@ static mxw_status check_ranges(const mxw_session_options *o) {
         {"compression_ratio_threshold", o->compression_ratio_threshold, -1e9, 1e9, 1},
         {"logprob_threshold", o->logprob_threshold, -1e9, 1e9, 1},
         {"no_speech_threshold", o->no_speech_threshold, -1e9, 1e9, 1},
+        {"start_s", o->start_s, 0, 1e9, 0},
         {"task", o->task, MXW_TRANSCRIBE, MXW_TRANSLATE, 0},
         {"mel_reference", o->mel_reference, MXW_MEL_FILE, MXW_MEL_RUNNING, 0},
     };

@@ -25,7 +25,8 @@ _max_whisper_options() {
         "devices" | "version") echo "--json" ;;
         "help") ;;
         *) echo "--model --model-dir --engine --device --threads --format --output-format --output-dir --verbose \
---stats --trace --language --task --clip-timestamps --without-timestamps --mel-reference --beam-size --greedy --patience \
+--stats --trace --channel --audio-track --language --task --clip-timestamps --without-timestamps --mel-reference \
+--beam-size --greedy --patience \
 --length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
 --max-initial-timestamp --initial-prompt --carry-initial-prompt --condition-on-previous-text --prefix \
 --temperature-increment-on-fallback --compression-ratio-threshold --logprob-threshold --no-speech-threshold --fp16 \
@@ -47,6 +48,7 @@ _max_whisper_values() {
         --format | --output-format | -f) echo "txt srt vtt tsv json all" ;;
         --language | -l) echo "$_max_whisper_languages" ;;
         --type) echo "auto f16 f32" ;;
+        --channel) echo "all left right 1 2" ;;
         --task) echo "transcribe translate" ;;
         --mel-reference) echo "file running" ;;
         --log-level) echo "error warn info debug" ;;

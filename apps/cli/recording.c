@@ -281,9 +281,12 @@ static mxw_status run_session(recording *r, mxw_audio *audio) {
 
 /* The session's own refusals (a language the model lacks) hold for every recording, and are the command line's fault.
  */
-static mxw_status open_session(recording *r) {
+static mxw_status open_session(recording *r, const mxw_audio *audio) {
     mxw_session_options session;
+    mxw_audio_info info;
     transcribe_session_options(r->options, &session);
+    if (mxw_audio_get_info(audio, &info) >= 0)
+        session.start_s = info.start_s;
     session.user = r;
     session.on_progress = on_progress;
     session.should_abort = should_abort;
@@ -327,8 +330,7 @@ recording_end recording_transcribe(recording_batch *batch, const char *path) {
     r.name = is_standard_input(path) ? "standard input" : path;
     mxw_audio *audio = NULL;
     mxw_audio_options audio_options;
-    mxw_audio_options_default(&audio_options);
-    audio_options.path = path;
+    transcribe_audio_options(o, path, &audio_options);
     progress_start(r.name, !o->common.quiet && o->verbose >= 0 && progress_possible());
     waits_for_input = is_standard_input(path);
     mxw_status status = mxw_audio_open(&audio_options, &audio);
@@ -339,7 +341,7 @@ recording_end recording_transcribe(recording_batch *batch, const char *path) {
         return end_of(&r, status);
     }
     recording_end end = RECORDING_STOP;
-    if (load_model(batch) && open_session(&r) >= 0) {
+    if (load_model(batch) && open_session(&r, audio) >= 0) {
         status = run_session(&r, audio);
         if (status >= 0)
             status = deliver(&r);

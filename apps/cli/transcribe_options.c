@@ -69,6 +69,31 @@ static int check_format(const char *value, char *message, size_t size) {
     }
 }
 
+static const char *const channel_names[] = {"all", "left", "right", NULL};   /* 0, 1, 2 */
+#define MAX_CHANNEL 255
+
+/* The library's number of a channel, or -1. */
+static int find_channel(const char *value) {
+    char *end;
+    for (int i = 0; channel_names[i]; i++)
+        if (!strcmp(channel_names[i], value))
+            return i;
+    long n = value[0] >= '0' && value[0] <= '9' ? strtol(value, &end, 10) : 0;
+    return n >= 1 && n <= MAX_CHANNEL && !*end ? (int)n : -1;
+}
+
+static int check_channel(const char *value, char *message, size_t size) {
+    if (find_channel(value) >= 0)
+        return 1;
+    suggestion near;
+    suggestion_start(&near, value);
+    for (int i = 0; channel_names[i]; i++)
+        suggestion_offer(&near, channel_names[i]);
+    options_say(message, size, "'%.60s' is neither all, left, right nor a number from 1 to %d%s%s%s", value,
+                MAX_CHANNEL, near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+    return 0;
+}
+
 static int check_tokens(const char *value, char *message, size_t size) {
     const char *p = value;
     while (*p) {
@@ -100,6 +125,7 @@ static int check_clips(const char *value, char *message, size_t size) {
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
 #define OUTPUT .group = "Output"
+#define SOUND .group = "Sound"
 #define SPEECH .group = "Language and task"
 #define SEARCH .group = "Decoding"
 #define PROMPT .group = "Prompting"
@@ -122,6 +148,13 @@ const option_row transcribe_rows[] = {
      .help = "After each file a JSON line on standard error: the time of each stage, and more."},
     {.name = "trace", .kind = OPTION_TEXT, .placeholder = "FILE", OUTPUT, AT(trace),
      .help = "Write every op that was run, with its time, kernel and bytes, as a Chrome trace."},
+
+    {.name = "channel", .kind = OPTION_TEXT, .fallback = "all", .placeholder = "WHICH", SOUND, AT(channel),
+     .check = check_channel,
+     .help = "One channel alone: left, right, or its number from 1; all: mixed into one."},
+    {.name = "audio-track", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SOUND, AT(track), .low = 1,
+     .high = 1000, .none = 1, .none_value = 0,
+     .help = "Which audio track of a film, counted from 1; none: the file's default one."},
 
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
      AT(language), .none = 1, .check = check_language,
@@ -237,4 +270,11 @@ void transcribe_session_options(const transcribe_options *options, mxw_session_o
     session->clip_timestamps = options->clip_timestamps;
     session->seed = (uint64_t)options->seed;
     session->mel_reference = (mxw_mel_reference)options->mel_reference;
+}
+
+void transcribe_audio_options(const transcribe_options *options, const char *path, mxw_audio_options *audio) {
+    mxw_audio_options_default(audio);
+    audio->path = path;
+    audio->channel = find_channel(options->channel);
+    audio->track = (int)options->track;
 }

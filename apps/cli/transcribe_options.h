@@ -26,6 +26,8 @@ typedef struct transcribe_options {
     const char *clip_timestamps;
     int64_t seed;
     int mel_reference; /* mxw_mel_reference */
+    const char *channel; /* "all", "left", "right", "3" */
+    int64_t track;       /* 0: the default one */
     int fp16;
     const char *format; /* "srt", "txt,json", "all"; NULL: timed lines */
     const char *output_dir;
@@ -38,5 +40,6 @@ extern const option_row transcribe_rows[];
 
 /* What the library takes; callbacks are left as the defaults are. */
 void transcribe_session_options(const transcribe_options *options, mxw_session_options *session);
+void transcribe_audio_options(const transcribe_options *options, const char *path, mxw_audio_options *audio);
 
 #endif

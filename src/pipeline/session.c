@@ -45,7 +45,7 @@ mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_
     return MXW_OK;
 }
 
-/* "start,end,start,end,..." in seconds; the last end may be left out. */
+/* "start,end,start,end,..." in seconds on the recording's clock; the last end may be left out. */
 static mxw_status parse_clips(mx_session *s) {
     const char *text = s->options.clip_timestamps && *s->options.clip_timestamps ? s->options.clip_timestamps : "0";
     size_t n = 1;
@@ -60,7 +60,7 @@ static mxw_status parse_clips(mx_session *s) {
         double seconds = mx_parse_double(at, &end);
         if (end == at || (*end && *end != ',') || !(seconds >= 0 && seconds <= 1e9))
             return mx_fail(MXW_E_ARGUMENT, "clip_timestamps: '%s' is not start,end,... in seconds", text);
-        int64_t frame = (int64_t)nearbyint(seconds * 100);
+        int64_t frame = (int64_t)nearbyint(fmax(seconds - s->options.start_s, 0) * 100);
         mx_clip *clip = &s->clips[i / 2];
         if (i % 2 == 0)
             *clip = (mx_clip){frame, INT64_MAX};

@@ -116,6 +116,12 @@ out:
     return status;
 }
 
+/* A recording that begins at 0 keeps its times to the last bit; others get whole milliseconds. */
+static double on_clock(const mx_session *s, double seconds) {
+    double start = s->options.start_s;
+    return start == 0 ? seconds : nearbyint((seconds + start) * 1000) / 1000;
+}
+
 /* One segment of the window; an instantaneous or blank one keeps its place but loses text and tokens. */
 static mxw_status add_segment(mx_session *s, double start, double end, const int32_t *tokens, size_t n,
                               const mx_decode_result *result) {
@@ -146,8 +152,8 @@ static mxw_status add_segment(mx_session *s, double start, double end, const int
         MX_TRY(mx_tokens_add(&s->tokens, kept, n));
     s->segments[s->n_segments] = (mxw_segment){.id = (int64_t)s->n_segments,
                                                .seek = s->seek,
-                                               .start = start,
-                                               .end = end,
+                                               .start = on_clock(s, start),
+                                               .end = on_clock(s, end),
                                                .text = copy,
                                                .tokens = kept,
                                                .n_tokens = blank ? 0 : n,

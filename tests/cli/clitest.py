@@ -47,11 +47,12 @@ def check_fails(words, status, *needles, **options):
     return err
 
 
-def wav(n_samples, rate=16000):
-    """A WAV file of silence"""
-    data = bytes(2 * n_samples)
+def wav(n_samples, rate=16000, channels=1, data=None):
+    """A WAV file of 16-bit samples, silence unless data is given"""
+    data = bytes(2 * n_samples * channels) if data is None else data
     return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " +
-            struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16) + b"data" + struct.pack("<I", len(data)) + data)
+            struct.pack("<IHHIIHH", 16, 1, channels, rate, 2 * channels * rate, 2 * channels, 16) +
+            b"data" + struct.pack("<I", len(data)) + data)
 
 
 def model_path(name):

@@ -2,6 +2,7 @@
 
 Needs tiny.en and the package speech (make model, tools/fetch-speech).
 """
+import array
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import wave
 
 from clitest import PROGRAM, check, check_equal, check_fails, done, model_path, run, skip, speech_path, wav
 
@@ -176,6 +178,50 @@ def test_inspect(folder):
         check(code == 0 and len(out.splitlines()) > 5, f"graph dump {which}", out[:300])
 
 
+def samples_of(path):
+    """The 16-bit samples of a plain WAV file"""
+    with wave.open(path) as stream:
+        check_equal((stream.getnchannels(), stream.getframerate()), (1, 16000), f"{path}: mono, 16 kHz")
+        return array.array("h", stream.readframes(stream.getnframes()))
+
+
+def test_channels(folder, lines):
+    """One channel of two gives what it gives as a file of its own."""
+    speech = samples_of(CLIP)
+    both = array.array("h", [value for sample in speech for value in (0, sample)])
+    path = os.path.join(folder, "two.wav")
+    with open(path, "wb") as stream:
+        stream.write(wav(0, channels=2, data=both.tobytes()))
+    for which in ("right", "2"):
+        code, out, err = run(path, *FAST, "--channel", which)
+        check_equal((code, out.splitlines(), err), (0, lines, ""), f"--channel {which}")
+    code, out, _ = run(path, *FAST, "--channel", "left", "--audio-track", "1")
+    check(code == 0 and out.splitlines() != lines, "--channel left: silence", out)
+    code, out, err = run("-", *FAST, "--channel", "right", stdin=read(path))
+    check_equal((code, out.splitlines(), err), (0, lines, ""), "--channel right of standard input")
+
+
+def test_late_sound(folder, lines):
+    """Sound that begins after the picture is timed from where it begins."""
+    path = os.path.join(folder, "late.mkv")
+    made = shutil.which("ffmpeg") and subprocess.run(
+        ["ffmpeg", "-v", "quiet", "-nostdin", "-f", "lavfi", "-i", "testsrc=s=64x48:r=5:d=2", "-itsoffset", "61.5",
+         "-i", CLIP, "-map", "0", "-map", "1", "-c:v", "mpeg4", "-c:a", "copy", path], check=False).returncode == 0
+    if not made:
+        print("SKIP: cli-runs, late sound: no ffmpeg command that makes a film")
+        return
+
+    def later(match):
+        minutes, seconds = int(match.group(1)), float(match.group(2)) + 61.5
+        return f"{minutes + int(seconds // 60):02}:{seconds % 60:06.3f}"
+
+    want = [re.sub(r"(\d\d):(\d\d\.\d{3})", later, line.split("]")[0]) + "]" + line.split("]", 1)[1] for line in lines]
+    code, out, err = run(path, *FAST)
+    check_equal((code, out.splitlines(), err), (0, want, ""), "late sound")
+    code, out, err = run(path, *FAST, "--clip-timestamps", "61.5")
+    check_equal((code, out.splitlines(), err), (0, want, ""), "late sound, clipped on its own clock")
+
+
 def test_silence():
     code, out, err = run("-", *FAST, stdin=wav(16000))
     check(code == 0 and err == "", "a second of silence", (code, out, err))
@@ -283,6 +329,8 @@ def main():
         test_bad_models(folder)
         test_stats()
         test_inspect(folder)
+        test_channels(folder, lines)
+        test_late_sound(folder, lines)
         test_silence()
         test_progress(folder, lines)
         test_closed_pipe()

@@ -48,6 +48,14 @@ WRONG = [
     (["--format", "txt,srt", "x.wav"], ["--format", "--output-dir"]),
     (["--output_format", "all", "x.wav"], ["--format", "--output-dir"]),
     (["--mel-reference", "runing", "x.wav"], ["did you mean 'running'"]),
+    (["--channel", "middle", "x.wav"], ["--channel: 'middle' is neither all, left, right nor a number from 1 to 255"]),
+    (["--channel", "rigth", "x.wav"], ["did you mean 'right'"]),
+    (["--channel", "0", "x.wav"], ["--channel: '0'"]),
+    (["--channel", "-1", "x.wav"], ["--channel: '-1'"]),
+    (["--channel", "2x", "x.wav"], ["--channel: '2x'"]),
+    (["--channel", "256", "x.wav"], ["--channel: '256'"]),
+    (["--audio-track", "0", "x.wav"], ["--audio-track: '0' is not a whole number from 1 to 1000, or none"]),
+    (["--audio-track", "left", "x.wav"], ["--audio-track: 'left'"]),
     (["--log-level", "loud", "x.wav"], ["--log-level: 'loud' is not one of error, warn, info, debug"]),
     (["--log-format", "jsn", "x.wav"], ["did you mean 'json'"]),
     (["--suppress-tokens", "1,x", "x.wav"], ["--suppress-tokens: '1,x'"]),
@@ -196,6 +204,17 @@ def test_failures_are_counted():
     check(all(f"no-such-{i + 1}.wav" in lines[i] for i in range(3)) and "3 of 3" in lines[3], "named and counted", err)
 
 
+def test_missing_channels():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "two.wav")
+        with open(path, "wb") as stream:
+            stream.write(wav(16000, channels=2))
+        check_fails([path, "--channel", "3"], 1, f"{path}: has 2 channels, so there is no channel 3")
+        check_fails([path, "--audio-track", "2"], 1, f"{path}: has 1 audio track, so there is no track 2")
+        check_fails(["-", "--channel", "right"], 1, "standard input: has 1 channel, so there is no channel 2",
+                    stdin=wav(16000))
+
+
 test_wrong()
 test_right()
 test_help()
@@ -204,5 +223,6 @@ test_reports()
 test_graph()
 test_output_folder()
 test_json_messages()
+test_missing_channels()
 test_failures_are_counted()
 done()

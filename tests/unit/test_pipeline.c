@@ -290,6 +290,8 @@ static void test_option_refusals(void) {
     REFUSED(english, no_speech_threshold, NAN);
     REFUSED(english, compression_ratio_threshold, NAN);
     REFUSED(english, logprob_threshold, INFINITY);
+    REFUSED(english, start_s, -0.5);
+    REFUSED(english, start_s, NAN);
     REFUSED(english, task, (mxw_task)7);
     REFUSED(english, mel_reference, (mxw_mel_reference)2);
     REFUSED(english, initial_prompt, "a <|endoftext|> b");
@@ -334,6 +336,34 @@ static void test_clips(void) {
         CHECK((seek >= 1000 && seek < 1250) || (seek >= 4000 && seek < 4600));
     }
     mxw_session_close(session);
+}
+
+/* A recording that begins at 1.5 s of its container: the same segments, every time 1.5 s later, clips read likewise. */
+static void test_start(void) {
+    mxw_session_options o = kit_short_options(6), late = o;
+    o.clip_timestamps = "2.5,33,40,44";
+    late.clip_timestamps = "4,34.5,41.5,45.5";
+    late.start_s = 1.5;
+    mxw_session *plain = open_session(english, &o), *moved = open_session(english, &late);
+    CHECK_EQ_INT(kit_run(plain, samples, N_SAMPLES, 0), MXW_END);
+    CHECK_EQ_INT(kit_run(moved, samples, N_SAMPLES, 0), MXW_END);
+    const mxw_result *a = mxw_session_result(plain), *b = mxw_session_result(moved);
+    if (CHECK(a && b && a->n_segments > 1 && a->n_segments == b->n_segments)) {
+        CHECK_STR(b->text, a->text);
+        for (size_t i = 0; i < a->n_segments; i++) {
+            const mxw_segment *x = &a->segments[i], *y = &b->segments[i];
+            CHECK(x->seek == y->seek && strcmp(x->text, y->text) == 0);
+            CHECK(fabs(y->start - x->start - 1.5) < 1e-9 && fabs(y->end - x->end - 1.5) < 1e-9);
+        }
+    }
+    mxw_session_close(plain);
+    mxw_session_close(moved);
+    late.clip_timestamps = "0,1";   /* over before the recording begins */
+    moved = open_session(english, &late);
+    CHECK_EQ_INT(kit_run(moved, samples, N_SAMPLES, 0), MXW_END);
+    b = mxw_session_result(moved);
+    CHECK(b && b->n_segments == 0);
+    mxw_session_close(moved);
 }
 
 /* A program that has set a locale with a decimal comma: the options are read and the json is written as ever. */
@@ -381,6 +411,7 @@ int main(int argc, char **argv) {
         test_option_refusals();
         test_long_texts();
         test_clips();
+        test_start();
         test_comma_locale();
     }
     mxw_model_close(english);
