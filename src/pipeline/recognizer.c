@@ -29,7 +29,7 @@ static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
 static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options) {
     mx_weight_source source = {find_weight, r->weights};
     mx_program_options program = {.engine = options->engine, .device = options->device, .pool = r->pool,
-                                  .weights = &source, .trace = options->on_trace,
+                                  .weights = &source, .keep_names = options->keep_names, .trace = options->on_trace,
                                   .trace_context = options->trace_user};
     mxw_status status = MXW_OK;
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {

@@ -32,6 +32,9 @@ int golden_clip_matches(const golden_clip *clip, const json_t *row);
 
 /* The model by its released name; exits as skipped, with a line, where it is not installed. */
 mxw_model *golden_model(const char *test, const char *name);
+/* Takes --engine=NAME, --device=ID and --keep-names out of the arguments, for golden_model. */
+void golden_take_engine(int *argc, char **argv);
+int golden_all_stages(void);   /* 0: the engine may have fused some away */
 
 /* Fields of an object: exits with a line where one is missing, so that a damaged golden never passes. */
 double golden_number(const json_t *row, const char *key);

@@ -1,8 +1,32 @@
 /* tests/golden/model.c - the released models for the golden tests; see golden.h. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "golden.h"
+
+static mxw_engine engine = MXW_ENGINE_CPU;
+static const char *device = "auto";
+static int keep_names;
+
+void golden_take_engine(int *argc, char **argv) {
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (strcmp(argv[i], "--engine=max") == 0)
+            engine = MXW_ENGINE_MAX;
+        else if (strcmp(argv[i], "--engine=gpu") == 0)
+            engine = MXW_ENGINE_GPU;
+        else if (strncmp(argv[i], "--device=", 9) == 0)
+            device = argv[i] + 9;
+        else if (strcmp(argv[i], "--keep-names") == 0)
+            keep_names = 1;
+        else
+            argv[kept++] = argv[i];
+    }
+    *argc = kept;
+}
+
+int golden_all_stages(void) { return engine != MXW_ENGINE_MAX || keep_names; }
 
 mxw_model *golden_model(const char *test, const char *name) {
     mxw_checkpoint *checkpoint = NULL;
@@ -16,7 +40,9 @@ mxw_model *golden_model(const char *test, const char *name) {
     mxw_model_options options;
     mxw_model_options_default(&options);
     options.model = name;
-    options.engine = MXW_ENGINE_CPU;
+    options.engine = engine;
+    options.device = device;
+    options.keep_names = keep_names;
     if (status < 0 || mxw_model_open(&options, &model) < 0) {
         printf("%s: model %s: %s\n", test, name, mxw_last_error());
         exit(1);

@@ -83,7 +83,8 @@ static void check_row(mxw_model *model, const json_t *row) {
     free(samples);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    golden_take_engine(&argc, argv);
     char *text = golden_text("silence.json");
     json_t *rows = text ? json_loads(text, 0, NULL) : NULL, *row;
     size_t i;

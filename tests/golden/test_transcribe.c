@@ -1,6 +1,6 @@
 /* tests/golden/test_transcribe.c - whole files through the public API against openai-whisper's transcripts.
  *
- *     golden_transcribe MODEL MODE [CLIP...]
+ *     golden_transcribe MODEL MODE [CLIP...] [--engine=max] [--device=ID]
  *
  * MODE is greedy, beam5, options or fallback; CLIP picks rows by the start of their clip's name (default: all).
  * Segments' tokens, times and text must be identical, probabilities within 1e-3; every window is then replayed from the
@@ -165,6 +165,7 @@ static int wanted(const char *clip, char **prefixes, int n) {
 }
 
 int main(int argc, char **argv) {
+    golden_take_engine(&argc, argv);
     if (argc < 3) {
         fprintf(stderr, "usage: golden_transcribe MODEL greedy|beam5|options|fallback [CLIP...]\n");
         return 2;
