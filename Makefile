@@ -12,7 +12,8 @@ RESULT  ?=
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test-data test test-full kcheck lint asan ubsan tsan fuzz bench-peers install clean
+.PHONY: help setup build model transcribe test-data test test-full kcheck lint asan ubsan tsan fuzz bench bench-peers
+.PHONY: install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
@@ -76,6 +77,10 @@ tsan: ## run the tests of threads under the thread sanitizer
 fuzz: ## fuzz each parser for SECONDS
 	@tools/setup build fuzz
 	@tools/fuzz --seconds "$(SECONDS)"
+
+bench: build model ## time each stage on FILE (default: 161.5 s of prompts) with MODEL; RESULT=file keeps it
+	@file="$$FILE"; [ -n "$$file" ] || { tools/setup test && file=$$(tools/make-speech --path prompts-161s); } || exit 1; \
+	    $(BUILD)/max-whisper bench --model "$$MODEL" --starts 20 $${RESULT:+--save "$$RESULT"} $(ARGS) "$$file"
 
 bench-peers: test-data build ## time max-whisper beside other engines (from PyPI, 7 GB): ARGS='--rounds 5', RESULT=prefix
 	@tools/setup bench

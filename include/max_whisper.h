@@ -101,6 +101,16 @@ MXW_API int mxw_accelerator_count(void);   /* usable devices that are not a CPU 
 /* Strings live as long as the process. */
 MXW_API mxw_status mxw_device_get(int index, mxw_device_info *info);
 
+typedef struct mxw_device_peak {
+    size_t struct_size;      /* set it to sizeof(mxw_device_peak) */
+    double gflops;           /* f32 multiply-adds in registers (each counts two), all threads together, 1e9 a second */
+    double read_gbs;         /* bytes read from memory, all threads together, 1e9 a second */
+} mxw_device_peak;
+
+/* What the device does at most, measured now with so many threads (0: as many as the process may use); takes some
+ * tenths of a second. Only "cpu" can be measured. */
+MXW_API mxw_status mxw_device_measure(const char *device, int threads, mxw_device_peak *peak);
+
 /* ---- checkpoints: what is in a model file, without running it ------------------------------------- */
 
 typedef enum mxw_dtype {
@@ -209,6 +219,24 @@ MXW_API mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **
 MXW_API void mxw_model_close(mxw_model *model);
 MXW_API mxw_status mxw_model_get_info(const mxw_model *model, mxw_model_info *info);
 
+/* What the model's programs did since it was opened, all sessions together: for figures. */
+typedef struct mxw_stage_use {
+    int64_t runs;            /* times that it ran */
+    int64_t items;           /* windows, or rows of the decoder, in all of them */
+    int64_t cells;           /* of the decoder: cached positions that its rows looked at */
+    double ms;               /* in all */
+} mxw_stage_use;
+
+typedef struct mxw_model_use {
+    size_t struct_size;      /* set it to sizeof(mxw_model_use) */
+    mxw_stage_use encode;    /* log-mel to features */
+    mxw_stage_use cross;     /* features to the decoder's keys and values */
+    mxw_stage_use prompt;    /* the decoder, at the beginning of a window */
+    mxw_stage_use step;      /* the decoder, one token further */
+} mxw_model_use;
+
+MXW_API mxw_status mxw_model_get_use(const mxw_model *model, mxw_model_use *use);
+
 /* Languages: 100 of them; code "en", name "english"; NULL past the end. */
 MXW_API const char *mxw_language_code(int index);
 MXW_API const char *mxw_language_name(int index);
@@ -280,6 +308,7 @@ typedef struct mxw_stage_times {
     double load_ms, compile_ms;               /* of the model */
     double audio_ms, mel_ms, encode_ms, decode_ms;
     double total_ms;                          /* from session open to the last segment; load and compile not in it */
+    int64_t first_encode_ns;                  /* CLOCK_MONOTONIC when the first window was encoded; 0: none was */
 } mxw_stage_times;
 
 typedef struct mxw_result {

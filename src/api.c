@@ -47,6 +47,14 @@ mxw_status mxw_model_get_info(const mxw_model *model, mxw_model_info *info) {
     return MXW_OK;
 }
 
+mxw_status mxw_model_get_use(const mxw_model *model, mxw_model_use *use) {
+    mxw_model_use full = {.struct_size = sizeof(full)};
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(use, MXW_E_ARGUMENT);
+    mx_recognizer_use(model, &full);
+    return mx_give(use, use->struct_size, &full, sizeof(full), "mxw_model_use");
+}
+
 mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text) {
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(which, MXW_E_ARGUMENT);

@@ -23,4 +23,13 @@ static inline mxw_status mx_take_options(void *to, size_t to_size, const void *f
     memcpy(to, &to_size, sizeof(to_size));
     return MXW_OK;
 }
+
+/* The fields that the caller's header knows; its struct_size stays. */
+static inline mxw_status mx_give(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
+    const size_t head = sizeof(size_t);
+    if (to_size < head || to_size > 65536)
+        return mx_fail(MXW_E_ARGUMENT, "%s: struct_size is %zu: set it to the struct's size first", what, to_size);
+    memcpy((char *)to + head, (const char *)from + head, MX_MIN(to_size, from_size) - head);
+    return MXW_OK;
+}
 #endif

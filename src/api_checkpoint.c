@@ -70,7 +70,8 @@ mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const cha
 mxw_status mxw_checkpoint_export_ggml(const mxw_checkpoint *checkpoint, mxw_dtype matrices, const char *path) {
     MX_NEED(checkpoint, MXW_E_ARGUMENT);
     MX_NEED(path, MXW_E_ARGUMENT);
-    MX_NEED(matrices == MXW_F16 || matrices == MXW_F32, MXW_E_ARGUMENT);
+    if (matrices != MXW_F16 && matrices != MXW_F32)
+        return mx_fail(MXW_E_ARGUMENT, "matrices: type %d is neither f16 nor f32", (int)matrices);
     return mx_export_ggml(inner(checkpoint), matrices, path);
 }
 

@@ -28,6 +28,26 @@ mxw_status mxw_device_get(int index, mxw_device_info *info) {
     return MXW_OK;
 }
 
+mxw_status mxw_device_measure(const char *id, int threads, mxw_device_peak *peak) {
+    mxw_device_peak full = {.struct_size = sizeof(full)};
+    const mx_device *device;
+    mx_pool *pool = NULL;
+    MX_NEED(id, MXW_E_ARGUMENT);
+    MX_NEED(peak, MXW_E_ARGUMENT);
+    if (threads < 0 || threads > 1024)
+        return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", threads);
+    mxw_status status = mx_device_find(id, &device);
+    if (status < 0)
+        return status;
+    if (!device->measure)
+        return mx_fail(MXW_E_UNSUPPORTED, "device %s: its peak cannot be measured", device->info.id);
+    status = mx_pool_open(threads, &pool);
+    if (status >= 0)
+        status = device->measure(device, pool, &full);
+    mx_pool_close(pool);
+    return status < 0 ? status : mx_give(peak, peak->struct_size, &full, sizeof(full), "mxw_device_peak");
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 mxw_status mxw_graph_create(const char *name, mxw_graph **out) {

@@ -22,6 +22,8 @@ _max_whisper_options() {
         "model export") echo "--format --type --model-dir" ;;
         "graph dump") echo "--model --model-dir --engine --device --threads" ;;
         "graph test") echo "--engine --device --threads --json" ;;
+        "bench") echo "--runs --warm-up --starts --json --save --language --beam-size --model --model-dir --engine \
+--device --threads" ;;
         "devices" | "version") echo "--json" ;;
         "help") ;;
         *) echo "--model --model-dir --engine --device --threads --format --output-format --output-dir --verbose \
@@ -65,7 +67,7 @@ _max_whisper_values() {
 _max_whisper_subcommand() {
     case ${COMP_WORDS[1]} in
         model | graph) echo "${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
-        transcribe | devices | version | help) echo "${COMP_WORDS[1]}" ;;
+        transcribe | bench | devices | version | help) echo "${COMP_WORDS[1]}" ;;
     esac
 }
 
@@ -89,13 +91,13 @@ _max_whisper() {
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$(_max_whisper_options "$(_max_whisper_subcommand)")" -- "$word"))
     elif [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "transcribe model devices graph version help" -- "$word") $(compgen -f -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench model devices graph version help" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "list inspect export" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == graph ]]; then
         COMPREPLY=($(compgen -W "dump test" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == help ]]; then
-        COMPREPLY=($(compgen -W "transcribe model devices graph version help" -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench model devices graph version help" -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "$_max_whisper_models" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == graph ]]; then

@@ -199,6 +199,7 @@ static void print_stats(const recording *r, const mxw_result *result) {
     json_number(&json, "encode_ms", t->encode_ms, 3);
     json_number(&json, "decode_ms", t->decode_ms, 3);
     json_number(&json, "total_ms", t->total_ms, 3);
+    json_whole(&json, "first_encode_ns", t->first_encode_ns);
     if (result->duration_s > 0)
         json_number(&json, "real_time_factor", t->total_ms / 1000 / result->duration_s, 5);
     json_end(&json);

@@ -66,6 +66,8 @@ struct mx_device {
     const char *(*kernel)(const mx_device *device, const mx_call *call);
     size_t (*scratch_bytes)(const mx_device *device, const mx_call *call);
     mxw_status (*run_op)(const mx_device *device, const mx_call *call);
+    /* What it does at most, measured with all of the pool's threads; NULL: cannot be asked. */
+    mxw_status (*measure)(const mx_device *device, mx_pool *pool, mxw_device_peak *peak);
 };
 
 /* What the module of a kind of accelerator exports ("cuda"). */

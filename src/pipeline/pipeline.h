@@ -17,6 +17,8 @@ typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_
 mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out);
 void mx_recognizer_close(mx_recognizer *r);
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info);
+/* What its programs did so far; struct_size is left alone. */
+void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use);
 const mx_text *mx_recognizer_text(const mx_recognizer *r);
 const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part);
 /* The part's graph as text, and what the compiler made of it; E_NOT_FOUND for an unknown name. */

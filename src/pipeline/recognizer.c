@@ -49,6 +49,10 @@ mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **
     pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
     r->batch = MX_MAX(options->batch, 1);
+    r->use = mx_alloc_zero(1, sizeof(*r->use));
+    status = r->use ? MXW_OK : MXW_E_MEMORY;
+    if (status < 0)
+        goto out;
     MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
     mx_weights_info(r->weights, &r->checkpoint);
     MX_TRY(mx_text_open(r->checkpoint.dims.n_vocab, &r->text));
@@ -83,6 +87,7 @@ void mx_recognizer_close(mx_recognizer *r) {
     mx_pool_close(r->pool);
     mx_text_close(r->text);
     mx_weights_close(r->weights);
+    mx_free(r->use);
     mx_free(r);
 }
 
@@ -93,6 +98,20 @@ void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {
                              .threads = mx_pool_threads(r->pool),
                              .load_ms = r->load_ms,
                              .compile_ms = r->compile_ms};
+}
+
+static mxw_stage_use use_of(const mx_recognizer *r, mx_use_kind kind) {
+    return (mxw_stage_use){.runs = atomic_load(&r->use->kinds[kind].runs),
+                           .items = atomic_load(&r->use->kinds[kind].items),
+                           .cells = atomic_load(&r->use->kinds[kind].cells),
+                           .ms = (double)atomic_load(&r->use->kinds[kind].ns) / 1e6};
+}
+
+void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use) {
+    use->encode = use_of(r, MX_USE_ENCODE);
+    use->cross = use_of(r, MX_USE_CROSS);
+    use->prompt = use_of(r, MX_USE_PROMPT);
+    use->step = use_of(r, MX_USE_STEP);
 }
 
 const mx_text *mx_recognizer_text(const mx_recognizer *r) { return r->text; }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "pipeline/pipeline.h"
+#include "pipeline/use.h"
 
 struct mxw_model {
     mx_weights *weights;
@@ -15,6 +16,7 @@ struct mxw_model {
     char *graph_texts[MX_PART_COUNT];
     mxw_engine engine;
     double load_ms, compile_ms;
+    mx_use *use;                      /* counts on while the rest stays as it is */
 
     int batch;                        /* sessions that share a conductor, at most */
     int encode_width;                 /* windows in one run of the encoder, at most */

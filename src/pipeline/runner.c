@@ -171,10 +171,14 @@ mxw_status mx_runner_encode(mx_runner *runner, const mx_turn *turns, int n) {
     for (int i = 0; i < n; i++)
         runner->slots[i] = turns[i].seat;
     mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)mel);
+    int64_t start = mx_now_ns();
     MX_TRY(mx_run_input(encoder, "mel", &t));
     MX_TRY(mx_run_execute(encoder));
+    mx_use_add(runner->recognizer->use, MX_USE_ENCODE, n, 0, start);
+    start = mx_now_ns();
     MX_TRY(bind(cross, "slot", MXW_I32, n, 0, runner->slots));
     MX_TRY(mx_run_execute(cross));
+    mx_use_add(runner->recognizer->use, MX_USE_CROSS, n, 0, start);
     status = MXW_OK;
 out:
     return status;
@@ -263,8 +267,22 @@ out:
     return status;
 }
 
+/* A run with the beginning of a window in it reads a prompt; every other one is a step. */
+static void count_step(const mx_runner *runner, const mx_turn *turns, int n, int64_t start_ns) {
+    int64_t rows = 0, cells = 0;
+    mx_use_kind kind = MX_USE_STEP;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < turns[i].step->n_rows; j++, rows++) {
+            cells += turns[i].step->rows[j].position + 1;
+            if (turns[i].step->rows[j].position == 0)
+                kind = MX_USE_PROMPT;
+        }
+    mx_use_add(runner->recognizer->use, kind, rows, cells, start_ns);
+}
+
 mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
     mxw_status status;
+    int64_t start = mx_now_ns();
     mx_run *run = runner->runs[MX_PART_DECODER];
     mx_tensor ids, logprobs, stats;
     packing all = {0}, at = {0};
@@ -287,6 +305,7 @@ mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
                                               (const float *)stats.data + first * MX_SELECT_STATS, all.k};
         move_on(&at, &turns[i]);
     }
+    count_step(runner, turns, n, start);
     status = MXW_OK;
 out:
     return status;

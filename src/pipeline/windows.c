@@ -20,6 +20,8 @@ mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frame
     MX_TRY(mx_mel_window(s->mel, seek, n_frames, padded, s->window));
     s->result.times.mel_ms += mx_since_ms(start);
     start = mx_now_ns();
+    if (!s->result.times.first_encode_ns)
+        s->result.times.first_encode_ns = start;
     MX_TRY(mx_seat_encode(s->seat, s->window));
     s->result.times.encode_ms += mx_since_ms(start);
 out:

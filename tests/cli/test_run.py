@@ -222,6 +222,32 @@ def test_late_sound(folder, lines):
     check_equal((code, out.splitlines(), err), (0, want, ""), "late sound, clipped on its own clock")
 
 
+def test_bench(folder):
+    saved = os.path.join(folder, "bench.jsonl")
+    options = ["--runs", "2", "--warm-up", "0", "--beam-size", "none", "--starts", "1", "--save", saved]
+    code, out, err = run("bench", CLIP, "--json", *options)
+    check(code == 0 and err == "", "bench", (code, err))
+    report = json.loads(out)
+    check_equal((report["model"], report["engine"], len(report["runs"])), ("tiny.en", "cpu", 2), "what bench ran")
+    check(report["same_text"] and report["peak_memory_kib"] > 50000 and report["first_run_ms"] > 0, "its facts", report)
+    check(report["machine"]["peak_gflops"] > 1 and report["machine"]["peak_read_gbs"] > 0.1, "the machine", report)
+    check(0 < report["start"]["least_ms"] < 60000, "the start", report["start"])
+    for one in report["runs"]:
+        parts = sum(one[name] for name in ("mel", "encode", "cross", "prompt", "step", "other"))
+        check(abs(parts - one["total"]) <= 0.01 * one["total"], "the stages add up", one)
+        check(one["windows"] == 1 and one["steps"] > 5 and one["rows"] == one["steps"], "a window of greedy steps", one)
+        check(one["other"] < 0.5 * one["total"], "most of the time is told by stage", one)
+    encode = report["stages"]["encode"]
+    check(abs(encode["unit_gflop"] - 36.94) < 0.01, "the encoder's work", encode)
+    check(abs(encode["gflops"] * encode["unit_ms"] / 1000 - encode["unit_gflop"]) < 0.01, "its rate", encode)
+    check_equal([json.loads(line) for line in read(saved).decode().splitlines()], [report], "what was saved")
+    code, out, err = run("bench", CLIP, "--runs", "1", "--warm-up", "0", "--beam-size", "none")
+    check(code == 0 and err == "" and out.count("\n") > 10, "bench as a table", (code, out, err))
+    for name in ("mel", "encode", "cross", "prompt", "step", "other", "total", "peak memory", "in registers"):
+        check(name in out, f"{name} in the table", out)
+    check_fails(["bench", os.path.join(folder, "none.wav")], 1, "none.wav")
+
+
 def test_silence():
     code, out, err = run("-", *FAST, stdin=wav(16000))
     check(code == 0 and err == "", "a second of silence", (code, out, err))
@@ -331,6 +357,9 @@ def main():
         test_inspect(folder)
         test_channels(folder, lines)
         test_late_sound(folder, lines)
+
+
+        test_bench(folder)
         test_silence()
         test_progress(folder, lines)
         test_closed_pipe()

@@ -6,6 +6,7 @@
 #include "bench.h"
 
 #include "base/base.h"
+#include "device/cpu/peak.h"
 #include "device/device.h"
 
 #define READ_BYTES ((size_t)256 << 20)
@@ -130,8 +131,8 @@ static void run_shape(bench *b, const shape *s) {
     open_job(b, &j, s);
     int few = s->m <= 16, calls = flops < 5e7 ? (int)(5e7 / flops) + 1 : 1;
     for (int turn = 0; turn < b->turns; turn++) {
-        double flop_rate = bench_peak_flops(b->isa, b->pool);
-        double read_rate = few ? bench_peak_read(b->isa, b->pool, b->memory, READ_BYTES / 8) : 0;
+        double flop_rate = mx_peak_gflops(b->isa, b->pool);
+        double read_rate = few ? mx_peak_read_gbs(b->isa, b->pool, b->memory, READ_BYTES / 8) : 0;
         b->flops = MX_MAX(b->flops, flop_rate);
         b->read = MX_MAX(b->read, read_rate);
         for (int side = 0; side < 1 + b->n_libraries; side++) {
@@ -159,9 +160,9 @@ static int bench_threads(bench *b, int threads, const char *filter) {
         return 1;
     b->flops = b->read = 0;
     for (int i = 0; i < 20; i++) {
-        double flops = bench_peak_flops(b->isa, b->pool), read = 0;
+        double flops = mx_peak_gflops(b->isa, b->pool), read = 0;
         if (i < 4)
-            read = bench_peak_read(b->isa, b->pool, b->memory, READ_BYTES);
+            read = mx_peak_read_gbs(b->isa, b->pool, b->memory, READ_BYTES);
         b->flops = MX_MAX(b->flops, flops);
         b->read = MX_MAX(b->read, read);
     }

@@ -4,10 +4,6 @@
 #include "base/pool.h"
 #include "kcheck.h"
 
-/* peak.c: one measurement of some hundred microseconds; GFLOP/s, GB/s with all of the pool's threads. */
-double bench_peak_flops(const char *isa, mx_pool *pool);
-double bench_peak_read(const char *isa, mx_pool *pool, const void *bytes, size_t n);
-
 /* libraries.c: c [m][n] = a [m][k] b^T, b [n][k], by someone else's library on all of the pool's threads. */
 typedef struct bench_library {
     const char *name;

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "device/cpu/pack.h"
+#include "device/cpu/peak.h"
 
 const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
     [MX_OP_MATMUL] = {mx_cpu_matmul_scratch, mx_cpu_matmul},
@@ -110,6 +111,7 @@ static mx_device cpu = {
     .kernel = mx_cpu_kernel,
     .scratch_bytes = cpu_scratch_bytes,
     .run_op = cpu_run_op,
+    .measure = mx_cpu_measure,
 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -1,0 +1,88 @@
+/* test_bench.c - the arithmetic of `bench`: statistics, what a stage must compute and read, what it is counted in. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit/check.h"
+#include "bench.h"
+
+static int close_to(double got, double want) {
+    int ok = fabs(got - want) <= 1e-9 * fabs(want) + 1e-12;
+    if (!ok)
+        printf("    got %.12g, want %.12g\n", got, want);
+    return ok;
+}
+
+static void test_statistics(void) {
+    double odd[] = {9, 1, 5}, even[] = {4, 1, 3, 2}, one[] = {7};
+    bench_statistics s = bench_describe(odd, 3);
+    CHECK(close_to(s.median, 5) && close_to(s.least, 1) && close_to(s.mean, 5) && close_to(s.deviation, 4));
+    s = bench_describe(even, 4);
+    CHECK(close_to(s.median, 2.5) && close_to(s.least, 1) && close_to(s.mean, 2.5));
+    CHECK(close_to(s.deviation, sqrt(5.0 / 3)));
+    s = bench_describe(one, 1);
+    CHECK(close_to(s.median, 7) && close_to(s.deviation, 0));
+    s = bench_describe(one, 0);
+    CHECK(close_to(s.median, 0));
+}
+
+/* tiny.en; the figures are those of docs/model.md's shapes, multiplied out by hand. */
+static bench_record *tiny(void) {
+    static bench_record record;
+    memset(&record, 0, sizeof(record));
+    record.model.checkpoint.dims = (mxw_dims){80, 1500, 384, 6, 4, 51864, 448, 384, 6, 4};
+    record.model.checkpoint.path = "no/such/checkpoint";
+    record.model.device = "cpu";
+    record.n_runs = 2;
+    for (int i = 0; i < 2; i++) {
+        record.runs[i].use.encode = (mxw_stage_use){3, 3, 0, 600};
+        record.runs[i].use.step = (mxw_stage_use){10, 50, 1000, 40};
+        record.runs[i].ms[BENCH_ENCODE] = 600;
+        record.runs[i].ms[BENCH_STEP] = 40;
+    }
+    return &record;
+}
+
+static void test_work(void) {
+    bench_record *record = tiny();
+    double conv = 2.0 * 3000 * 384 * 240 + 2.0 * 1500 * 384 * 1152;
+    double layer = 2.0 * 12 * 1500 * 384 * 384 + 4.0 * 1500 * 1500 * 384;
+    CHECK(close_to(bench_work_of(record, BENCH_ENCODE).flops, conv + 4 * layer));
+    CHECK(close_to(bench_work_of(record, BENCH_CROSS).flops, 4 * 2.0 * 2 * 1500 * 384 * 384));
+    double row = 2.0 * (14 * 384 * 384 + 2 * 1500 * 384), logits = 2.0 * 384 * 51864;
+    double self = 4.0 * 100 * 384; /* a hundred cells a step */
+    CHECK(close_to(bench_work_of(record, BENCH_STEP).flops, 4 * (5 * row + self) + 5 * logits));
+    CHECK(bench_work_of(record, BENCH_STEP).bytes == 0); /* no checkpoint, no bytes */
+    CHECK(bench_work_of(record, BENCH_MEL).flops == 0 && bench_work_of(record, BENCH_TOTAL).bytes == 0);
+}
+
+static void test_units(void) {
+    const bench_run *run = &tiny()->runs[0];
+    CHECK_EQ_INT(bench_units(run, BENCH_ENCODE), 3);
+    CHECK_EQ_INT(bench_units(run, BENCH_STEP), 10);
+    CHECK_EQ_INT(bench_units(run, BENCH_CROSS), 0);
+    CHECK_EQ_INT(bench_units(run, BENCH_TOTAL), 0);
+}
+
+static void test_json(void) {
+    char text[8192];
+    FILE *file = fmemopen(text, sizeof(text), "w");
+    bench_record *record = tiny();
+    record->path = "folder/clip.wav";
+    if (!CHECK(file != NULL))
+        return;
+    bench_write(record, file);
+    fclose(file);
+    CHECK(strstr(text, "\"file\": \"clip.wav\"") != NULL);
+    CHECK(strstr(text, "\"unit_ms\": 200.00000, \"unit_gflop\": 36.937728, \"gflops\": 184.689") != NULL);
+    CHECK(strstr(text, "\"step\": {\"median_ms\": 40.0000") != NULL);
+    CHECK(strchr(text, '\n') == text + strlen(text) - 1);
+}
+
+int main(void) {
+    test_statistics();
+    test_work();
+    test_units();
+    test_json();
+    return check_done();
+}
