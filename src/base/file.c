@@ -43,6 +43,11 @@ void mx_map_close(mx_map *map) {
     memset(map, 0, sizeof(*map));
 }
 
+void mx_map_forget(const mx_map *map) {
+    if (map->data)
+        madvise((void *)(uintptr_t)map->data, map->n, MADV_DONTNEED);
+}
+
 int mx_file_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;

@@ -10,6 +10,8 @@ typedef struct mx_map {
 
 mxw_status mx_map_open(const char *path, mx_map *map);   /* a regular file; E_NOT_FOUND, E_IO */
 void mx_map_close(mx_map *map);
+/* Its pages need not stay in this process's memory; they come back, from the system's cache, when they are read. */
+void mx_map_forget(const mx_map *map);
 
 int mx_file_exists(const char *path);
 int mx_file_is_dir(const char *path);

@@ -63,6 +63,7 @@ mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **
 
     start = mx_now_ns();
     MX_TRY(open_parts(r, options));
+    mx_weights_forget(r->weights);   /* what the programs need they have copied, but for a few rows */
     r->encode_width = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), "cpu") == 0 ? 1 : MX_ENCODE_WIDTH;
     r->compile_ms = mx_since_ms(start);
     mx_log_timed(MXW_LOG_INFO, "model", r->compile_ms, "programs ready on %s, %d threads",

@@ -238,6 +238,8 @@ mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_w
     return status;
 }
 
+void mx_weights_forget(const mx_weights *w) { mx_map_forget(&w->map); }
+
 void mx_weights_close(mx_weights *w) {
     if (!w)
         return;

@@ -14,6 +14,8 @@ typedef struct mx_weights mx_weights;
 /* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
+/* Views stay as they are; the memory behind them is given back until they are read again. */
+void mx_weights_forget(const mx_weights *w);
 
 void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info);   /* strings live as long as w */
 int64_t mx_weights_count(const mx_weights *w);
