@@ -213,7 +213,8 @@ static int report(const bench_options *o, const bench_record *record) {
 static int bench_file(mxw_model *model, const bench_options *o, const char *path, samples *s, bench_record *record) {
     memset(record, 0, sizeof(*record));
     record->path = path;
-    progress_start(path, !o->common.quiet && progress_possible());
+    progress_start(1, NULL, !o->common.quiet && progress_possible());
+    progress_name(path);
     mxw_status status = read_samples(path, s);
     if (status >= 0)
         status = mxw_model_get_info(model, &record->model);
@@ -227,7 +228,7 @@ static int bench_file(mxw_model *model, const bench_options *o, const char *path
             record->peak_kib = loaded_kib;
         measure_peak(record);
     }
-    progress_start(NULL, 0);
+    progress_stop();
     if (status < 0) {
         log_failure(path, status);
         return EXIT_FAILED;
@@ -242,7 +243,7 @@ static int run(const void *chosen, char **words, int n_words) {
     mxw_model *model = NULL;
     samples s = {0};
     bench_record *record = malloc(sizeof(*record));
-    int exit_status = record ? open_model(&o->model, &model) : EXIT_FAILED;
+    int exit_status = record ? open_model(&o->model, 1, &model) : EXIT_FAILED;
     for (int i = 0; i < n_words && exit_status == EXIT_OK; i++) {
         if (i && !o->json)
             out_text("\n");

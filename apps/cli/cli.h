@@ -57,8 +57,8 @@ void help_print_short(void);
 extern const char *const engine_names[]; /* in the order of mxw_engine */
 extern const char *const log_format_names[];
 int check_device(const char *value, char *message, size_t size);
-/* Opens the model; on failure says why and returns the exit status. */
-int open_model(const model_choice *choice, mxw_model **model);
+/* Opens the model for so many sessions at once; on failure says why and returns the exit status. */
+int open_model(const model_choice *choice, int batch, mxw_model **model);
 int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
 
 /* A table reads by rows. */

@@ -110,7 +110,7 @@ static int model_failure(mxw_status status) {
     return strstr(mxw_last_error(), "did you mean") ? EXIT_USAGE : EXIT_FAILED;
 }
 
-int open_model(const model_choice *choice, mxw_model **model) {
+int open_model(const model_choice *choice, int batch, mxw_model **model) {
     mxw_model_options options;
     mxw_model_options_default(&options);
     options.model = choice->model;
@@ -118,6 +118,7 @@ int open_model(const model_choice *choice, mxw_model **model) {
     options.engine = (mxw_engine)choice->engine;
     options.device = choice->device;
     options.threads = (int)choice->threads;
+    options.batch = batch;
     trace_ask(&options);
     mxw_status status = mxw_model_open(&options, model);
     return status < 0 ? model_failure(status) : EXIT_OK;

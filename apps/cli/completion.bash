@@ -26,9 +26,9 @@ _max_whisper_options() {
 --device --threads" ;;
         "devices" | "version") echo "--json" ;;
         "help") ;;
-        *) echo "--model --model-dir --engine --device --threads --format --output-format --output-dir --verbose \
---stats --trace --channel --audio-track --language --task --clip-timestamps --without-timestamps --mel-reference \
---beam-size --greedy --patience \
+        *) echo "--model --model-dir --engine --device --threads --batch --format --output-format --output-dir \
+--verbose --stats --trace --channel --audio-track --language --task --clip-timestamps --without-timestamps \
+--mel-reference --beam-size --greedy --patience \
 --length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
 --max-initial-timestamp --initial-prompt --carry-initial-prompt --condition-on-previous-text --prefix \
 --temperature-increment-on-fallback --compression-ratio-threshold --logprob-threshold --no-speech-threshold --fp16 \

@@ -48,7 +48,7 @@ static int run(const void *chosen, char **words, int n_words) {
     if (n_words && !is_graph(words[0]))
         return EXIT_USAGE;
     mxw_model *model = NULL;
-    int exit_status = open_model(&options->model, &model);
+    int exit_status = open_model(&options->model, 1, &model);
     for (int i = 0; exit_status == EXIT_OK && graph_names[i]; i++)
         if ((!n_words || !strcmp(words[0], graph_names[i])) && dump(model, graph_names[i]) < 0)
             exit_status = EXIT_FAILED;

@@ -13,6 +13,10 @@ const char *const log_level_names[] = {"error", "warn", "info", "debug", NULL};
 
 static mxw_log_level threshold = MXW_LOG_WARN;
 static int as_json;
+static _Thread_local struct {
+    log_sink sink;
+    void *user;
+} diverted;
 
 static void print_plain(const char *text) {
     for (const char *p = text; *p; p++)
@@ -67,11 +71,23 @@ void log_start(mxw_log_level level, int json) {
     mxw_log_set(level, print_record, NULL);
 }
 
+void log_divert(log_sink sink, void *user) {
+    diverted.sink = sink;
+    diverted.user = user;
+}
+
+void log_print(mxw_log_level level, const char *message) {
+    mxw_log_record record = {level, "cli", message, -1, -1};
+    print_record(NULL, &record);
+}
+
 static void say(mxw_log_level level, const char *format, va_list args) {
     char message[2048];
     vsnprintf(message, sizeof(message), format, args);
-    mxw_log_record record = {level, "cli", message, -1, -1};
-    print_record(NULL, &record);
+    if (diverted.sink)
+        diverted.sink(diverted.user, level, message);
+    else
+        log_print(level, message);
 }
 
 void log_say(mxw_log_level level, const char *format, ...) {

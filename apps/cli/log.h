@@ -20,6 +20,12 @@ void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * reason does not name it already. */
 void log_failure(const char *subject, mxw_status status);
 
+/* Where the lines above go instead when this thread says them; NULL: to standard error again. */
+typedef void (*log_sink)(void *user, mxw_log_level level, const char *message);
+void log_divert(log_sink sink, void *user);
+/* A line, not to be diverted. */
+void log_print(mxw_log_level level, const char *message);
+
 extern const char *const log_level_names[]; /* in the order of mxw_log_level, NULL-terminated */
 
 #endif

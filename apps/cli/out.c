@@ -3,18 +3,21 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "log.h"
 #include "progress.h"
 
-static int failed;
+static atomic_int failed; /* asked by every thread that works */
 
 static int note_failure(void) {
-    if (!failed && errno != EPIPE) /* with SIGPIPE ignored this is how `| head` ends: nothing to say */
-        log_error("standard output: %s", strerror(errno));
-    failed = 1;
+    char message[256];
+    int said = errno == EPIPE; /* with SIGPIPE ignored this is how `| head` ends: nothing to say */
+    snprintf(message, sizeof(message), "standard output: %s", strerror(errno));
+    if (!atomic_exchange(&failed, 1) && !said)
+        log_print(MXW_LOG_ERROR, message); /* of no recording in particular */
     return -1;
 }
 

@@ -10,9 +10,19 @@
 
 enum { MAX_COLUMNS = 200, REDRAW_MS = 100 };
 
+/* One recording's share of the job. */
+typedef struct share {
+    double weight, fraction; /* fraction: how much of it is done */
+    double done_s;
+    int ended;
+} share;
+
 static struct {
     int wanted, visible;
     const char *label;
+    share *shares; /* [n] */
+    int n;
+    double start_ms;
     double last_draw_ms;
     double text_start_s; /* elapsed when the text stage began: reading the file is not part of the speed */
     double text_start_done_s;   /* of the recording, when the first window was done */
@@ -37,12 +47,54 @@ int progress_possible(void) {
     return isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") && terminal[0];
 }
 
-void progress_start(const char *label, int wanted) {
+/* Those not known weigh as much as the others do on average. */
+static void set_weights(const double *weights) {
+    double sum = 0;
+    int n_known = 0;
+    for (int i = 0; weights && i < bar.n; i++)
+        if (weights[i] > 0) {
+            sum += weights[i];
+            n_known++;
+        }
+    for (int i = 0; i < bar.n; i++)
+        bar.shares[i].weight = weights && weights[i] > 0 ? weights[i] : n_known ? sum / n_known : 1;
+}
+
+void progress_start(int n, const double *weights, int wanted) {
+    flockfile(stderr);
+    progress_stop();
+    bar.shares = wanted ? calloc((size_t)n, sizeof(*bar.shares)) : NULL;
+    bar.wanted = bar.shares != NULL;
+    if (bar.wanted) {
+        bar.n = n;
+        bar.start_ms = now_ms();
+        set_weights(weights);
+    }
+    funlockfile(stderr);
+}
+
+void progress_stop(void) {
     flockfile(stderr);
     progress_hide();
+    free(bar.shares);
     memset(&bar, 0, sizeof(bar));
-    bar.label = label;
-    bar.wanted = wanted;
+    funlockfile(stderr);
+}
+
+void progress_name(const char *name) {
+    flockfile(stderr);
+    if (bar.n == 1)
+        bar.label = name;
+    funlockfile(stderr);
+}
+
+void progress_end(int index) {
+    flockfile(stderr);
+    if (bar.wanted) {
+        bar.shares[index].fraction = bar.shares[index].ended = 1;
+        if (bar.n == 1)
+            progress_hide();
+    }
     funlockfile(stderr);
 }
 
@@ -168,11 +220,44 @@ static void update_audio(const mxw_progress *p) {
         progress_note(what);
 }
 
-void progress_update(const mxw_progress *progress) {
+static void update_share(share *own, const mxw_progress *p) {
+    if (strcmp(p->stage, "text") || own->ended)
+        return;
+    own->fraction = p->total_s > 0 && p->done_s < p->total_s ? p->done_s / p->total_s : 0;
+    own->done_s = p->done_s;
+}
+
+/* All recordings: those ended, and those under way by what is done of them. */
+static void update_job(void) {
+    char label[64], time[24], tail[64] = "";
+    double weight = 0, done = 0, done_s = 0, spent = (now_ms() - bar.start_ms) / 1e3;
+    int n_ended = 0;
+    for (int i = 0; i < bar.n; i++) {
+        weight += bar.shares[i].weight;
+        done += bar.shares[i].weight * bar.shares[i].fraction;
+        done_s += bar.shares[i].done_s;
+        n_ended += bar.shares[i].ended;
+    }
+    double fraction = weight > 0 && done < weight ? done / weight : weight > 0;
+    if (fraction > 0 && spent > 0) {
+        print_time(time, sizeof(time), spent / fraction - spent);
+        snprintf(tail, sizeof(tail), "%.1fx real time, %s left", done_s / spent, time);
+    }
+    snprintf(label, sizeof(label), "%d of %d files", n_ended, bar.n);
+    bar.label = label;
+    draw(fraction, tail);
+    bar.label = NULL;
+}
+
+void progress_update(int index, const mxw_progress *progress) {
     flockfile(stderr);
     double now = now_ms();
+    if (bar.wanted)
+        update_share(&bar.shares[index], progress);
     if (bar.wanted && now - bar.last_draw_ms >= REDRAW_MS) {
-        if (progress->stage && !strcmp(progress->stage, "audio"))
+        if (bar.n > 1)
+            update_job();
+        else if (!strcmp(progress->stage, "audio"))
             update_audio(progress);
         else
             update_text(progress);

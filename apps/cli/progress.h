@@ -1,4 +1,5 @@
-/* cli/progress.h - the bar on standard error: how far, how fast, how long still.
+/* cli/progress.h - the bar on standard error: how far, how fast, how long still; of the one recording there is, or of
+ * the whole job.
  *
  * What holds: nothing is drawn unless progress_start was told to; at most about ten redraws a second; it never wraps
  * (the terminal's width is asked at each draw); hide leaves no trace. stderr's lock guards it.
@@ -10,9 +11,14 @@
 
 /* Whether standard error is a terminal that can redraw a line. */
 int progress_possible(void);
-/* A new recording. label is kept by pointer. wanted 0: all calls until the next start do nothing. */
-void progress_start(const char *label, int wanted);
-void progress_update(const mxw_progress *progress);
+/* A job of n recordings. weights: how much of it each is likely to be, in any unit (bytes of the file); NULL or
+ * not positive: as much as the others. wanted 0: all calls until the next start do nothing. */
+void progress_start(int n, const double *weights, int wanted);
+void progress_stop(void);
+/* A recording begins; its name is shown where it is the only one of the job, and kept by pointer. */
+void progress_name(const char *name);
+void progress_update(int index, const mxw_progress *progress);
+void progress_end(int index);
 /* A word instead of a bar, for work of unknown length ("loading tiny.en"). */
 void progress_note(const char *what);
 /* Takes the line off the screen; the next update draws it again. */

@@ -3,7 +3,7 @@
 
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,30 +20,26 @@ typedef enum screen_form { SCREEN_NOTHING, SCREEN_LINES, SCREEN_TEXT, SCREEN_FOR
 typedef struct recording {
     recording_batch *batch;
     const transcribe_options *options;
+    int place;
     const char *path;
     const char *name; /* as it is told to people */
     screen_form screen;
-    int begun;         /* its header, if any, is out */
     int told_language; /* if it was detected */
     mxw_session *session;
 } recording;
 
-static volatile sig_atomic_t caught_signal;
-static volatile sig_atomic_t waits_for_input; /* reading a pipe, perhaps for ever: nothing is lost by leaving */
+static atomic_int caught_signal;
+static atomic_int waits_for_input; /* reading a pipe, perhaps for ever */
 
-void recording_interrupt(int signal_number) {
-    caught_signal = signal_number;
-    if (waits_for_input) {
-        progress_abandon();
-        _exit(128 + signal_number);
-    }
-}
+void recording_interrupt(int signal_number) { caught_signal = signal_number; }
 
 int recording_interrupted(void) { return caught_signal; }
 
+int recording_waits_for_input(void) { return waits_for_input; }
+
 static int is_standard_input(const char *path) { return !strcmp(path, "-"); }
 
-static int must_stop(void) { return caught_signal || out_failed(); }
+static int must_stop(const recording_batch *batch) { return caught_signal || out_failed() || batch->stopped; }
 
 /* ---- timed lines ---------------------------------------------------------------------------------------- */
 
@@ -54,15 +50,12 @@ void recording_timestamp(char *out, size_t size, double seconds) {
     snprintf(out + n, size - (size_t)n, "%02lld:%02lld.%03lld", ms / 60000 % 60, ms / 1000 % 60, ms % 1000);
 }
 
-/* Several recordings on one screen are told apart by a line, as head and tail do. */
-static void begin_screen(recording *r) {
-    if (r->begun)
-        return;
-    r->begun = 1;
-    if (r->batch->several)
-        out_print("%s==> %s <==\n", r->batch->n_begun ? "\n" : "", r->name);
-    r->batch->n_begun++;
+static int write_out(void *user, const void *bytes, size_t n) {
+    recording *r = user;
+    return order_write(r->batch->order, r->place, bytes, n);
 }
+
+static void write_text(recording *r, const char *text) { write_out(r, text, strlen(text)); }
 
 static void print_line(recording *r, const mxw_segment *segment) {
     const char *text = segment->text ? segment->text : "";
@@ -72,29 +65,30 @@ static void print_line(recording *r, const mxw_segment *segment) {
         n--;
     if (!n)
         return;
-    char start[40], end[40];
+    char start[40], end[40], times[96];
     recording_timestamp(start, sizeof(start), segment->start);
     recording_timestamp(end, sizeof(end), segment->end);
-    begin_screen(r);
-    out_print("[%s --> %s] ", start, end);
+    snprintf(times, sizeof(times), "[%s --> %s] ", start, end);
+    order_begin(r->batch->order, r->place, r->name);
+    write_text(r, times);
     for (size_t i = 0, line = 0; i < n; i = line + 1) { /* a newline inside would break "one segment, one line" */
         line = i + strcspn(text + i, "\r\n");
         line = line < n ? line : n;
-        out_write(NULL, text + i, line - i);
-        out_text(line < n ? " " : "");
+        write_out(r, text + i, line - i);
+        write_text(r, line < n ? " " : "");
     }
-    out_text("\n");
-    out_flush();
+    write_text(r, "\n");
+    order_flush(r->batch->order, r->place);
 }
 
 static void on_progress(void *user, const mxw_progress *progress) {
-    (void)user;
-    progress_update(progress);
+    const recording *r = user;
+    progress_update(r->place, progress);
 }
 
 static int should_abort(void *user) {
-    (void)user;
-    return must_stop();
+    const recording *r = user;
+    return must_stop(r->batch);
 }
 
 /* Before the first line, so that a wrong guess is seen at once. */
@@ -161,25 +155,26 @@ static mxw_status save_files(recording *r, const mxw_result *result) {
 static mxw_status print_result(recording *r, const mxw_result *result) {
     const char *format = r->screen == SCREEN_FORMAT ? r->options->format : "txt";
     if (r->screen == SCREEN_TEXT)
-        begin_screen(r);
-    mxw_status status = mxw_result_write(result, format, out_write, NULL);
+        order_begin(r->batch->order, r->place, r->name);
+    mxw_status status = mxw_result_write(result, format, write_out, r);
     if (status < 0 && !out_failed())
         log_failure(r->name, status);
     if (status >= 0 && !strcmp(format, "json") && (r->batch->several || isatty(STDOUT_FILENO)))
-        out_text("\n");
-    out_flush();
+        write_text(r, "\n");
+    order_flush(r->batch->order, r->place);
     return status;
 }
 
 static void print_stats(const recording *r, const mxw_result *result) {
     mxw_model_info info;
-    if (mxw_model_get_info(r->batch->model, &info) < 0)
+    char *line = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&line, &length);
+    if (!stream || mxw_model_get_info(r->batch->model, &info) < 0)
         return;
     const mxw_stage_times *t = &result->times;
     json_writer json;
-    flockfile(stderr);
-    progress_hide();
-    json_start(&json, stderr, 0);
+    json_start(&json, stream, 0);
     json_object(&json, NULL);
     json_text(&json, "file", r->path);
     json_text(&json, "model", info.checkpoint.size_name);
@@ -203,8 +198,9 @@ static void print_stats(const recording *r, const mxw_result *result) {
     if (result->duration_s > 0)
         json_number(&json, "real_time_factor", t->total_ms / 1000 / result->duration_s, 5);
     json_end(&json);
-    fflush(stderr);
-    funlockfile(stderr);
+    if (!fclose(stream))
+        order_report(r->batch->order, r->place, line, length);
+    free(line);
 }
 
 static mxw_status deliver(recording *r) {
@@ -230,7 +226,7 @@ static mxw_status deliver(recording *r) {
 static mxw_status take_segments(recording *r) {
     const mxw_segment *segment;
     mxw_status status;
-    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop()) {
+    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop(r->batch)) {
         tell_language(r);
         if (r->screen == SCREEN_LINES)
             print_line(r, segment);
@@ -238,19 +234,30 @@ static mxw_status take_segments(recording *r) {
     return status == MXW_OK ? MXW_E_ABORTED : status;
 }
 
+/* There is one standard input at most: check_collisions saw to it. */
+static void input_begins(const recording *r) {
+    if (is_standard_input(r->path))
+        waits_for_input = 1;
+}
+
+static void input_ends(const recording *r) {
+    if (is_standard_input(r->path))
+        waits_for_input = 0;
+}
+
 /* Live: each second of sound is fed as it comes, and what it brings is taken at once. */
 static mxw_status feed_running(recording *r, mxw_audio *audio) {
-    static float samples[MXW_SAMPLE_RATE];
+    float samples[MXW_SAMPLE_RATE];
     for (;;) {
         size_t got = 0;
-        waits_for_input = is_standard_input(r->path);
+        input_begins(r);
         mxw_status status = mxw_audio_read(audio, samples, MXW_SAMPLE_RATE, &got);
-        waits_for_input = 0;
+        input_ends(r);
         if (status < 0)
             return status;
         if (!got)
             return MXW_OK;
-        if (must_stop())
+        if (must_stop(r->batch))
             return MXW_E_ABORTED;
         status = mxw_session_feed(r->session, samples, got);
         if (status >= 0)
@@ -261,9 +268,9 @@ static mxw_status feed_running(recording *r, mxw_audio *audio) {
 }
 
 static mxw_status feed_all(recording *r, mxw_audio *audio) {
-    waits_for_input = is_standard_input(r->path);
+    input_begins(r);
     mxw_status status = mxw_session_feed_audio(r->session, audio);
-    waits_for_input = 0;
+    input_ends(r);
     return status;
 }
 
@@ -274,10 +281,21 @@ static mxw_status run_session(recording *r, mxw_audio *audio) {
         status = mxw_session_finish(r->session);
     if (status >= 0)
         status = take_segments(r);
-    progress_hide();
-    if (status < 0 && !must_stop())
+    progress_end(r->place);
+    if (status < 0 && !must_stop(r->batch))
         log_failure(r->name, status);
     return status;
+}
+
+/* Nothing more can be done, for this recording or any other; whoever finds out first says why. */
+static int is_first_to_stop(recording_batch *batch, int exit_status) {
+    pthread_mutex_lock(&batch->lock);
+    int first = !batch->exit_status;
+    if (first)
+        batch->exit_status = exit_status;
+    batch->stopped = 1;
+    pthread_mutex_unlock(&batch->lock);
+    return first;
 }
 
 /* The session's own refusals (a language the model lacks) hold for every recording, and are the command line's fault.
@@ -292,10 +310,9 @@ static mxw_status open_session(recording *r, const mxw_audio *audio) {
     session.on_progress = on_progress;
     session.should_abort = should_abort;
     mxw_status status = mxw_session_open(r->batch->model, &session, &r->session);
-    if (status < 0) {
+    int usage = status == MXW_E_ARGUMENT || status == MXW_E_UNSUPPORTED;
+    if (status < 0 && is_first_to_stop(r->batch, usage ? EXIT_USAGE : EXIT_FAILED))
         log_failure(NULL, status);
-        r->batch->exit_status = status == MXW_E_ARGUMENT || status == MXW_E_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILED;
-    }
     return status;
 }
 
@@ -307,49 +324,71 @@ static screen_form choose_screen(const transcribe_options *o) {
     return o->output_dir ? SCREEN_NOTHING : SCREEN_TEXT;
 }
 
-static recording_end end_of(const recording *r, mxw_status status) {
+static recording_end end_of(recording *r, mxw_status status) {
+    if (status >= 0 && order_lost(r->batch->order, r->place)) {
+        log_error("%s: out of memory: its text could not be kept until its turn", r->name);
+        status = MXW_E_MEMORY;
+    }
     if (status >= 0 && !out_failed())
         return RECORDING_DONE;
-    if (!must_stop())
+    if (!must_stop(r->batch))
         return RECORDING_FAILED;
-    r->batch->exit_status = caught_signal ? 128 + caught_signal : EXIT_FAILED;
+    is_first_to_stop(r->batch, caught_signal ? 128 + caught_signal : EXIT_FAILED);
     return RECORDING_STOP;
 }
 
+/* Opened by the first recording that needs it; the others wait. */
 static int load_model(recording_batch *batch) {
-    if (batch->model)
-        return 1;
-    progress_note("loading the model");
-    batch->exit_status = open_model(&batch->options->model, &batch->model);
-    progress_hide();
-    return batch->exit_status == EXIT_OK;
+    pthread_mutex_lock(&batch->lock);
+    if (!batch->model && !batch->exit_status) {
+        progress_note("loading the model");
+        batch->exit_status = open_model(&batch->options->model, batch->batch, &batch->model);
+        batch->stopped |= batch->exit_status != EXIT_OK;
+        progress_hide();
+    }
+    int loaded = batch->model != NULL;
+    pthread_mutex_unlock(&batch->lock);
+    return loaded;
 }
 
-recording_end recording_transcribe(recording_batch *batch, const char *path) {
-    const transcribe_options *o = batch->options;
-    recording r = {.batch = batch, .options = o, .path = path, .screen = choose_screen(o)};
-    r.name = is_standard_input(path) ? "standard input" : path;
+static recording_end transcribe(recording *r) {
     mxw_audio *audio = NULL;
     mxw_audio_options audio_options;
-    transcribe_audio_options(o, path, &audio_options);
-    progress_start(r.name, !o->common.quiet && o->verbose >= 0 && progress_possible());
-    waits_for_input = is_standard_input(path);
+    transcribe_audio_options(r->options, r->path, &audio_options);
+    input_begins(r);
     mxw_status status = mxw_audio_open(&audio_options, &audio);
-    waits_for_input = 0;
+    input_ends(r);
     if (status < 0) {
-        if (!must_stop())
-            log_failure(r.name, status);
-        return end_of(&r, status);
+        if (!must_stop(r->batch))
+            log_failure(r->name, status);
+        return end_of(r, status);
     }
     recording_end end = RECORDING_STOP;
-    if (load_model(batch) && open_session(&r, audio) >= 0) {
-        status = run_session(&r, audio);
+    if (load_model(r->batch) && open_session(r, audio) >= 0) {
+        status = run_session(r, audio);
         if (status >= 0)
-            status = deliver(&r);
-        end = end_of(&r, status);
+            status = deliver(r);
+        end = end_of(r, status);
     }
-    mxw_session_close(r.session);
+    mxw_session_close(r->session);
     mxw_audio_close(audio);
-    progress_start(NULL, 0);
+    return end;
+}
+
+static void say_in_order(void *user, mxw_log_level level, const char *message) {
+    const recording *r = user;
+    order_say(r->batch->order, r->place, level, message);
+}
+
+recording_end recording_transcribe(recording_batch *batch, int place, const char *path) {
+    recording r = {.batch = batch, .options = batch->options, .place = place, .path = path};
+    r.screen = choose_screen(r.options);
+    r.name = is_standard_input(path) ? "standard input" : path;
+    log_divert(say_in_order, &r);
+    progress_name(r.name);
+    recording_end end = transcribe(&r);
+    progress_end(place);
+    log_divert(NULL, NULL);
+    order_end(batch->order, place, end == RECORDING_STOP);
     return end;
 }

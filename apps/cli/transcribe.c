@@ -1,14 +1,13 @@
-/* cli/transcribe.c - `transcribe`: checks what the files ask for together, then does them one by one. */
+/* cli/transcribe.c - `transcribe`: checks what the files ask for together, then has them done. */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "job.h"
 #include "log.h"
-#include "out.h"
 #include "recording.h"
 #include "trace.h"
 #include "transcribe_options.h"
@@ -80,33 +79,7 @@ static int make_folder(const char *path) {
     return 1;
 }
 
-/* The first signal asks for a clean stop, a second one kills; one that was ignored (nohup, a background job) stays so.
- */
-static void catch_signal(int number) {
-    struct sigaction action = {.sa_flags = SA_RESETHAND | SA_RESTART}, before;
-    action.sa_handler = recording_interrupt;
-    sigemptyset(&action.sa_mask);
-    if (!sigaction(number, NULL, &before) && before.sa_handler != SIG_IGN)
-        sigaction(number, &action, NULL);
-}
-
 /* ---- the run -------------------------------------------------------------------------------------------- */
-
-static int transcribe_all(const transcribe_options *o, char **paths, int n) {
-    recording_batch batch = {.options = o, .several = n > 1};
-    int n_failed = 0;
-    recording_end end = RECORDING_DONE;
-    for (int i = 0; i < n && end != RECORDING_STOP; i++) {
-        end = recording_transcribe(&batch, paths[i]);
-        n_failed += end == RECORDING_FAILED;
-    }
-    mxw_model_close(batch.model);
-    if (end == RECORDING_STOP)
-        return batch.exit_status;
-    if (n_failed && n > 1)
-        log_error("%d of %d files failed", n_failed, n);
-    return n_failed ? EXIT_FAILED : EXIT_OK;
-}
 
 static int run(const void *chosen, char **words, int n_words) {
     const transcribe_options *o = chosen;
@@ -116,11 +89,9 @@ static int run(const void *chosen, char **words, int n_words) {
         return EXIT_FAILED;
     if (o->fp16)
         log_say(MXW_LOG_WARN, "--fp16 has no effect: this engine computes in f32");
-    catch_signal(SIGINT);
-    catch_signal(SIGTERM);
     if (o->trace && !trace_open(o->trace))
         return EXIT_FAILED;
-    int exit_status = transcribe_all(o, words, n_words);
+    int exit_status = job_run(o, words, n_words);
     return trace_close() || exit_status ? exit_status : EXIT_FAILED;
 }
 

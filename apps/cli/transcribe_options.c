@@ -136,6 +136,9 @@ static int check_clips(const char *value, char *message, size_t size) {
 /* clang-format off */
 const option_row transcribe_rows[] = {
     MODEL_ROWS(transcribe_options, model),
+    {.name = "batch", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
+     AT(batch), .low = 0, .high = 256,
+     .help = "Files transcribed at once, with the same result as one by one; 0: what suits the device."},
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
      AT(format), .check = check_format,

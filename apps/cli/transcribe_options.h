@@ -7,6 +7,7 @@
 typedef struct transcribe_options {
     common_options common;
     model_choice model;
+    int64_t batch; /* 0: choose */
     int task; /* mxw_task */
     const char *language;
     double temperature, temperature_increment;

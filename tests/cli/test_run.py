@@ -5,9 +5,7 @@ Needs tiny.en and the package speech (make model, tools/fetch-speech).
 import array
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -16,6 +14,7 @@ import time
 import wave
 
 from clitest import PROGRAM, check, check_equal, check_fails, done, model_path, run, skip, speech_path, wav
+from terminal import run_on_terminal
 
 MODEL = model_path("tiny.en")
 CLIP = speech_path("beckett.wav")
@@ -252,34 +251,6 @@ def test_silence():
     code, out, err = run("-", *FAST, stdin=wav(16000))
     check(code == 0 and err == "", "a second of silence", (code, out, err))
     check_fails(["-", *FAST], 1, "standard input", stdin=b"")
-
-
-def run_on_terminal(words, columns=80):
-    """(exit status, what the terminal got) with standard error on a pseudo-terminal"""
-    main_end, terminal = pty.openpty()
-    import fcntl
-    import struct
-    import termios
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal,
-                               env=dict(os.environ, TERM="xterm"))
-    os.close(terminal)
-    shown, printed = b"", b""
-    open_ends = {main_end, process.stdout.fileno()}
-    while open_ends:
-        for end in select.select(list(open_ends), [], [], 300)[0]:
-            try:
-                got = os.read(end, 65536)
-            except OSError:  # how a pseudo-terminal ends
-                got = b""
-            if not got:
-                open_ends.discard(end)
-            elif end == main_end:
-                shown += got
-            else:
-                printed += got
-    os.close(main_end)
-    return process.wait(), shown.decode("utf-8", "replace"), printed.decode("utf-8", "replace")
 
 
 def test_progress(folder, lines):

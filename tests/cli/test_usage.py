@@ -27,6 +27,8 @@ WRONG = [
     (["--best-of", "-1", "x.wav"], ["--best-of: '-1'"]),
     (["--threads", "-1", "x.wav"], ["--threads: '-1' is not a whole number from 0 to 1024"]),
     (["--threads", "none", "x.wav"], ["--threads: 'none'"]),
+    (["--batch", "257", "x.wav"], ["--batch: '257' is not a whole number from 0 to 256"]),
+    (["--batch", "-2", "x.wav"], ["--batch: '-2'"]),
     (["--temperature", "hot", "x.wav"], ["--temperature: 'hot' is not a number from 0 to 10"]),
     (["--temperature", "nan", "x.wav"], ["--temperature: 'nan'"]),
     (["--temperature", "0x1", "x.wav"], ["--temperature: '0x1'"]),

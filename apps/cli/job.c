@@ -1,0 +1,178 @@
+/* cli/job.c - threads that each take the next recording of the list, until it is empty. */
+#include "job.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "out.h"
+#include "progress.h"
+#include "recording.h"
+
+/* How many recordings at once, unless told: on a processor, enough for steps to be worth sharing without much memory;
+ * an accelerator is idle until many do. */
+enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32 };
+
+typedef struct job {
+    recording_batch batch;
+    char **paths;
+    int n;
+    pthread_mutex_t lock;
+    int next, n_running, n_failed;
+} job;
+
+static sem_t news; /* a worker has ended, or a signal came */
+static atomic_int several_threads;
+
+/* ---- signals -------------------------------------------------------------------------------------------- */
+
+/* Alone, nothing is lost by leaving a pipe that may never end; others may still have something to print. */
+static void interrupt(int signal_number) {
+    int saved = errno;
+    recording_interrupt(signal_number);
+    if (several_threads) {
+        sem_post(&news);
+    } else if (recording_waits_for_input()) {
+        progress_abandon();
+        _exit(128 + signal_number);
+    }
+    errno = saved;
+}
+
+/* The first signal asks for a clean stop, a second one kills; one that was ignored (nohup, a background job) stays so.
+ */
+static void catch_signal(int number) {
+    struct sigaction action = {.sa_flags = SA_RESETHAND | SA_RESTART}, before;
+    action.sa_handler = interrupt;
+    sigemptyset(&action.sa_mask);
+    if (!sigaction(number, NULL, &before) && before.sa_handler != SIG_IGN)
+        sigaction(number, &action, NULL);
+}
+
+/* ---- workers -------------------------------------------------------------------------------------------- */
+
+static void *work(void *argument) {
+    job *j = argument;
+    recording_end end = RECORDING_DONE;
+    pthread_mutex_lock(&j->lock);
+    while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped) {
+        int place = j->next++;
+        pthread_mutex_unlock(&j->lock);
+        end = recording_transcribe(&j->batch, place, j->paths[place]);
+        pthread_mutex_lock(&j->lock);
+        j->n_failed += end == RECORDING_FAILED;
+    }
+    j->n_running--;
+    pthread_mutex_unlock(&j->lock);
+    sem_post(&news);
+    return NULL;
+}
+
+/* Whether all that still runs is a recording that waits for standard input, which a signal cannot end. */
+static int is_stuck(job *j) {
+    pthread_mutex_lock(&j->lock);
+    int stuck = recording_interrupted() && j->n_running == 1 && recording_waits_for_input();
+    pthread_mutex_unlock(&j->lock);
+    return stuck;
+}
+
+static int n_running(job *j) {
+    pthread_mutex_lock(&j->lock);
+    int n = j->n_running;
+    pthread_mutex_unlock(&j->lock);
+    return n;
+}
+
+static void wait_for_workers(job *j) {
+    while (n_running(j) > 0) {
+        while (sem_wait(&news) && errno == EINTR)
+            ;
+        if (is_stuck(j)) {
+            order_finish(j->batch.order);
+            progress_stop();
+            out_flush();
+            _exit(128 + recording_interrupted());
+        }
+    }
+}
+
+/* As many threads as can be had; this one works itself where there would be one. */
+static void run_workers(job *j, int n_workers) {
+    pthread_t *threads = n_workers > 1 ? calloc((size_t)n_workers, sizeof(*threads)) : NULL;
+    int n_started = 0;
+    several_threads = threads != NULL;
+    j->n_running = threads ? n_workers : 1;
+    while (threads && n_started < n_workers && !pthread_create(&threads[n_started], NULL, work, j))
+        n_started++;
+    if (threads && n_started) {
+        pthread_mutex_lock(&j->lock);
+        j->n_running -= n_workers - n_started;
+        pthread_mutex_unlock(&j->lock);
+        wait_for_workers(j);
+        for (int i = 0; i < n_started; i++)
+            pthread_join(threads[i], NULL);
+    } else {
+        several_threads = 0;
+        work(j);
+    }
+    free(threads);
+}
+
+/* ---- the job -------------------------------------------------------------------------------------------- */
+
+static int uses_accelerator(const model_choice *model) {
+    if (model->engine == MXW_ENGINE_CPU || !strcmp(model->device, "cpu"))
+        return 0;
+    return model->engine == MXW_ENGINE_GPU || !strncmp(model->device, "cuda", 4) || mxw_accelerator_count() > 0;
+}
+
+static int choose_batch(const transcribe_options *o, int n) {
+    int64_t batch = o->batch;
+    if (n > 1 && batch <= 0)
+        batch = uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
+    return batch <= 0 || n < batch ? n : (int)batch;
+}
+
+/* The bar for all of them; a file's size stands for its length. */
+static void start_progress(const transcribe_options *o, char **paths, int n) {
+    int wanted = !o->common.quiet && o->verbose >= 0 && progress_possible();
+    double *sizes = wanted ? calloc((size_t)n, sizeof(*sizes)) : NULL;
+    for (int i = 0; sizes && i < n; i++) {
+        struct stat info;
+        if (strcmp(paths[i], "-") && !stat(paths[i], &info) && S_ISREG(info.st_mode))
+            sizes[i] = (double)info.st_size;
+    }
+    progress_start(n, sizes, sizes != NULL);
+    free(sizes);
+}
+
+int job_run(const transcribe_options *options, char **paths, int n) {
+    job j = {.paths = paths, .n = n, .batch = {.options = options, .several = n > 1}};
+    j.batch.order = order_open(n, n > 1);
+    if (!j.batch.order) {
+        log_error("out of memory: %d files", n);
+        return EXIT_FAILED;
+    }
+    j.batch.batch = choose_batch(options, n);
+    pthread_mutex_init(&j.lock, NULL);
+    pthread_mutex_init(&j.batch.lock, NULL);
+    sem_init(&news, 0, 0);
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+    start_progress(options, paths, n);
+    run_workers(&j, j.batch.batch);
+    order_finish(j.batch.order);
+    progress_stop();
+    mxw_model_close(j.batch.model);
+    order_close(j.batch.order);
+    if (j.batch.stopped)
+        return j.batch.exit_status;
+    if (j.n_failed && n > 1)
+        log_error("%d of %d files failed", j.n_failed, n);
+    return j.n_failed ? EXIT_FAILED : EXIT_OK;
+}
