@@ -199,7 +199,7 @@ typedef struct mxw_model_options {
     int batch;               /* 1 (the default) to 256: so many sessions at once, each on a thread of its own, are run
                                 together, which is faster than one after another and gives the same results. Memory for
                                 all is taken when the first opens; more, or one that searches wider, run apart. */
-    int keep_names;          /* 1: engine max keeps every named value, so that the stages inside can be seen; fuses less */
+    int keep_names;          /* 1: engine max keeps every named value, so that its stages can be seen; fuses less */
     /* Called after every op of every run, on the thread that ran it (several at once if sessions do); NULL: none. */
     void (*on_trace)(void *user, const mxw_trace_event *event);
     void *trace_user;
