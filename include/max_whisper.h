@@ -193,13 +193,13 @@ typedef struct mxw_model_options {
     size_t struct_size;
     const char *model;       /* name or path */
     const char *model_dir;   /* NULL: mxw_model_dir */
-    mxw_engine engine;
+    mxw_engine engine;       /* MAX */
     const char *device;      /* "auto", "cpu", "cuda", "cuda:1" */
     int threads;             /* 0: as many as the process may use */
     int batch;               /* 1 (the default) to 256: so many sessions at once, each on a thread of its own, are run
                                 together, which is faster than one after another and gives the same results. Memory for
                                 all is taken when the first opens; more, or one that searches wider, run apart. */
-    int keep_names;          /* 1: engine max keeps every named value, so that its stages can be seen; fuses less */
+    int keep_names;          /* 1: engine max keeps every named value, so that stages inside can be seen; fuses less */
     /* Called after every op of every run, on the thread that ran it (several at once if sessions do); NULL: none. */
     void (*on_trace)(void *user, const mxw_trace_event *event);
     void *trace_user;
@@ -479,7 +479,7 @@ MXW_API mxw_value mxw_graph_state_write(mxw_graph *g, mxw_value state, mxw_value
 
 typedef struct mxw_program_options {
     size_t struct_size;
-    mxw_engine engine;
+    mxw_engine engine;       /* MAX */
     const char *device;
     int threads;
 } mxw_program_options;

@@ -12,7 +12,7 @@
 void mxw_model_options_default(mxw_model_options *options) {
     *options = (mxw_model_options){.struct_size = sizeof(*options),
                                    .model = "tiny.en",
-                                   .engine = MXW_ENGINE_CPU,
+                                   .engine = MXW_ENGINE_MAX,
                                    .device = "auto",
                                    .batch = 1};
 }

@@ -173,7 +173,7 @@ struct mxw_program {
 
 void mxw_program_options_default(mxw_program_options *options) {
     if (options)
-        *options = (mxw_program_options){.struct_size = sizeof(*options), .engine = MXW_ENGINE_CPU, .device = "auto"};
+        *options = (mxw_program_options){.struct_size = sizeof(*options), .engine = MXW_ENGINE_MAX, .device = "auto"};
 }
 
 static mxw_status read_options(const mxw_program_options *options, mxw_program_options *read) {

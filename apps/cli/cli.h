@@ -91,7 +91,7 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
     MODEL_DIR_ROW(type, member.model_dir), ENGINE_ROWS(type, member.engine, member.device, member.threads)
 
 #define ENGINE_ROWS(type, engine_, device_, threads_)                                                                  \
-    {.name = "engine", .kind = OPTION_CHOICE, .fallback = "cpu", .placeholder = "ENGINE", .group = "Model and device", \
+    {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \
      .target = offsetof(type, engine_), .choices = engine_names,                                                       \
      .help = "cpu: op by op on the processor; gpu: op by op on CUDA; max: the compiled graph."},                       \
     {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",                    \

@@ -68,8 +68,8 @@ void mx_plan_free(mx_plan *plan);
 mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, mx_pool *pool);
 
 /* Places values of the arena: bytes[value] is what each needs, offsets[value] where it goes, *total the arena's size.
- * Values whose lives do not meet may share bytes. */
-mxw_status mx_plan_place(const mx_plan *plan, const size_t *bytes, size_t *offsets, size_t *total);
+ * Values whose lives do not meet may share bytes. order [values] is scratch: nothing is allocated. */
+void mx_plan_place(const mx_plan *plan, const size_t *bytes, mx_value *order, size_t *offsets, size_t *total);
 
 /* One pass alone, by its name in the table, for tests and for people: a new graph. */
 mxw_status mx_compile_pass(const char *pass, const mx_graph *source, const mx_compile_options *options,

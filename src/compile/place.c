@@ -132,13 +132,10 @@ static size_t lowest(const mx_plan *plan, mx_value value, size_t need, const mx_
 }
 
 /* Largest first: small values then fill the gaps that large ones leave. */
-mxw_status mx_plan_place(const mx_plan *plan, const size_t *bytes, size_t *offsets, size_t *total) {
+void mx_plan_place(const mx_plan *plan, const size_t *bytes, mx_value *order, size_t *offsets, size_t *total) {
     const mx_graph *g = plan->graph;
-    mx_value *order = mx_alloc_array(g->n_values, sizeof(*order));
     size_t n = 0;
     *total = 0;
-    if (!order)
-        return MXW_E_MEMORY;
     for (size_t v = 1; v < g->n_values; v++) {
         if (plan->places[v].home != MX_HOME_ARENA)
             continue;
@@ -153,6 +150,4 @@ mxw_status mx_plan_place(const mx_plan *plan, const size_t *bytes, size_t *offse
         offsets[value] = lowest(plan, value, need, order, i, bytes, offsets);
         *total = MX_MAX(*total, offsets[value] + need);
     }
-    mx_free(order);
-    return MXW_OK;
 }

@@ -17,8 +17,9 @@ mxw_status mx_compiled_open(mx_run *run) {
     l->host = mx_arena_alloc(&l->memory, n * sizeof(*l->host));
     l->bytes = mx_arena_alloc(&l->memory, g->n_values * sizeof(*l->bytes));
     l->offsets = mx_arena_alloc(&l->memory, g->n_values * sizeof(*l->offsets));
+    l->order = mx_arena_alloc(&l->memory, g->n_values * sizeof(*l->order));
     int whole = l->sizes && l->calls && l->attrs && l->inputs && l->outputs && l->host && l->bytes &&
-                l->offsets;
+                l->offsets && l->order;
     for (size_t i = 0; whole && i < g->n_nodes; i++) {
         const mx_node *node = &g->nodes[i];
         l->inputs[i] = mx_arena_alloc(&l->memory, (size_t)node->n_inputs * sizeof(**l->inputs));
@@ -149,7 +150,7 @@ mxw_status mx_compiled_lay_out(mx_run *run) {
     mxw_status status;
     l->valid = 0;
     MX_TRY(infer_all(run));
-    MX_TRY(mx_plan_place(run->program->plan, l->bytes, l->offsets, &l->arena_bytes));
+    mx_plan_place(run->program->plan, l->bytes, l->order, l->offsets, &l->arena_bytes);
     MX_TRY(mx_run_room(device, &l->arena, &l->arena_room, MX_MAX(l->arena_bytes, 1)));
     set_addresses(run);
     for (size_t n = 0; n < g->n_nodes; n++) {

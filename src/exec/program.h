@@ -58,6 +58,7 @@ typedef struct mx_layout {
     const void ***host;   /* [nodes][inputs]: the same bytes in host memory, if they came from there */
     mx_tensor **outputs;  /* [nodes][outputs] */
     size_t *bytes, *offsets;   /* [values], of those in the arena */
+    mx_value *order;      /* [values]: scratch of placing them */
     void *arena;
     size_t arena_bytes, arena_room;
     mx_arena memory;      /* of the tables */
