@@ -47,10 +47,10 @@ static inline void done(void) {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t state = 7;
+static uint64_t seed = 7;
 static inline uint32_t word(void) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33);
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33);
 }
 static inline int64_t below(int64_t n) { return (int64_t)(word() % (uint32_t)n); }
 static inline float random_float(void) { return (float)word() / 1073741824.0f - 1; }

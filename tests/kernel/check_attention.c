@@ -86,9 +86,107 @@ static void test_attention_tile(void) {
     test_nan();
 }
 
+/* ---- rows of a decoder ------------------------------------------------------------------------------------------- */
+
+static void one_range(int64_t rows, int64_t keys, int64_t heads, int64_t width, int64_t gap, double size) {
+    int64_t d = heads * width, ld = d + gap, stride = d + 2 * heads + gap;
+    float *q = floats(rows * d, size, 4), *k = floats(keys * ld, size, 12), *v = floats(keys * ld, 2, 8);
+    float *part = floats(rows * stride, 1, 4), *old = floats(rows * stride, 0, 0);
+    float *scratch = take((size_t)(rows * heads * MX_RANGE) * sizeof(float), 4);
+    double *want = malloc((size_t)width * sizeof(double)), score = (double)width * size * size;
+    memcpy(old, part, (size_t)(rows * stride) * sizeof(float));
+    K->attend_range(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t h = 0; h < heads; h++) {
+            const float *row = q + r * d + h * width, *p = part + r * stride;
+            double top = -INFINITY, sum = (double)p[d + heads + h];
+            head64(want, row, k + h * width, ld, v + h * width, ld, NULL, keys, width, log(2.0));
+            for (int64_t c = 0; c < width; c++)
+                near((double)p[h * width + c] / sum, want[c], bound_of(score, 2));
+            for (int64_t j = 0; j < keys; j++) {
+                double dot = 0;
+                for (int64_t c = 0; c < width; c++)
+                    dot += (double)row[c] * (double)k[j * ld + h * width + c];
+                top = fmax(top, dot);
+            }
+            near((double)p[d + h], top, 10 * EPS * score);
+            CHECK(sum >= 1 - 1e-6 && sum <= (double)keys + 1e-4);
+        }
+        for (int64_t c = d + 2 * heads; c < stride; c++)
+            near((double)part[r * stride + c], (double)old[r * stride + c], 0);
+    }
+    record(part, (size_t)(rows * stride) * sizeof(float));
+    free(want);
+    NOTHING_OFF();
+    done();
+}
+
+static void test_attend_range(void) {
+    for (int64_t rows = 1; rows <= 9; rows++)
+        one_range(rows, rows % 2 ? MX_RANGE : 1 + (rows * 37) % MX_RANGE, 1 + rows % 3, 64, 2 * (rows % 3), 1);
+    for (int64_t keys = 1; keys <= 35; keys++)
+        one_range(3, keys, 2, 64, keys % 2 * 32, keys % 5 ? 1 : 8);
+    for (int64_t width = 1; width <= 90; width += 11)
+        one_range(2, 17, 2, width, 3, 1);
+}
+
+static void test_attend_join(void) {
+    static const int64_t sizes[][3] = {{1, 1, 1}, {16, 6, 64}, {3, 2, 17}, {2, 20, 64}, {5, 1, 80}};
+    for (size_t i = 0; i < MX_COUNT(sizes); i++) {
+        int64_t n = sizes[i][0], heads = sizes[i][1], width = sizes[i][2], d = heads * width;
+        int64_t stride = d + 2 * heads + 5;
+        float *parts = floats(n * stride, 20, 4), *y = take((size_t)d * sizeof(float), 8);
+        for (int64_t p = 0; p < n; p++)   /* sums of weights are positive */
+            for (int64_t h = 0; h < heads; h++)
+                parts[p * stride + d + heads + h] = (float)uniform(1, 90);
+        K->attend_join(y, parts, stride, n, heads, width);
+        for (int64_t c = 0; c < d; c++) {
+            double top = -INFINITY, sum = 0, want = 0, size = 0;
+            for (int64_t p = 0; p < n; p++)
+                top = fmax(top, (double)parts[p * stride + d + c / width]);
+            for (int64_t p = 0; p < n; p++) {
+                double share = exp2((double)parts[p * stride + d + c / width] - top);
+                sum += share * (double)parts[p * stride + d + heads + c / width];
+                want += share * (double)parts[p * stride + c];
+                size += share * fabs((double)parts[p * stride + c]);
+            }
+            near((double)y[c], want / sum, 30 * EPS * size / sum);
+        }
+        record(y, (size_t)d * sizeof(float));
+        NOTHING_OFF();
+        done();
+    }
+}
+
+static void test_attend_cells(void) {
+    static const int64_t widths[] = {64, 64, 64, 1, 17, 80};
+    for (int64_t n = 1; n <= 450; n += n < 40 ? 1 : 97)
+        for (size_t w = n < 40 ? 2 : 0; w < MX_COUNT(widths); w++) {
+            int64_t width = widths[w], ld = width + (int64_t)w * 3, rows = n + 5, round = MX_LANES - 1;
+            double size = w ? 1 : 6, *want = malloc((size_t)width * sizeof(double));
+            float *q = floats(width, size, 4), *k = floats(rows * ld, size, 12), *v = floats(rows * ld, 2, 4);
+            float *y = take((size_t)width * sizeof(float), 4);
+            float *scratch = take((size_t)((width + round) / MX_LANES + (n + round) / MX_LANES) * 64, 8);
+            int32_t *cells = take((size_t)n * sizeof(int32_t), 4);
+            for (int64_t j = 0; j < n; j++)
+                cells[j] = (int32_t)(word() % (uint32_t)rows);
+            K->attend_cells(y, q, k, v, cells, n, ld, width, 0.3f, scratch);
+            head64(want, q, k, ld, v, ld, cells, n, width, (double)0.3f);
+            for (int64_t c = 0; c < width; c++)
+                near((double)y[c], want[c], bound_of((double)width * size * size * 0.3, 2));
+            record(y, (size_t)width * sizeof(float));
+            free(want);
+            NOTHING_OFF();
+            done();
+        }
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 const kcheck_test kcheck_attention[] = {
     {"attention_tile", test_attention_tile, 1},
+    {"attend_range", test_attend_range, 1},
+    {"attend_join", test_attend_join, 1},
+    {"attend_cells", test_attend_cells, 1},
     {NULL, NULL, 0},
 };

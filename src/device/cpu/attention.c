@@ -16,7 +16,8 @@ typedef struct attention {
     int64_t t, s, d, heads, width, tiles;   /* queries, keys, all heads' width, heads, one head's width */
     const float *q, *k, *v;
     float *y;
-    const int32_t *seq, *pos, *cells, *window, *order, *starts;
+    const int32_t *seq, *pos, *cells, *window;
+    mx_cpu_tiles by_window;
     int64_t rows, ctx;
     gemm_fn gemm;
 } attention;
@@ -95,16 +96,22 @@ static void run_cached(void *context, int64_t piece, int slot) {
                        mx_cpu_slot(a->call, a->scratch, slot));
 }
 
-/* Every cell that a row will read lies in the cache. */
-static mxw_status check_cells(const attention *a, int64_t n_cells) {
-    for (int64_t r = 0; r < a->rows; r++) {
-        const int32_t *cells = a->cells + a->seq[r] * a->ctx;
-        for (int32_t p = 0; p <= a->pos[r]; p++)
+mxw_status mx_cpu_check_cells(const mx_call *call) {
+    const mx_tensor *in = call->inputs;
+    const int32_t *seq = in[3].data, *pos = in[4].data;
+    int64_t ctx = in[5].dims[1], n_cells = in[1].dims[0];
+    mxw_status status;
+    MX_TRY(mx_cpu_check_index(call, "seq", &in[3], in[5].dims[0]));
+    MX_TRY(mx_cpu_check_index(call, "pos", &in[4], ctx));
+    for (int64_t r = 0; r < in[0].dims[0]; r++) {
+        const int32_t *cells = (const int32_t *)in[5].data + seq[r] * ctx;
+        for (int32_t p = 0; p <= pos[r]; p++)
             if (cells[p] < 0 || cells[p] >= n_cells)
-                return mx_fail(MXW_E_ARGUMENT, "%s: cells[%d][%d] is %d: expected 0 to %lld",
-                               mx_op_name(a->call->op), (int)a->seq[r], (int)p, (int)cells[p], (long long)n_cells - 1);
+                return mx_fail(MXW_E_ARGUMENT, "%s: cells[%d][%d] is %d: expected 0 to %lld", mx_op_name(call->op),
+                               (int)seq[r], (int)p, (int)cells[p], (long long)n_cells - 1);
     }
-    return MXW_OK;
+out:
+    return status;
 }
 
 mxw_status mx_cpu_attention_cached(const mx_call *call, const mx_kernels *kernels) {
@@ -115,9 +122,7 @@ mxw_status mx_cpu_attention_cached(const mx_call *call, const mx_kernels *kernel
     a.pos = call->inputs[4].data;
     a.cells = call->inputs[5].data;
     a.ctx = call->inputs[5].dims[1];
-    MX_TRY(mx_cpu_check_index(call, "seq", &call->inputs[3], call->inputs[5].dims[0]));
-    MX_TRY(mx_cpu_check_index(call, "pos", &call->inputs[4], a.ctx));
-    MX_TRY(check_cells(&a, call->inputs[1].dims[0]));
+    MX_TRY(mx_cpu_check_cells(call));
     mx_cpu_for(call, a.rows * a.heads, run_cached, &a);
 out:
     return status;
@@ -130,8 +135,8 @@ out:
  * place in the tile nor on its neighbours (tested). */
 #define ROW_TILE 8
 
-/* Shared: the rows ordered by window, where each tile begins among them, and a count for each window. */
-static size_t order_bytes(const mx_call *call) {
+/* The rows ordered by window, where each tile begins among them, and a count for each window. */
+size_t mx_cpu_order_bytes(const mx_call *call) {
     int64_t rows = call->inputs[0].dims[0], windows = call->inputs[1].dims[0];
     return (size_t)(2 * rows + 1 + windows + 1) * sizeof(int32_t);
 }
@@ -139,27 +144,26 @@ static size_t order_bytes(const mx_call *call) {
 mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call) {
     int64_t width = call->inputs[0].dims[1] / call->attrs->heads, keys = call->inputs[1].dims[1];
     return (mx_cpu_scratch){.slot = (size_t)(ROW_TILE * (keys + 2 * width)) * sizeof(float),
-                            .shared = order_bytes(call)};
+                            .shared = mx_cpu_order_bytes(call)};
 }
 
-/* Fills order and tile starts; returns the number of tiles. */
-static int64_t order_rows(attention *a, int64_t windows) {
-    int32_t *order = a->call->scratch, *starts = order + a->rows, *next = starts + a->rows + 1;
-    int64_t tiles = 0, at = 0;
+int64_t mx_cpu_order_rows(const mx_call *call, int64_t most, void *memory, mx_cpu_tiles *out) {
+    int64_t rows = call->inputs[0].dims[0], windows = call->inputs[1].dims[0], tiles = 0, at = 0;
+    const int32_t *window = call->inputs[3].data;
+    int32_t *order = memory, *starts = order + rows, *next = starts + rows + 1;
     memset(next, 0, (size_t)(windows + 1) * sizeof(*next));
-    for (int64_t r = 0; r < a->rows; r++)
-        next[a->window[r] + 1]++;
+    for (int64_t r = 0; r < rows; r++)
+        next[window[r] + 1]++;
     for (int64_t w = 0; w < windows; w++) {
         int64_t end = at + next[w + 1];
         next[w + 1] = (int32_t)end;
-        for (; at < end; at = MX_MIN(at + ROW_TILE, end))
+        for (; at < end; at = MX_MIN(at + most, end))
             starts[tiles++] = (int32_t)at;
     }
-    starts[tiles] = (int32_t)a->rows;
-    for (int64_t r = 0; r < a->rows; r++)
-        order[next[a->window[r]]++] = (int32_t)r;
-    a->order = order;
-    a->starts = starts;
+    starts[tiles] = (int32_t)rows;
+    for (int64_t r = 0; r < rows; r++)
+        order[next[window[r]]++] = (int32_t)r;
+    *out = (mx_cpu_tiles){order, starts};
     return tiles;
 }
 
@@ -167,8 +171,8 @@ static int64_t order_rows(attention *a, int64_t windows) {
 static void run_window(void *context, int64_t piece, int slot) {
     const attention *a = context;
     int64_t tile = piece % a->tiles, head = piece / a->tiles, width = a->width;
-    const int32_t *rows = a->order + a->starts[tile];
-    int64_t n = a->starts[tile + 1] - a->starts[tile];
+    const int32_t *rows = a->by_window.order + a->by_window.starts[tile];
+    int64_t n = a->by_window.starts[tile + 1] - a->by_window.starts[tile];
     int64_t keys = a->window[rows[0]] * a->s * a->d + head * width;
     float *scores = mx_cpu_slot(a->call, a->scratch, slot), *q = scores + ROW_TILE * a->s, *y = q + ROW_TILE * width;
     for (int64_t r = 0; r < n; r++)
@@ -189,7 +193,7 @@ mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernel
     a.window = call->inputs[3].data;
     a.gemm = choose_gemm(&a);
     MX_TRY(mx_cpu_check_index(call, "window", &call->inputs[3], call->inputs[1].dims[0]));
-    a.tiles = order_rows(&a, call->inputs[1].dims[0]);
+    a.tiles = mx_cpu_order_rows(call, ROW_TILE, call->scratch, &a.by_window);
     mx_cpu_for(call, a.tiles * a.heads, run_window, &a);
 out:
     return status;

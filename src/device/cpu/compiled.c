@@ -10,6 +10,9 @@ const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT] = {
     [MX_OP_FUSED_LINEAR] = {mx_cpu_fast_linear_scratch, mx_cpu_fast_linear},
     [MX_OP_FUSED_CONV1D] = {mx_cpu_fast_conv1d_scratch, mx_cpu_fast_conv1d},
     [MX_OP_ATTENTION] = {mx_cpu_fast_attention_scratch, mx_cpu_fast_attention},
+    [MX_OP_ATTENTION_WINDOW] = {mx_cpu_fast_attention_window_scratch, mx_cpu_fast_attention_window},
+    [MX_OP_ATTENTION_CACHED] = {mx_cpu_fast_attention_cached_scratch, mx_cpu_fast_attention_cached},
+    [MX_OP_STATE_WRITE] = {NULL, mx_cpu_fast_state_write},
 };
 
 int mx_cpu_strided(const mx_device *device, mx_op op, int input) {
@@ -17,6 +20,9 @@ int mx_cpu_strided(const mx_device *device, mx_op op, int input) {
     case MX_OP_LINEAR: return input == 0;
     case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
     case MX_OP_ATTENTION: return input < 3;
+    case MX_OP_ATTENTION_WINDOW:
+    case MX_OP_ATTENTION_CACHED: return input == 0;
+    case MX_OP_STATE_WRITE: return input == 1;
     default: return 0;
     }
 }
@@ -28,7 +34,9 @@ const char *mx_cpu_kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_CONV1D:
     case MX_OP_FUSED_LINEAR:
     case MX_OP_FUSED_CONV1D: return mx_cpu_product_kernel(call);
-    case MX_OP_ATTENTION: return mx_cpu_attention_kernel(call);
+    case MX_OP_ATTENTION:
+    case MX_OP_ATTENTION_WINDOW:
+    case MX_OP_ATTENTION_CACHED: return mx_cpu_attention_kernel(call);
     default: return "plain";
     }
 }

@@ -55,6 +55,16 @@ mx_cpu_scratch mx_cpu_attention_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_attention_cached_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call);
 
+/* What both ways of attention need. Fails with a line unless all that attention_cached will read lies in the cache. */
+mxw_status mx_cpu_check_cells(const mx_call *call);
+/* The rows of attention_window, those of one window together, in tiles of at most `most` rows of one window: tile i is
+ * order[starts[i]] .. order[starts[i + 1] - 1]. Returns the number of tiles. memory: mx_cpu_order_bytes. */
+typedef struct mx_cpu_tiles {
+    const int32_t *order, *starts;
+} mx_cpu_tiles;
+size_t mx_cpu_order_bytes(const mx_call *call);
+int64_t mx_cpu_order_rows(const mx_call *call, int64_t most, void *memory, mx_cpu_tiles *out);
+
 mxw_status mx_cpu_binary(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_layer_norm(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_gelu(const mx_call *call, const mx_kernels *kernels);
@@ -85,6 +95,11 @@ mx_cpu_scratch mx_cpu_fast_linear_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_conv1d_scratch(const mx_call *call);
 
 mxw_status mx_cpu_fast_attention(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_fast_attention_window(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_fast_attention_cached(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_fast_state_write(const mx_call *call, const mx_kernels *kernels);
 mx_cpu_scratch mx_cpu_fast_attention_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_fast_attention_window_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_fast_attention_cached_scratch(const mx_call *call);
 const char *mx_cpu_attention_kernel(const mx_call *call);
 #endif

@@ -14,6 +14,10 @@ static inline int64_t mx_attention_floats(int64_t width) {
     return (width + 7) / 8 * 8 * 2 * (MX_KEYS + MX_QUERIES) + 64 * MX_KEYS + 2 * MX_QUERIES;
 }
 
+/* Attention of a decoder's rows. */
+#define MX_LANES 16        /* in which its sums run */
+#define MX_RANGE 96        /* keys of a window that a piece takes: a multiple of MX_LANES */
+
 /* How a large product is cut. The cut never changes a bit: it follows the caches. */
 typedef struct mx_gemm_blocks {
     int64_t tile_rows;      /* of one gemm_tile call */

@@ -148,3 +148,39 @@ mxw_status mx_cpu_state_write(const mx_call *call, const mx_kernels *kernels) {
                (const char *)x->data + (size_t)i * bytes, bytes);
     return status;
 }
+
+/* ---- compiled calls ---------------------------------------------------------------------------------------------- */
+
+/* One entry of a state: rows that lie together there, perhaps apart in x. */
+typedef struct entry {
+    char *to;
+    const char *from;
+    size_t bytes;                  /* of a row */
+    int64_t step, n, per_piece;    /* bytes from row to row of x; rows, of an entry and of a piece */
+} entry;
+
+static void run_entry(void *context, int64_t piece, int slot) {
+    const entry *e = context;
+    for (int64_t r = piece * e->per_piece; r < MX_MIN(e->n, (piece + 1) * e->per_piece); r++)
+        memcpy(e->to + (size_t)r * e->bytes, e->from + r * e->step, e->bytes);
+}
+
+/* Entries one after the other, as above; the rows of one in pieces. */
+mxw_status mx_cpu_fast_state_write(const mx_call *call, const mx_kernels *kernels) {
+    const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1], *index = &call->inputs[2];
+    mxw_status status = mx_cpu_check_index(call, "index", index, state->dims[0]);
+    size_t whole = row_bytes(state), element = mx_dtype_bytes(state->dtype);
+    int last = x->rank - 1;
+    entry e = {.bytes = last ? (size_t)x->dims[last] * element : element};
+    if (status < 0 || !whole)
+        return status;
+    e.n = (int64_t)(whole / e.bytes);
+    e.step = (last ? x->strides[last - 1] : x->strides[0]) * (int64_t)element;
+    e.per_piece = MX_MAX(1, (int64_t)(PIECE_BYTES / e.bytes));
+    for (int64_t i = 0; i < mx_tensor_count(index); i++) {
+        e.to = (char *)state->data + (size_t)((const int32_t *)index->data)[i] * whole;
+        e.from = (const char *)x->data + i * e.n * e.step;
+        mx_cpu_for(call, (e.n - 1) / e.per_piece + 1, run_entry, &e);
+    }
+    return MXW_OK;
+}

@@ -11,4 +11,6 @@ const mx_kernels MX_FAST(table) = {
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
     .attention_tile = MX_FAST(attention_tile),
+    .attend_range = MX_FAST(attend_range),
+    .attend_cells = MX_FAST(attend_cells),
 };
