@@ -302,6 +302,8 @@ typedef struct mxw_segment {
     double avg_logprob;
     double compression_ratio;
     double no_speech_prob;
+    int channel;                 /* 0, or of the recording, as the session was told */
+    const char *speaker;         /* NULL, or what the session was told to call it */
 } mxw_segment;
 
 typedef struct mxw_stage_times {
@@ -364,6 +366,8 @@ typedef struct mxw_session_options {
     int (*should_abort)(void *user);     /* non-zero stops after the current step: E_ABORTED */
     double start_s;                      /* 0: the first sample's time, as mxw_audio_info has it; segments and
                                           * clip_timestamps are on that clock */
+    int channel;                         /* 0; put on every segment, as is: */
+    const char *speaker;                 /* NULL; text formats write it in brackets before each segment's text */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options);
@@ -380,6 +384,13 @@ MXW_API mxw_status mxw_session_finish(mxw_session *session);
 MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment);
 /* Everything so far; complete once next has returned END. Owned by the session. NULL when memory runs out. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
+
+/* Results of the channels of one recording as one: segments in the order of their starts (those of one result in their
+ * own order), numbered anew; of languages the first. The results' sessions must outlive it. */
+typedef struct mxw_merge mxw_merge;
+MXW_API mxw_status mxw_merge_open(const mxw_result *const *results, size_t n, mxw_merge **out);
+MXW_API void mxw_merge_close(mxw_merge *merge);
+MXW_API const mxw_result *mxw_merge_result(const mxw_merge *merge);
 
 /* ---- output -------------------------------------------------------------------------------------- */
 

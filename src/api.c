@@ -210,6 +210,9 @@ static mxw_status check_ranges(const mxw_session_options *o) {
         if (!(r->value >= r->low && r->value <= r->high))
             return mx_fail(MXW_E_ARGUMENT, "%s: %g is not from %g to %g", r->name, r->value, r->low, r->high);
     }
+    for (const char *p = o->speaker; p && *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
+            return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");
     return MXW_OK;
 }
 
@@ -259,6 +262,22 @@ mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
 const mxw_result *mxw_session_result(mxw_session *session) {
     MX_NEED(session, NULL);
     return mx_session_result(session);
+}
+
+mxw_status mxw_merge_open(const mxw_result *const *results, size_t n, mxw_merge **out) {
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!results || !results[i])
+            return mx_fail(MXW_E_ARGUMENT, "results: number %zu is missing", i);
+    return mx_merge_open(results, n, out);
+}
+
+void mxw_merge_close(mxw_merge *merge) { mx_merge_close(merge); }
+
+const mxw_result *mxw_merge_result(const mxw_merge *merge) {
+    MX_NEED(merge, NULL);
+    return mx_merge_result(merge);
 }
 
 /* ---- output ---- */

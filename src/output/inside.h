@@ -19,6 +19,8 @@ mxw_status mx_write_srt(const mxw_result *result, mx_sink *sink);
 mxw_status mx_write_vtt(const mxw_result *result, mx_sink *sink);
 mxw_status mx_write_json(const mxw_result *result, mx_sink *sink);
 
+/* The segment's text without white space around it, *n bytes; before it, its speaker is added, if it has one. */
+const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n);
 /* Times in whole milliseconds, halves to even; E_ARGUMENT if one cannot be written. */
 mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms);
 #endif

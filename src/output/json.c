@@ -60,6 +60,10 @@ static void add_segment(mx_str *out, const mxw_segment *s) {
         mx_str_print(out, ", \"%s\": ", numbers[i].key);
         add_number(out, numbers[i].value);
     }
+    if (s->speaker) {
+        mx_str_print(out, ", \"channel\": %d, \"speaker\": ", s->channel);
+        add_string(out, s->speaker);
+    }
     /* A segment that lasts no time or says nothing is emptied by the reference, which then leaves this key behind. */
     mx_str_text(out, s->text[0] ? "}" : ", \"words\": []}");
 }

@@ -87,6 +87,14 @@ out:
     return status;
 }
 
+const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n) {
+    *n = strlen(segment->text);
+    const char *text = mx_utf8_strip(segment->text, n);
+    if (*n > 0 && segment->speaker)
+        mx_str_print(out, "[%s] ", segment->speaker);
+    return text;
+}
+
 mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms) {
     const double limit_s = 1e12; /* thirty thousand years: far from where whole milliseconds stop being exact */
     const double times[2] = {segment->start, segment->end};

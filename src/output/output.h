@@ -1,7 +1,8 @@
-/* output/output.h - the door of output/: a result -> bytes.
+/* output/output.h - the door of output/: a result -> bytes; results of several channels -> one.
  *
  * In: segments with times and text. Out: txt, srt, vtt, tsv or json. What holds: the bytes are those that
- * openai-whisper's writers give for the same result, whatever the caller's locale. */
+ * openai-whisper's writers give for the same result, whatever the caller's locale. A segment with a speaker, which the
+ * reference does not know, has "[speaker] " before its text, and in json two keys more. */
 #ifndef MX_OUTPUT_H
 #define MX_OUTPUT_H
 #include "base/base.h"
@@ -13,4 +14,10 @@ const char *mx_output_format(int index);
 mxw_status mx_output_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user);
 /* The same into a file that appears whole or not at all. */
 mxw_status mx_output_save(const mxw_result *result, const char *format, const char *path);
+
+/* See mxw_merge_open. */
+typedef struct mxw_merge mx_merge;
+mxw_status mx_merge_open(const mxw_result *const *results, size_t n, mx_merge **out);
+void mx_merge_close(mx_merge *merge);
+const mxw_result *mx_merge_result(const mx_merge *merge);
 #endif

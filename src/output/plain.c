@@ -7,8 +7,8 @@
 mxw_status mx_write_txt(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < result->n_segments; i++) {
-        size_t n = strlen(result->segments[i].text);
-        const char *text = mx_utf8_strip(result->segments[i].text, &n);
+        size_t n;
+        const char *text = mx_output_text(&sink->text, &result->segments[i], &n);
         mx_str_add(&sink->text, text, n);
         mx_str_text(&sink->text, "\n");
         MX_TRY(mx_sink_pass(sink));
@@ -25,8 +25,7 @@ mxw_status mx_write_tsv(const mxw_result *result, mx_sink *sink) {
         int64_t start_ms, end_ms;
         MX_TRY(mx_output_times(&result->segments[i], &start_ms, &end_ms));
         mx_str_print(&sink->text, "%" PRId64 "\t%" PRId64 "\t", start_ms, end_ms);
-        n = strlen(result->segments[i].text);
-        const char *text = mx_utf8_strip(result->segments[i].text, &n);
+        const char *text = mx_output_text(&sink->text, &result->segments[i], &n);
         for (size_t k = 0; k < n; k++)
             mx_str_add(&sink->text, text[k] == '\t' ? " " : &text[k], 1);
         mx_str_text(&sink->text, "\n");

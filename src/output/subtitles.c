@@ -33,12 +33,11 @@ static mxw_status add_cue(mx_str *out, const mxw_segment *segment, const cue_sty
     mxw_status status = mx_output_times(segment, &start_ms, &end_ms);
     if (status < 0)
         return status;
-    n = strlen(segment->text);
-    const char *text = mx_utf8_strip(segment->text, &n);
     add_time(out, start_ms, style);
     mx_str_text(out, " --> ");
     add_time(out, end_ms, style);
     mx_str_text(out, "\n");
+    const char *text = mx_output_text(out, segment, &n);
     add_text(out, text, n);
     mx_str_text(out, "\n\n");
     return MXW_OK;

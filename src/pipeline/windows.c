@@ -162,7 +162,9 @@ static mxw_status add_segment(mx_session *s, double start, double end, const int
                                                .temperature = result->temperature,
                                                .avg_logprob = result->avg_logprob,
                                                .compression_ratio = result->compression_ratio,
-                                               .no_speech_prob = result->no_speech_prob};
+                                               .no_speech_prob = result->no_speech_prob,
+                                               .channel = s->options.channel,
+                                               .speaker = s->options.speaker};
     s->n_segments++;
     if (s->options.on_segment)
         s->options.on_segment(s->options.user, &s->segments[s->n_segments - 1]);

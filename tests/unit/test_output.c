@@ -119,6 +119,64 @@ static void check_corners(void) {
                 "\"compression_ratio\": Infinity, \"no_speech_prob\": NaN}], \"language\": null}");
 }
 
+/* A speaker stands before the text, if there is any, and in json has keys of its own. */
+static void check_speakers(void) {
+    mxw_segment two[] = {cleared, kept};
+    two[0].speaker = two[1].speaker = "left";
+    two[0].channel = two[1].channel = 1;
+    mxw_result result = result_of(two, 2);
+    check_bytes(&result, "txt", "\n[left] kept\n");
+    check_bytes(&result, "tsv", "start\tend\ttext\n500\t500\t\n1000\t2000\t[left] kept\n");
+    check_bytes(&result, "srt",
+                "1\n00:00:00,500 --> 00:00:00,500\n\n\n2\n00:00:01,000 --> 00:00:02,000\n[left] kept\n\n");
+    check_bytes(&result, "vtt", "WEBVTT\n\n00:00.500 --> 00:00.500\n\n\n00:01.000 --> 00:02.000\n[left] kept\n\n");
+    two[1].speaker = "\"R\xc3\xa9mi\"";
+    two[1].channel = 12;
+    result = result_of(two + 1, 1);
+    mx_str got = {0};
+    CHECK_EQ_INT(mx_output_write(&result, "json", gather, &got), MXW_OK);
+    CHECK(strstr(mx_str_get(&got), ", \"channel\": 12, \"speaker\": \"\\\"R\\u00e9mi\\\"\"}]") != NULL);
+    mx_str_free(&got);
+}
+
+#define SEGMENT(start_, end_, text_) {.start = start_, .end = end_, .text = text_}
+
+/* By starts, each result's own order kept, the first of equals first; numbered anew; times and counts of all. */
+static void check_merge(void) {
+    const mxw_segment left[] = {SEGMENT(0, 2, " a"), SEGMENT(5, 6, " b"), SEGMENT(4, 7, " c"), SEGMENT(9, 9, "")};
+    const mxw_segment right[] = {SEGMENT(0, 1, " A"), SEGMENT(4.5, 5, " B"), SEGMENT(8, 9, " C")};
+    static const char *const want[] = {" a", " A", " B", " b", " c", " C", ""};
+    mxw_result results[3] = {result_of(left, 4), result_of(right, 3), result_of(NULL, 0)};
+    const mxw_result *all[] = {&results[0], &results[1], &results[2]};
+    results[0].duration_s = 9, results[1].duration_s = 10, results[0].n_windows = 2, results[1].n_windows = 3;
+    results[0].times.encode_ms = 5, results[1].times.encode_ms = 7, results[1].times.total_ms = 20;
+    results[0].language = "de", results[0].language_probability = 0.5;
+    mx_merge *merge = NULL;
+    int64_t live = mx_mem_live();
+    for (int64_t k = 0; !merge && k < 100; k++) {
+        mx_mem_fail_after(k);
+        mxw_status status = mx_merge_open(all, 3, &merge);
+        mx_mem_fail_after(-1);
+        CHECK(status == (merge ? MXW_OK : MXW_E_MEMORY));
+        CHECK(merge || mx_mem_live() == live);
+    }
+    const mxw_result *r = mx_merge_result(merge);
+    CHECK_EQ_INT(r->n_segments, MX_COUNT(want));
+    for (size_t i = 0; i < r->n_segments && i < MX_COUNT(want); i++) {
+        CHECK_STR(r->segments[i].text, want[i]);
+        CHECK_EQ_INT(r->segments[i].id, i);
+    }
+    CHECK_STR(r->text, " a A B b c C");
+    CHECK_STR(r->language, "de");
+    CHECK(r->duration_s == 10 && r->n_windows == 5 && r->language_probability == 0.5);
+    CHECK(r->times.encode_ms == 12 && r->times.total_ms == 20);
+    mx_merge_close(merge);
+    CHECK_EQ_INT(mx_merge_open(NULL, 0, &merge), MXW_OK);
+    CHECK(mx_merge_result(merge)->n_segments == 0 && mx_merge_result(merge)->language == NULL);
+    mx_merge_close(merge);
+    CHECK_EQ_INT(mx_mem_live(), live);
+}
+
 static int stop(void *user, const void *bytes, size_t n) {
     ++*(int *)user;
     return 1;
@@ -214,6 +272,8 @@ int main(void) {
     check_results(golden);
     check_doubles(golden);
     check_corners();
+    check_speakers();
+    check_merge();
     check_refusals();
     check_long();
     check_memory();

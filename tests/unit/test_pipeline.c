@@ -290,6 +290,8 @@ static void test_option_refusals(void) {
     REFUSED(english, no_speech_threshold, NAN);
     REFUSED(english, compression_ratio_threshold, NAN);
     REFUSED(english, logprob_threshold, INFINITY);
+    REFUSED(english, speaker, "left\n");
+    REFUSED(english, speaker, "a --> b");
     REFUSED(english, start_s, -0.5);
     REFUSED(english, start_s, NAN);
     REFUSED(english, task, (mxw_task)7);
@@ -338,12 +340,15 @@ static void test_clips(void) {
     mxw_session_close(session);
 }
 
-/* A recording that begins at 1.5 s of its container: the same segments, every time 1.5 s later, clips read likewise. */
+/* A recording that begins at 1.5 s of its container: the same segments, every time 1.5 s later, clips read likewise.
+ * A channel and a speaker are handed on. */
 static void test_start(void) {
     mxw_session_options o = kit_short_options(6), late = o;
     o.clip_timestamps = "2.5,33,40,44";
     late.clip_timestamps = "4,34.5,41.5,45.5";
     late.start_s = 1.5;
+    late.channel = 2;
+    late.speaker = "right";
     mxw_session *plain = open_session(english, &o), *moved = open_session(english, &late);
     CHECK_EQ_INT(kit_run(plain, samples, N_SAMPLES, 0), MXW_END);
     CHECK_EQ_INT(kit_run(moved, samples, N_SAMPLES, 0), MXW_END);
@@ -353,6 +358,7 @@ static void test_start(void) {
         for (size_t i = 0; i < a->n_segments; i++) {
             const mxw_segment *x = &a->segments[i], *y = &b->segments[i];
             CHECK(x->seek == y->seek && strcmp(x->text, y->text) == 0);
+            CHECK(x->channel == 0 && !x->speaker && y->channel == 2 && strcmp(y->speaker, "right") == 0);
             CHECK(fabs(y->start - x->start - 1.5) < 1e-9 && fabs(y->end - x->end - 1.5) < 1e-9);
         }
     }
