@@ -36,6 +36,7 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
         status = parts[i].build(&r->checkpoint.dims, &r->graphs[i]);
         if (status >= 0)
             status = mx_exec_load(r->graphs[i], &program, &r->programs[i]);
+        mx_weights_forget(r->weights);   /* what the programs need they have copied, but for a few rows */
     }
     return status;
 }
@@ -63,7 +64,6 @@ mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **
 
     start = mx_now_ns();
     MX_TRY(open_parts(r, options));
-    mx_weights_forget(r->weights);   /* what the programs need they have copied, but for a few rows */
     r->encode_width = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), "cpu") == 0 ? 1 : MX_ENCODE_WIDTH;
     r->compile_ms = mx_since_ms(start);
     mx_log_timed(MXW_LOG_INFO, "model", r->compile_ms, "programs ready on %s, %d threads",

@@ -328,8 +328,6 @@ def main():
         test_inspect(folder)
         test_channels(folder, lines)
         test_late_sound(folder, lines)
-
-
         test_bench(folder)
         test_silence()
         test_progress(folder, lines)

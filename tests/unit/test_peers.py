@@ -38,8 +38,8 @@ class FakeWorker(engines.Worker):
 
 class WorkerTest(unittest.TestCase):
     def setUp(self):
-        self.settings = argparse.Namespace(threads=1, isa="native", timeout=20, cpus=sorted(os.sched_getaffinity(0))[:1],
-                                           build="none")
+        self.settings = argparse.Namespace(threads=1, isa="native", timeout=20, build="none",
+                                           cpus=sorted(os.sched_getaffinity(0))[:1])
         place = tempfile.NamedTemporaryFile("w", suffix=".py", delete=False)
         place.write(textwrap.dedent(FAKE))
         place.close()
