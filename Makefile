@@ -12,8 +12,8 @@ RESULT  ?=
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test-data test test-full kcheck lint asan ubsan tsan fuzz bench bench-peers
-.PHONY: install clean
+.PHONY: help setup build model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
+.PHONY: bench bench-peers install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
@@ -60,6 +60,9 @@ test-full: test-data build ## the same and every clip, option and long file
 kcheck: build ## check every kernel against its reference; ARGS='--bench [words]' times them beside other libraries
 	@case "$(ARGS)" in *--bench*) tools/setup bench ;; esac
 	@MXW_MODULE_DIR=$(BUILD)/max-whisper-modules $(BUILD)/tests/kernel/kcheck $(ARGS)
+
+gpu-check: build ## say whether a GPU can be used, which one, and why not
+	@$(BUILD)/max-whisper gpu-check $(ARGS)
 
 lint: build ## check layering, style, exported symbols, the public header
 	@tools/lint --build $(BUILD)

@@ -91,7 +91,8 @@ typedef struct mxw_device_info {
     const char *description;   /* model of the processor */
     const char *features;      /* "avx2 fma f16c ..." */
     uint64_t memory_bytes;
-    int cores;
+    uint64_t memory_free_bytes;   /* of a GPU, now; 0: not known */
+    int cores;                    /* multiprocessors of a GPU */
     int usable;                /* 1 if an engine can run there now */
     const char *reason;        /* why, or why not, in one line */
 } mxw_device_info;

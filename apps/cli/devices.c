@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "devices.h"
 #include "jsonw.h"
 #include "log.h"
 #include "out.h"
@@ -20,22 +21,29 @@ static const option_row rows[] = {
 
 static const char *or_unknown(const char *text) { return text && text[0] ? text : "unknown"; }
 
-static void print_device(const mxw_device_info *d) {
+#define GIBI (1024.0 * 1024 * 1024)
+
+void print_device(const mxw_device_info *d) {
     out_print("%-8s %s%s\n", or_unknown(d->id), or_unknown(d->description), d->usable ? "" : " (not usable)");
-    out_print("         cores %d, memory %.1f GiB\n", d->cores, (double)d->memory_bytes / (1024.0 * 1024 * 1024));
+    out_print("         cores %d, memory %.1f GiB", d->cores, (double)d->memory_bytes / GIBI);
+    if (d->memory_free_bytes)
+        out_print(", %.1f GiB free", (double)d->memory_free_bytes / GIBI);
+    out_print("\n");
     if (d->features && d->features[0])
         out_print("         features %s\n", d->features);
     if (d->reason && d->reason[0])
         out_print("         %s\n", d->reason);
 }
 
-static void write_device(json_writer *json, const mxw_device_info *d) {
+void write_device(json_writer *json, const mxw_device_info *d) {
     json_object(json, NULL);
     json_text(json, "id", d->id);
     json_text(json, "kind", d->kind);
     json_text(json, "description", d->description);
     json_text(json, "features", d->features);
     json_whole(json, "memory_bytes", (int64_t)d->memory_bytes);
+    if (d->memory_free_bytes)
+        json_whole(json, "memory_free_bytes", (int64_t)d->memory_free_bytes);
     json_whole(json, "cores", d->cores);
     json_bool(json, "usable", d->usable);
     json_text(json, "reason", d->reason);

@@ -109,7 +109,8 @@ mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
 
 /* ---- offsets ----------------------------------------------------------------------------------------------------- */
 
-#define ALIGN(bytes) (((bytes) + 63) / 64 * 64)
+/* 256: what libraries of matrix products on a GPU take for granted at most, so that none looks at a batch's place. */
+#define ALIGN(bytes) (((bytes) + 255) / 256 * 256)
 
 static int lives_meet(const mx_place *a, const mx_place *b) { return a->first <= b->last && b->first <= a->last; }
 

@@ -50,6 +50,11 @@ static mxw_status find_cuda(const char *id, const mx_device **out) {
     int count = module->count();
     if (count == 0)
         return mx_fail(MXW_E_DEVICE, "device %s: %s", id, module->why_none());
+    for (int i = 0; !end && i < count; i++)   /* the first that can be used; if none can, why the first cannot */
+        if (module->get(i)->info.usable) {
+            number = i;
+            break;
+        }
     const mx_device *device = number < count ? module->get((int)number) : NULL;
     if (!device)
         return mx_fail(MXW_E_DEVICE, "device %s: there %s %d CUDA device%s, counted from 0", id,

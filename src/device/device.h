@@ -55,6 +55,7 @@ struct mx_device {
     mxw_status (*upload)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*download)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*clear)(const mx_device *device, void *to, size_t bytes);
+    uint64_t (*memory_free)(const mx_device *device);   /* bytes now, by all processes; NULL, or 0: not known */
     int (*supports)(const mx_device *device, mx_op op);
     /* Compiled calls: whether an input's rows may lie apart (the last axis is dense, strides[rank - 2] is at least its
      * size, and the axes before go on from there without gaps), as a slice of the last axis does. */
@@ -87,7 +88,7 @@ typedef struct mx_blas_module {
 /* All devices, the CPU first; those that cannot be used say why in their info. */
 int mx_device_count(void);
 const mx_device *mx_device_at(int index);
-/* By id: "cpu", "cuda" (the first), "cuda:1"; "auto": the first usable accelerator, else the CPU. */
+/* By id: "cpu", "cuda" (the first usable one), "cuda:1"; "auto": the first usable accelerator, else the CPU. */
 mxw_status mx_device_find(const char *id, const mx_device **out);
 /* For tests, before anything else asks for devices: one more, found by its id; it lives as long as the process. */
 void mx_device_add(const mx_device *device);

@@ -96,6 +96,8 @@ WRONG = [
     (["graph", "tst"], ["did you mean 'graph test'"]),
     (["devices", "--model", "x"], ["unknown option '--model'"]),
     (["devices", "all"], ["takes no argument 'all'"]),
+    (["gpu-check", "--engine", "gpu"], ["unknown option '--engine'"]),
+    (["gpu-chek"], ["did you mean 'gpu-check'"]),
     (["version", "--jsom"], ["did you mean '--json'"]),
     (["help", "devics"], ["did you mean 'devices'"]),
     (["help", "x.wav"], ["no subcommand 'x.wav'"]),
@@ -155,12 +157,30 @@ def test_version():
     check(code == 0 and json.loads(out)["name"] == "max-whisper", "version --json", out)
 
 
+def check_gpu(accelerators):
+    """Where no GPU can be used: one line that says why, exit 1; where one can: it is used."""
+    code, out, err = run("gpu-check", "--json")
+    told = json.loads(out)
+    check_equal(told["usable"], accelerators > 0, "gpu-check: usable")
+    check_equal(code, 0 if accelerators else 1, "gpu-check: exit status")
+    check_equal(told["engines"]["max"] != "cpu", accelerators > 0, "gpu-check: engine max")
+    check_equal(run("gpu-check")[0], code, "gpu-check as lines")
+    if accelerators:
+        return
+    check(err.count("\n") == 1 and told["reason"] in err, "gpu-check: one line", err)
+    for words in (["graph", "test", "--engine", "gpu"], ["graph", "test", "--engine", "gpu", "--device", "cuda:1"]):
+        check_fails(words, 1, "engine gpu needs a CUDA device", "device cuda")
+    code, out, err = run("graph", "test", "--engine", "gpu", env={"MXW_MODULE_DIR": "no-such-folder"})
+    check(code == 1 and out == "" and "module cuda is not installed" in err, "no module", (code, out, err))
+
+
 def test_reports():
     code, out, _ = run("devices", "--json")
     devices = json.loads(out)
     check(code == 0 and devices["devices"][0]["id"] == "cpu" and devices["devices"][0]["usable"], "devices --json", out)
     code, out, _ = run("devices")
     check(code == 0 and out.startswith("cpu"), "devices", out)
+    check_gpu(devices["accelerator_count"])
     with tempfile.TemporaryDirectory() as folder:
         code, out, _ = run("model", "list", "--json", "--model-dir", folder)
         listed = json.loads(out)

@@ -47,6 +47,7 @@ void mx_cuda_free(const mx_device *device, void *block);
 mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes);
 mxw_status mx_cuda_download(const mx_device *device, void *to, const void *from, size_t bytes);
 mxw_status mx_cuda_clear(const mx_device *device, void *to, size_t bytes);
+uint64_t mx_cuda_memory_free(const mx_device *device);
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 

@@ -108,3 +108,12 @@ mxw_status mx_cuda_clear(const mx_device *device, void *to, size_t bytes) {
         return status;
     return mx_cuda_check(gpu, cudaMemsetAsync(to, 0, bytes, gpu->stream), "clearing memory");
 }
+
+uint64_t mx_cuda_memory_free(const mx_device *device) {
+    size_t left = 0, all = 0;
+    if (mx_cuda_enter(mx_cuda_of(device)) < 0 || cudaMemGetInfo(&left, &all) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return left;
+}

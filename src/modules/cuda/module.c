@@ -96,6 +96,7 @@ static const mx_device table = {
     .upload = mx_cuda_upload,
     .download = mx_cuda_download,
     .clear = mx_cuda_clear,
+    .memory_free = mx_cuda_memory_free,
     .supports = supports,
     .strided = strided,
     .form = form,
