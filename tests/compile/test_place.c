@@ -8,10 +8,10 @@
 
 enum { MAX_VALUES = 120, NODES = 40 };
 
-static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static size_t rounded(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 static size_t some_bytes(void) {
-    static const size_t odd[] = {1, 63, 64, 65, 127, 128, 4096};
+    static const size_t odd[] = {1, 255, 256, 257, 511, 512, 4096};
     return below(3) ? (size_t)below(5000) + 1 : odd[below(MX_COUNT(odd))];
 }
 
@@ -56,7 +56,7 @@ static void one_placing(double *waste) {
             bad += offsets[v] != SIZE_MAX;   /* none of the arena's business */
             continue;
         }
-        bad += offsets[v] % 64 != 0 || offsets[v] + bytes[v] > total;
+        bad += offsets[v] % 256 != 0 || offsets[v] + bytes[v] > total;
         end_ = MX_MAX(end_, offsets[v] + rounded(bytes[v]));
         for (size_t w = 1; w < v; w++)
             bad += places[w].home == MX_HOME_ARENA &&

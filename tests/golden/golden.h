@@ -30,7 +30,8 @@ void golden_clip_free(golden_clip *clip);
 /* Whether these are the samples the reference heard; a line if not. */
 int golden_clip_matches(const golden_clip *clip, const json_t *row);
 
-/* The model by its released name; exits as skipped, with a line, where it is not installed. */
+/* The model by its released name; exits as skipped, with a line, where it is not installed or the engine has no usable
+ * device. */
 mxw_model *golden_model(const char *test, const char *name);
 /* Takes --engine=NAME, --device=ID and --keep-names out of the arguments, for golden_model. */
 void golden_take_engine(int *argc, char **argv);

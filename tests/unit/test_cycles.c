@@ -1,0 +1,55 @@
+/* test_cycles.c - models opened and closed over and over: nothing is left behind, on the host or on the device.
+ *
+ * usage: test_cycles [DEVICE] [CYCLES]    cpu (the default), fake or cuda[:N]; every tenth cycle also transcribes */
+#include "check.h"
+#include "pipeline_kit.h"
+
+#include "base/mem.h"
+#include "device/device.h"
+
+#define N_SAMPLES ((size_t)MXW_SAMPLE_RATE)
+#define SLACK ((uint64_t)64 << 20)   /* others may use the GPU, too; a model that stays shows in a few cycles */
+
+static uint64_t free_on_device(const char *name) {
+    const mx_device *device;
+    return mx_device_find(name, &device) >= 0 && device->memory_free ? device->memory_free(device) : 0;
+}
+
+static void cycle(const char *path, int transcribe) {
+    static float samples[N_SAMPLES];
+    mxw_model *model = NULL;
+    mxw_session_options o = kit_short_options(3);
+    mx_str json = {0};
+    if (!CHECK_EQ_INT(kit_open(path, 1, &model), MXW_OK))
+        printf("    %s\n", mxw_last_error());
+    kit_samples(3, 0, N_SAMPLES, samples);
+    if (model && transcribe)
+        CHECK_EQ_INT(kit_transcribe(model, &o, samples, N_SAMPLES, &json), MXW_OK);
+    mx_str_free(&json);
+    mxw_model_close(model);
+}
+
+int main(int argc, char **argv) {
+    const char *device = argc > 1 ? argv[1] : "cpu";
+    int cycles = argc > 2 ? atoi(argv[2]) : 30, warm = 10;
+    char folder[4096], path[4200];
+    uint64_t before = 0;
+    kit_on("cycles", device);
+    if (gen_temp(folder, sizeof(folder)) != 0)
+        return 1;
+    snprintf(path, sizeof(path), "%s/small.pt", folder);
+    gen_options o = {.dims = kit_dims(51864, 64, 1, 1), .dtype = MXW_F16, .seed = 9};
+    if (CHECK(gen_pt(path, &o) == 0)) {
+        for (int i = 0; i < cycles && !check_failed; i++) {
+            cycle(path, i % 10 == 0);
+            CHECK_EQ_INT(mx_mem_live(), 0);
+            before = i == warm ? free_on_device(device) : before;
+        }
+        uint64_t after = free_on_device(device);
+        printf("%s: %d cycles, free after %d: %.1f MiB, at the end: %.1f MiB\n", device, cycles, warm,
+               (double)before / 1048576, (double)after / 1048576);
+        CHECK(after + SLACK >= before);
+    }
+    gen_remove(folder);
+    return check_done();
+}
