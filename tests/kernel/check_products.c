@@ -12,6 +12,7 @@ static int64_t chunked(int64_t k) { return (k + MX_CHUNK - 1) / MX_CHUNK * MX_CH
 static void test_gemm_blocks(void) {
     mx_gemm_blocks b = {0};
     K->gemm_blocks(&b);
+    CHECK(b.tile_panels > 0 && b.tile_panels <= MX_TILE_PANELS);
     CHECK(b.tile_rows > 0 && b.row_block >= b.tile_rows && b.column_block >= MX_PANEL);
     CHECK(b.k_block > 0 && b.k_block % MX_CHUNK == 0);
     record("", 1);
@@ -32,49 +33,78 @@ static void compare(const float *c, int64_t ldc, const float *x, const float *b,
         }
 }
 
-/* rows by k, in tiles of the implementation's own height, the chains broken off at `stop` and resumed. */
-static void one_tile(int64_t rows, int64_t k, int64_t stop, const double scale[2]) {
+typedef struct tile_data {
+    float *a, *b, *c, *sums, *y;   /* c [rows][n]: the sums alone; y, rows ld apart: with all that comes after them */
+    const float *bias, *residual;  /* rows of the residual ld apart */
+    int64_t ld;
+} tile_data;
+
+/* The tile's rows times all panels, as many of them at a time as the implementation takes. With a stop, the chains are
+ * broken off there and resumed; then once more from the finished sums, with all that comes after them. */
+static void run_tile(mx_tile t, int64_t first, int64_t k, int64_t stop, int64_t panels, const tile_data *d) {
     mx_gemm_blocks blocks;
     K->gemm_blocks(&blocks);
-    int64_t tile = blocks.tile_rows, ld = MX_PANEL + 3;
-    float *x = floats(rows * k, scale[0], 4), *b = floats(k * MX_PANEL, scale[1], 12);
-    float *c = take((size_t)(rows * MX_PANEL) * sizeof(float), 4), *bias = floats(MX_PANEL, 1, 4);
-    float *residual = floats(rows * ld, 1, 4), *y = floats(rows * ld, 0, 8);
-    float *a = take((size_t)(tile * chunked(k)) * sizeof(float), 4);
-    for (int64_t first = 0; first < rows; first += tile) {
-        mx_tile t = {.rows = MX_MIN(tile, rows - first), .k = stop, .a = a, .a_rows = tile, .b = b, .ldy = MX_PANEL};
-        t.y = c + first * MX_PANEL;
-        t.ahead = rows % 2 ? x : NULL;
-        t.ahead_stride = 1024;
-        for (int64_t r = 0; r < t.rows; r++)
-            K->lay_row(a + r * MX_CHUNK, x + (first + r) * k, k, tile * MX_CHUNK);
+    for (int64_t panel = 0; panel < panels; panel += t.panels) {
+        int64_t column = panel * MX_PANEL;
+        t.panels = MX_MIN(blocks.tile_panels, panels - panel);
+        t.a = d->a;
+        t.b = d->b + panel * k * MX_PANEL;
+        t.b_stride = k * MX_PANEL;
+        t.k = stop;
+        t.start = t.bias = t.residual = NULL;
+        t.y = d->sums;
+        t.ldy = t.panels * MX_PANEL;
         K->gemm_tile(&t);
-        t.a += stop * tile;
+        t.a += stop * t.a_rows;
         t.b += stop * MX_PANEL;
         t.k = k - stop;
         t.start = t.y;
         if (stop < k)
             K->gemm_tile(&t);
-        t.k = 0;   /* the same sums with all that comes after them */
-        t.bias = rows % 3 ? bias : NULL;
-        t.residual = rows % 2 ? residual + first * ld : NULL;
-        t.ld_residual = ld;
-        t.y = y + first * ld;
-        t.ldy = ld;
+        for (int64_t r = 0; r < t.rows; r++)
+            memcpy(d->c + (first + r) * panels * MX_PANEL + column, t.y + r * t.ldy, (size_t)t.ldy * sizeof(float));
+        t.k = 0;
+        t.bias = d->bias ? d->bias + column : NULL;
+        t.residual = d->residual ? d->residual + first * d->ld + column : NULL;
+        t.ld_residual = d->ld;
+        t.y = d->y + first * d->ld + column;
+        t.ldy = d->ld;
         K->gemm_tile(&t);
     }
-    compare(c, MX_PANEL, x, b, MX_PANEL, rows, k, MX_PANEL);
+}
+
+/* rows by k by panels, in tiles of the implementation's own height. */
+static void one_tile(int64_t rows, int64_t k, int64_t stop, const double scale[2]) {
+    mx_gemm_blocks blocks;
+    K->gemm_blocks(&blocks);
+    int64_t tile = blocks.tile_rows, panels = 1 + rows % 4, n = panels * MX_PANEL, ld = n + 3;
+    float *x = floats(rows * k, scale[0], 4), *b = floats(k * n, scale[1], 12), *flat = floats(k * n, 0, 4);
+    float *bias = floats(n, 1, 4), *residual = floats(rows * ld, 1, 4);
+    tile_data d = {.a = take((size_t)(tile * chunked(k)) * sizeof(float), 4), .b = b, .ld = ld,
+                   .c = take((size_t)(rows * n) * sizeof(float), 4), .y = floats(rows * ld, 0, 8),
+                   .sums = take((size_t)(tile * MX_TILE_PANELS * MX_PANEL) * sizeof(float), 4),
+                   .bias = rows % 3 ? bias : NULL, .residual = rows % 2 ? residual : NULL};
+    for (int64_t first = 0; first < rows; first += tile) {
+        mx_tile t = {.rows = MX_MIN(tile, rows - first), .a_rows = tile, .ahead = rows % 2 ? x : NULL,
+                     .ahead_stride = 1024};
+        for (int64_t r = 0; r < t.rows; r++)
+            K->lay_row(d.a + r * MX_CHUNK, x + (first + r) * k, k, tile * MX_CHUNK);
+        run_tile(t, first, k, stop, panels, &d);
+    }
+    for (int64_t i = 0; i < k * n; i++)
+        flat[i / MX_PANEL % MX_MAX(k, 1) * n + i / MX_MAX(k * MX_PANEL, 1) * MX_PANEL + i % MX_PANEL] = b[i];
+    compare(d.c, n, x, flat, n, rows, k, n);
     for (int64_t i = 0; i < rows * ld; i++) {
         int64_t r = i / ld, j = i % ld;
-        float want = j < MX_PANEL ? c[r * MX_PANEL + j] : 0;
-        if (j < MX_PANEL && rows % 3)
+        float want = j < n ? d.c[r * n + j] : 0;
+        if (j < n && d.bias)
             want += bias[j];
-        if (j < MX_PANEL && rows % 2)
+        if (j < n && d.residual)
             want += residual[i];
-        near((double)y[i], (double)want, 0);
+        near((double)d.y[i], (double)want, 0);
     }
-    record(c, (size_t)(rows * MX_PANEL) * sizeof(float));
-    record(y, (size_t)(rows * ld) * sizeof(float));
+    record(d.c, (size_t)(rows * n) * sizeof(float));
+    record(d.y, (size_t)(rows * ld) * sizeof(float));
     NOTHING_OFF();
     done();
 }

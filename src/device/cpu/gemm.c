@@ -12,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FEW_ROWS 16          /* up to here reading the weight costs more than multiplying */
+#define FEW_ROWS 28          /* up to here it is faster not to lay panels out in f32 first (measured) */
 #define PIECES_PER_SLOT 3    /* of a large product: a core that is late leaves little for the others to wait for */
 #define LEAST_PANELS 4       /* of a piece: below, copying the rows costs too much */
+#define LEAST_TILES 8        /* of a piece: below, widening the panels costs too much */
 #define FEW_PIECES 2         /* per slot, of few rows */
 #define FEW_BYTES 262144     /* of the weight in a piece of few rows, at most */
 
@@ -46,18 +47,21 @@ static cut cut_many(const mx_product *p, const mx_gemm_blocks *b, int slots) {
     int64_t panels = blocks_of(p->n, MX_PANEL), wanted = slots > 1 ? PIECES_PER_SLOT * slots : 1;
     cut c = {.k_blocks = MX_MAX(1, blocks_of(p->k, b->k_block))};
     c.k = round_up(blocks_of(p->k, c.k_blocks), MX_CHUNK);
-    c.rows = round_up(blocks_of(p->m, blocks_of(p->m, b->row_block)), b->tile_rows);
+    int64_t blocks = round_up(blocks_of(p->m, b->row_block), slots);   /* the same number for each slot ... */
+    if (p->m / blocks < LEAST_TILES * b->tile_rows)                     /* ... if that leaves enough to each */
+        blocks = blocks_of(p->m, b->row_block);
+    c.rows = round_up(blocks_of(p->m, blocks), b->tile_rows);
     c.row_blocks = blocks_of(p->m, c.rows);
     c.column_blocks = c.k_blocks > 1 ? blocks_of(p->n, b->column_block) : 1;
     if (p->entries * c.row_blocks * c.column_blocks < wanted) {
-        int64_t blocks = blocks_of(wanted, p->entries * c.row_blocks);
-        c.column_blocks = MX_MAX(c.column_blocks, MX_MIN(blocks, MX_MAX(1, panels / LEAST_PANELS)));
+        int64_t parts = blocks_of(wanted, p->entries * c.row_blocks);
+        c.column_blocks = MX_MAX(c.column_blocks, MX_MIN(parts, MX_MAX(1, panels / LEAST_PANELS)));
     }
-    c.panels = blocks_of(panels, c.column_blocks);
+    c.panels = round_up(blocks_of(panels, c.column_blocks), b->tile_panels);
     c.column_blocks = blocks_of(panels, c.panels);
     c.a_floats = c.rows * (p->may_norm ? round_up(p->k, MX_CHUNK) : c.k);
-    c.b_floats = c.k * MX_PANEL;
-    c.c_floats = c.k_blocks > 1 ? c.rows * c.panels * MX_PANEL : b->tile_rows * MX_PANEL;
+    c.b_floats = c.k * b->tile_panels * MX_PANEL;
+    c.c_floats = c.k_blocks > 1 ? c.rows * c.panels * MX_PANEL : b->tile_rows * b->tile_panels * MX_PANEL;
     c.row_floats = round_up(p->k, MX_CHUNK);
     return c;
 }
@@ -216,10 +220,11 @@ typedef struct block {
     float *a, *wide, *sums, *made;
 } block;
 
-/* What the processor may fetch while it multiplies tile t with panel j: the rows of the next tile while tiles are being
- * laid, then the next panel. */
+/* What the processor may fetch while it multiplies tile t with panel j and its neighbours: the rows of the next tile
+ * while tiles are being laid, then the next panels. */
 static const void *ahead_of(const block *p, int64_t j, int64_t t, int64_t *stride) {
     const mx_product *product = p->w->p;
+    int64_t next = j + p->w->blocks.tile_panels, since = j == 0 ? t - (p->tiles - 1) : t;
     *stride = 1024;
     if (j == 0 && t + 1 < p->tiles) {
         int64_t row = p->row + (t + 1) * p->w->blocks.tile_rows;
@@ -232,29 +237,28 @@ static const void *ahead_of(const block *p, int64_t j, int64_t t, int64_t *strid
             *stride = product->ldx * (int64_t)sizeof(float);
         return p->x + row * product->ldx + p->k0;
     }
-    if (t == (j == 0 ? p->tiles - 1 : 0) && j + 1 < p->panels && product->packed) {
+    if (since >= 0 && since < p->w->blocks.tile_panels && next + since < p->panels && product->packed) {
         size_t bytes = mx_packed_panel_bytes(product->packed) / (size_t)MX_MAX(1, product->k);
-        return (const char *)mx_packed_panel(product->packed, p->first + j + 1) + (size_t)p->k0 * bytes;
+        return (const char *)mx_packed_panel(product->packed, p->first + next + since) + (size_t)p->k0 * bytes;
     }
     return NULL;
 }
 
 /* The result's lines are asked for before they are written. */
-static void ask_for_result(const mx_product *product, int64_t at, int64_t rows, int64_t panel) {
-    const float *y = product->y + at * product->n + panel * MX_PANEL;
-    for (int64_t r = 0; r < rows; r++, y += product->n) {
-        __builtin_prefetch(y, 1);
-        __builtin_prefetch(y + 16, 1);
-    }
+static void ask_for_result(const mx_product *product, int64_t at, int64_t column, const mx_tile *t) {
+    const float *y = product->y + at * product->n + column;
+    for (int64_t r = 0; r < t->rows; r++, y += product->n)
+        for (int64_t line = 0; line < t->panels * MX_PANEL; line += 16)
+            __builtin_prefetch(y + line, 1);
 }
 
 /* Where the last part of a tile's chains goes: straight into the result if nothing but bias and residual come after
  * them. Returns 0 if more has to be done with the sums. */
-static int set_result(const mx_product *product, int64_t at, int64_t panel, mx_tile *t) {
-    int64_t column = panel * MX_PANEL, from = product->residual ? at % product->residual_rows : 0;
+static int set_result(const mx_product *product, int64_t at, int64_t column, mx_tile *t) {
+    int64_t from = product->residual ? at % product->residual_rows : 0;
     int repeats = product->residual && from + t->rows > product->residual_rows;
-    ask_for_result(product, at, t->rows, panel);
-    if (product->act != MX_ACT_NONE || column + MX_PANEL > product->n || repeats)
+    ask_for_result(product, at, column, t);
+    if (product->act != MX_ACT_NONE || column + t->panels * MX_PANEL > product->n || repeats)
         return 0;
     t->bias = product->bias ? product->bias + column : NULL;
     t->residual = product->residual ? product->residual + from * product->ld_residual + column : NULL;
@@ -264,13 +268,25 @@ static int set_result(const mx_product *product, int64_t at, int64_t panel, mx_t
     return 1;
 }
 
-static void multiply_panel(const block *p, int64_t j, int64_t k_block) {
+/* The panels of a tile from j on, in f32. */
+static void set_panels(const block *p, int64_t j, mx_tile *t) {
+    const mx_packed *packed = p->w->p->packed;
+    int direct = packed && packed->dtype == MXW_F32;
+    t->panels = MX_MIN(p->w->blocks.tile_panels, p->panels - j);
+    t->b_stride = (direct ? p->w->p->k : p->k) * MX_PANEL;
+    t->b = panel_at(p->w, p->b, p->first + j, p->k0, p->k, p->wide);
+    for (int64_t i = 1; i < t->panels && !direct; i++)
+        panel_at(p->w, p->b, p->first + j + i, p->k0, p->k, p->wide + i * t->b_stride);
+}
+
+static void multiply_panels(const block *p, int64_t j, int64_t k_block) {
     const work *w = p->w;
     const cut *of = &w->cut;
-    int64_t tile_rows = w->blocks.tile_rows;
+    int64_t tile_rows = w->blocks.tile_rows, column = (p->first + j) * MX_PANEL;
     int whole = w->p->gamma != NULL, last = k_block == of->k_blocks - 1;
     int64_t tile_floats = tile_rows * round_up(whole ? w->p->k : p->k, MX_CHUNK);
-    mx_tile tile = {.k = p->k, .a_rows = tile_rows, .b = panel_at(w, p->b, p->first + j, p->k0, p->k, p->wide)};
+    mx_tile tile = {.k = p->k, .a_rows = tile_rows};
+    set_panels(p, j, &tile);
     for (int64_t t = 0; t < p->tiles; t++) {
         int64_t row = p->row + t * tile_rows;
         float *a = p->a + t * tile_floats, *sums = p->sums;
@@ -278,17 +294,17 @@ static void multiply_panel(const block *p, int64_t j, int64_t k_block) {
         if (j == 0 && (!whole || k_block == 0))
             lay_tile(w, p->x, row, tile.rows, p->k0, whole ? w->p->k : p->k, a, p->made);
         if (of->k_blocks > 1)
-            sums += (j * of->rows + t * tile_rows) * MX_PANEL;
+            sums += (j * of->rows + t * tile_rows * tile.panels) * MX_PANEL;
         tile.a = whole ? a + p->k0 * tile_rows : a;
         tile.start = k_block > 0 ? sums : NULL;
         tile.y = sums;
-        tile.ldy = MX_PANEL;
+        tile.ldy = tile.panels * MX_PANEL;
         tile.bias = tile.residual = NULL;
         tile.ahead = ahead_of(p, j, t, &tile.ahead_stride);
-        int stored = last && set_result(w->p, p->entry * w->p->m + row, p->first + j, &tile);
+        int stored = last && set_result(w->p, p->entry * w->p->m + row, column, &tile);
         w->kernels->gemm_tile(&tile);
         if (last && !stored)
-            finish(w, p->entry, row, tile.rows, p->first + j, sums, MX_PANEL);
+            finish(w, p->entry, row, tile.rows, p->first + j, sums, tile.panels * MX_PANEL);
     }
 }
 
@@ -313,8 +329,8 @@ static void run_block(void *context, int64_t piece, int slot) {
     for (int64_t kb = 0; kb < of->k_blocks; kb++) {
         p.k0 = kb * of->k;
         p.k = MX_MAX(0, MX_MIN(of->k, product->k - p.k0));
-        for (int64_t j = 0; j < p.panels; j++)
-            multiply_panel(&p, j, kb);
+        for (int64_t j = 0; j < p.panels; j += w->blocks.tile_panels)
+            multiply_panels(&p, j, kb);
     }
 }
 
@@ -358,8 +374,8 @@ static void make_names(void) {
     const char *isa = mx_cpu_best_isa()->name;
     mx_cpu_fast_kernels()->gemm_blocks(&blocks);
     for (int kind = 0; kind < 3; kind++) {
-        snprintf(names[0][kind], sizeof(names[0][kind]), "gemm %dx%d %s %s", (int)blocks.tile_rows, MX_PANEL,
-                 kinds[kind], isa);
+        snprintf(names[0][kind], sizeof(names[0][kind]), "gemm %dx%d %s %s", (int)blocks.tile_rows,
+                 (int)blocks.tile_panels * MX_PANEL, kinds[kind], isa);
         snprintf(names[1][kind], sizeof(names[1][kind]), "gemm rows x%d %s %s", MX_PANEL, kinds[kind], isa);
     }
 }

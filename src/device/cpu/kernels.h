@@ -18,9 +18,12 @@ static inline int64_t mx_attention_floats(int64_t width) {
 #define MX_LANES 16        /* in which its sums run */
 #define MX_RANGE 96        /* keys of a window that a piece takes: a multiple of MX_LANES */
 
+#define MX_TILE_PANELS 2
+
 /* How a large product is cut. The cut never changes a bit: it follows the caches. */
 typedef struct mx_gemm_blocks {
     int64_t tile_rows;      /* of one gemm_tile call */
+    int64_t tile_panels;    /* of one gemm_tile call, at most MX_TILE_PANELS */
     int64_t row_block;      /* rows of a piece: they share each panel that was widened */
     int64_t k_block;        /* of a panel at a time: it stays in the first-level cache; a multiple of MX_CHUNK */
     int64_t column_block;   /* of a piece whose chains are interrupted */
@@ -28,15 +31,16 @@ typedef struct mx_gemm_blocks {
 
 /* One tile of a large product: y = chains of a b, from `start` on, + bias + residual, in this order. */
 typedef struct mx_tile {
-    int64_t rows, k;
+    int64_t rows, k, panels;
     const float *a;          /* [ceil(k / MX_CHUNK)][a_rows][MX_CHUNK] */
     int64_t a_rows;
-    const float *b;          /* [k][MX_PANEL] */
-    const float *start;      /* [rows][MX_PANEL]: what the chains go on from; NULL: zeros */
-    const float *bias;       /* [MX_PANEL] or NULL */
-    const float *residual;   /* [rows][MX_PANEL], rows ld_residual apart, or NULL */
+    const float *b;          /* [panels][k][MX_PANEL], panels b_stride floats apart */
+    int64_t b_stride;
+    const float *start;      /* [rows][panels * MX_PANEL]: what the chains go on from; NULL: zeros */
+    const float *bias;       /* [panels * MX_PANEL] or NULL */
+    const float *residual;   /* [rows][panels * MX_PANEL], rows ld_residual apart, or NULL */
     int64_t ld_residual;
-    float *y;                /* [rows][MX_PANEL], rows ldy apart; may be start */
+    float *y;                /* [rows][panels * MX_PANEL], rows ldy apart; may be start */
     int64_t ldy;
     /* Memory to ask for meanwhile: for each chunk of k one kilobyte, from `ahead` on, ahead_stride bytes apart. May be
      * NULL, or point past what there is. */

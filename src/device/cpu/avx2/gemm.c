@@ -11,10 +11,11 @@
 #define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 6
 #define HALF (MX_PANEL / 2)
-#define AHEAD 1024   /* bytes of a panel that are asked for before they are used */
+#define AHEAD 4096   /* bytes of a panel that are asked for before they are used */
 
 void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
-    *out = (mx_gemm_blocks){.tile_rows = TILE_ROWS, .row_block = 126, .k_block = 256, .column_block = 512};
+    *out = (mx_gemm_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 126, .k_block = 256,
+                            .column_block = 512};
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
@@ -93,27 +94,53 @@ INLINE __m256 load_eight(const char *b, const int is_f16, const int eighth) {
                   : _mm256_loadu_ps((const float *)(const void *)b + eighth * 8);
 }
 
-/* `rows` rows by `eights` times eight columns, from a panel whose rows are `bytes` apart. */
-INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char *b, int64_t k, const int is_f16,
-                const int rows, const int eights) {
-    const size_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4;
+/* One step of k. Sixteen registers: of three rows the elements stay and the columns pass, of six the other way. */
+INLINE void few_step(__m256 sum[TILE_ROWS][4], const float *a, const char *b, const int is_f16, const int rows,
+                     const int eights) {
+    if (eights == 4) {
+#pragma GCC unroll 4
+        for (int e = 0; e < 4; e++) {
+            __m256 x = load_eight(b, is_f16, e);
+#pragma GCC unroll 6
+            for (int r = 0; r < rows; r++)
+                sum[r][e] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + r * MX_CHUNK), x, sum[r][e]);
+        }
+    } else {
+        __m256 x0 = load_eight(b, is_f16, 0), x1 = load_eight(b, is_f16, 1);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            __m256 v = _mm256_broadcast_ss(a + r * MX_CHUNK);
+            sum[r][0] = _mm256_fmadd_ps(v, x0, sum[r][0]);
+            sum[r][1] = _mm256_fmadd_ps(v, x1, sum[r][1]);
+        }
+    }
+}
+
+/* Which share of the memory to ask for: a panel that is passed several times is asked for during all of them. */
+typedef struct passes {
+    int64_t at, count;
+} passes;
+
+/* `rows` rows by `eights` times eight columns of a panel, which is passed once or several times. */
+INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char *b, int64_t k, const passes pass,
+                const int once, const int is_f16, const int rows, const int eights) {
+    const int64_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4, chunk = MX_CHUNK * bytes;
+    const char *ahead = b + k * bytes;
+    int64_t from = chunk / 64 * pass.at / pass.count, to = chunk / 64 * (pass.at + 1) / pass.count;
     __m256 sum[TILE_ROWS][4];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int e = 0; e < eights; e++)
             sum[r][e] = _mm256_setzero_ps();
-    for (; k > 0; k -= MX_CHUNK, a += a_rows * MX_CHUNK) {
+    for (; k > 0; k -= MX_CHUNK, a += a_rows * MX_CHUNK, ahead += chunk) {
         int64_t n = k < MX_CHUNK ? k : MX_CHUNK;
+        for (int64_t line = from; line < to && !once; line++)
+            _mm_prefetch(ahead + line * 64, _MM_HINT_T1);
         for (int64_t q = 0; q < n; q++, b += bytes) {
-            _mm_prefetch(b + AHEAD, _MM_HINT_T0);
-#pragma GCC unroll 4
-            for (int e = 0; e < eights; e++) {
-                __m256 x = load_eight(b, is_f16, e);
-#pragma GCC unroll 6
-                for (int r = 0; r < rows; r++)
-                    sum[r][e] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + r * MX_CHUNK + q), x, sum[r][e]);
-            }
+            if (once)
+                _mm_prefetch(b + AHEAD, _MM_HINT_T0);
+            few_step(sum, a + q, b, is_f16, rows, eights);
         }
     }
 #pragma GCC unroll 6
@@ -123,33 +150,43 @@ INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char
             _mm256_storeu_ps(y + r * ld + e * 8, sum[r][e]);
 }
 
-/* A group of at most TILE_ROWS rows: three rows by a whole panel, six by half of one. */
-INLINE void group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t rows, const char *b, int64_t k,
-                  const int is_f16) {
+/* A group of at most TILE_ROWS rows: three rows by a whole panel, six by half of one and then the other. */
+INLINE int64_t group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t rows, const char *b, int64_t k,
+                     passes pass, const int is_f16) {
     const size_t half = HALF * (is_f16 ? 2 : 4);
+    const passes second = {pass.at + 1, pass.count};
     switch (rows) {
 #define WHOLE(n)                                                                                                       \
-    case n: few(y, ld, a, a_rows, b, k, is_f16, n, 4); break;
+    case n:                                                                                                            \
+        if (pass.count == 1)                                                                                               \
+            few(y, ld, a, a_rows, b, k, pass, 1, is_f16, n, 4);                                                        \
+        else                                                                                                           \
+            few(y, ld, a, a_rows, b, k, pass, 0, is_f16, n, 4);                                                        \
+        return 1;
 #define HALVES(n)                                                                                                      \
     case n:                                                                                                            \
-        few(y, ld, a, a_rows, b, k, is_f16, n, 2);                                                                     \
-        few(y + HALF, ld, a, a_rows, b + half, k, is_f16, n, 2);                                                       \
-        break;
+        few(y, ld, a, a_rows, b, k, pass, 0, is_f16, n, 2);                                                            \
+        few(y + HALF, ld, a, a_rows, b + half, k, second, 0, is_f16, n, 2);                                            \
+        return 2;
         WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
 #undef WHOLE
 #undef HALVES
     }
+    return 0;
 }
 
 INLINE void all_panels(float *y, int64_t ld, const float *a, int64_t rows, const char *b, int64_t k, int64_t n_panels,
                        const int is_f16) {
     const size_t panel_bytes = (size_t)k * (is_f16 ? MX_PANEL * 2 : MX_PANEL * 4);
-    int64_t groups = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    for (int64_t panel = 0; panel < n_panels; panel++, b += panel_bytes)
+    int64_t groups = (rows + TILE_ROWS - 1) / TILE_ROWS, most = (rows + groups - 1) / groups;
+    for (int64_t panel = 0; panel < n_panels; panel++, b += panel_bytes) {
+        passes pass = {0, most > 3 ? 2 * groups : groups};
         for (int64_t g = 0; g < groups; g++) {
             int64_t first = rows * g / groups, count = rows * (g + 1) / groups - first;
-            group(y + first * ld + panel * MX_PANEL, ld, a + first * MX_CHUNK, rows, count, b, k, is_f16);
+            pass.at += group(y + first * ld + panel * MX_PANEL, ld, a + first * MX_CHUNK, rows, count, b, k, pass,
+                             is_f16);
         }
+    }
 }
 
 void MX_FAST(gemm_rows)(float *y, int64_t ld, const float *a, int64_t rows, const void *panels, mxw_dtype dtype,

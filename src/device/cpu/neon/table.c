@@ -2,6 +2,12 @@
 #include "device/cpu/kernels.h"
 
 const mx_kernels MX_FAST(table) = {
+    .gemm_blocks = MX_FAST(gemm_blocks),
+    .gemm_tile = MX_FAST(gemm_tile),
+    .gemm_rows = MX_FAST(gemm_rows),
+    .widen_f16 = MX_FAST(widen_f16),
+    .pack_panel_16 = MX_FAST(pack_panel_16),
+    .pack_panel_32 = MX_FAST(pack_panel_32),
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
 };

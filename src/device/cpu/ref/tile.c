@@ -8,7 +8,7 @@
 #define GROUP 8   /* rows that share a widened row of a panel */
 
 void MX_REF(gemm_blocks)(mx_gemm_blocks *out) {
-    *out = (mx_gemm_blocks){.tile_rows = 8, .row_block = 128, .k_block = 256, .column_block = 512};
+    *out = (mx_gemm_blocks){.tile_rows = 8, .tile_panels = 1, .row_block = 128, .k_block = 256, .column_block = 512};
 }
 
 static void add_products(float sum[MX_PANEL], float a, const float *b) {
@@ -36,15 +36,18 @@ static void store_row(float *restrict y, const float *restrict c, const float *r
 }
 
 void MX_REF(gemm_tile)(const mx_tile *t) {
-    for (int64_t r = 0; r < t->rows; r++) {
-        const float *residual = t->residual ? t->residual + r * t->ld_residual : NULL;
-        float sum[MX_PANEL] = {0};
-        if (t->start)
-            memcpy(sum, t->start + r * MX_PANEL, sizeof(sum));
-        for (int64_t p = 0; p < t->k; p++)
-            add_products(sum, at(t->a, t->a_rows, r, p), t->b + p * MX_PANEL);
-        store_row(t->y + r * t->ldy, sum, t->bias, residual, MX_PANEL);
-    }
+    int64_t columns = t->panels * MX_PANEL;
+    for (int64_t r = 0; r < t->rows; r++)
+        for (int64_t panel = 0; panel < t->panels; panel++) {
+            int64_t at_column = panel * MX_PANEL;
+            const float *residual = t->residual ? t->residual + r * t->ld_residual + at_column : NULL;
+            float sum[MX_PANEL] = {0};
+            if (t->start)
+                memcpy(sum, t->start + r * columns + at_column, sizeof(sum));
+            for (int64_t p = 0; p < t->k; p++)
+                add_products(sum, at(t->a, t->a_rows, r, p), t->b + panel * t->b_stride + p * MX_PANEL);
+            store_row(t->y + r * t->ldy + at_column, sum, t->bias ? t->bias + at_column : NULL, residual, MX_PANEL);
+        }
 }
 
 static void widen(float *y, const void *x, mxw_dtype dtype, int64_t n) {
