@@ -158,7 +158,7 @@ INLINE int64_t group(float *y, int64_t ld, const float *a, int64_t a_rows, int64
     switch (rows) {
 #define WHOLE(n)                                                                                                       \
     case n:                                                                                                            \
-        if (pass.count == 1)                                                                                               \
+        if (pass.count == 1)                                                                                           \
             few(y, ld, a, a_rows, b, k, pass, 1, is_f16, n, 4);                                                        \
         else                                                                                                           \
             few(y, ld, a, a_rows, b, k, pass, 0, is_f16, n, 4);                                                        \

@@ -2,6 +2,7 @@
 #include "device/cpu/kernels.h"
 
 const mx_kernels MX_FAST(table) = {
+    .layer_norm = MX_FAST(layer_norm),
     .gemm_blocks = MX_FAST(gemm_blocks),
     .gemm_tile = MX_FAST(gemm_tile),
     .gemm_rows = MX_FAST(gemm_rows),

@@ -1,5 +1,5 @@
-/* device/cpu/neon/pack.c - halves to floats, and the transposition that packs a weight, for 64-bit ARM. Elements may lie
- * at any address: they are loaded as bytes. */
+/* device/cpu/neon/pack.c - halves to floats, and the transposition that packs a weight, for 64-bit ARM.
+ * Elements may lie at any address: they are loaded as bytes. */
 #include "device/cpu/kernels.h"
 
 #include <arm_neon.h>
