@@ -156,7 +156,8 @@ static mxw_status evaluate(mx_rewrite *rw, const mx_node *node, mx_tensor *outpu
     const mx_device *host = mx_device_at(0);
     mx_tensor inputs[MX_MAX_INPUTS];
     for (int i = 0; i < node->n_inputs; i++) {
-        const mx_value_info *info = &rw->to->values[mx_rewrite_get(rw, node->inputs[i])];
+        mx_value x = mx_rewrite_get(rw, node->inputs[i]);   /* first: it may move the values */
+        const mx_value_info *info = &rw->to->values[x];
         inputs[i] = (mx_tensor){0};
         if (node->inputs[i])
             inputs[i] = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims,
