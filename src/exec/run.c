@@ -256,11 +256,15 @@ static mxw_status bring_input(mx_run *run, mx_value value) {
                 return MXW_E_MEMORY;
             b->packed_bytes = bytes;
         }
-        mx_tensor_pack(t, b->packed);
+        if (bytes)
+            mx_tensor_pack(t, b->packed);
         host = run->values[value].data = b->packed;
     }
-    if (device->host_memory)
+    if (device->host_memory) {
+        if (!run->values[value].data)   /* no elements; an op takes no address for an input that was left out */
+            run->values[value].data = b;
         return MXW_OK;
+    }
     run->origin[value] = host;
     mxw_status status = mx_run_take(run, value, bytes, &run->values[value].data);
     return status < 0 ? status : device->upload(device, run->values[value].data, host, bytes);
