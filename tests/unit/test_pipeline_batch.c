@@ -241,6 +241,8 @@ static void together(mx_session *holder, window *windows, void *(*stage)(void *)
     pthread_t threads[N_SEATS], gate_thread;
     gate g = {.seat = holder->seat, .wanted = N_SEATS};
     CHECK_EQ_INT(pthread_create(&gate_thread, NULL, hold_gate, &g), 0);
+    while (!g.held)   /* a window that came before it would start alone */
+        pause_briefly();
     for (int i = 0; i < N_SEATS; i++)
         CHECK_EQ_INT(pthread_create(&threads[i], NULL, stage, &windows[i]), 0);
     for (int i = 0; i < N_SEATS; i++)
