@@ -137,7 +137,6 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     if (!s)
         return MXW_E_MEMORY;
     s->recognizer = r;
-    s->opened_ns = mx_now_ns();
     s->options = *options;
     s->result.language_probability = -1;
     MX_TRY(copy_strings(s));
@@ -145,6 +144,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     MX_TRY(parse_clips(s));
     MX_TRY(encode_initial_prompt(s));
     MX_TRY(open_decoding(s));
+    s->opened_ns = mx_now_ns();
     *out = s;
     return MXW_OK;
 out:
