@@ -14,6 +14,7 @@ static const kcheck_test *const groups[] = {
     kcheck_plain,
     kcheck_products,
     kcheck_attention,
+    kcheck_select,
 };
 
 const mx_kernels *K;

@@ -13,6 +13,8 @@ const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION_WINDOW] = {mx_cpu_fast_attention_window_scratch, mx_cpu_fast_attention_window},
     [MX_OP_ATTENTION_CACHED] = {mx_cpu_fast_attention_cached_scratch, mx_cpu_fast_attention_cached},
     [MX_OP_STATE_WRITE] = {NULL, mx_cpu_fast_state_write},
+    [MX_OP_SELECT] = {mx_cpu_fast_select_scratch, mx_cpu_fast_select},
+    [MX_OP_FUSED_SELECT] = {mx_cpu_fast_select_scratch, mx_cpu_fast_select},
 };
 
 int mx_cpu_strided(const mx_device *device, mx_op op, int input) {
@@ -23,6 +25,8 @@ int mx_cpu_strided(const mx_device *device, mx_op op, int input) {
     case MX_OP_ATTENTION_WINDOW:
     case MX_OP_ATTENTION_CACHED: return input == 0;
     case MX_OP_STATE_WRITE: return input == 1;
+    case MX_OP_SELECT:
+    case MX_OP_FUSED_SELECT: return input == 0;
     default: return 0;
     }
 }
@@ -37,6 +41,8 @@ const char *mx_cpu_kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_ATTENTION:
     case MX_OP_ATTENTION_WINDOW:
     case MX_OP_ATTENTION_CACHED: return mx_cpu_attention_kernel(call);
+    case MX_OP_SELECT:
+    case MX_OP_FUSED_SELECT: return mx_cpu_select_kernel(call);
     default: return "plain";
     }
 }

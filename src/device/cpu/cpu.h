@@ -74,6 +74,8 @@ mxw_status mx_cpu_reduce(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_argmax(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_top_k(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_select(const mx_call *call, const mx_kernels *kernels);
+/* Fails with a line unless every rule speaks of a set and of ids that there are. */
+mxw_status mx_cpu_check_rules(const mx_call *call, const mx_tensor *rules, const mx_tensor *suppress);
 mx_cpu_scratch mx_cpu_select_scratch(const mx_call *call);
 
 mxw_status mx_cpu_transpose(const mx_call *call, const mx_kernels *kernels);
@@ -102,4 +104,7 @@ mx_cpu_scratch mx_cpu_fast_attention_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_attention_window_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_attention_cached_scratch(const mx_call *call);
 const char *mx_cpu_attention_kernel(const mx_call *call);
+mxw_status mx_cpu_fast_select(const mx_call *call, const mx_kernels *kernels);
+mx_cpu_scratch mx_cpu_fast_select_scratch(const mx_call *call);
+const char *mx_cpu_select_kernel(const mx_call *call);
 #endif

@@ -20,6 +20,19 @@ static inline int64_t mx_attention_floats(int64_t width) {
 
 #define MX_TILE_PANELS 2
 
+/* What select needs to know of a range of ids, for one row. */
+#define MX_BEST 64         /* candidates that a range keeps at most */
+typedef struct mx_select_side {
+    double sum;            /* of e^(x - top) */
+    float top;             /* -inf: no id of this side is left */
+    int32_t n;             /* candidates */
+} mx_select_side;
+typedef struct mx_select_part {
+    mx_select_side raw;        /* all ids, before the rules; only where the rule has a no_speech id */
+    mx_select_side side[2];    /* what is left of the text, of the timestamps */
+    float no_speech;           /* the raw logit of that id, if it lies in the range */
+} mx_select_part;
+
 /* How a large product is cut. The cut never changes a bit: it follows the caches. */
 typedef struct mx_gemm_blocks {
     int64_t tile_rows;      /* of one gemm_tile call */

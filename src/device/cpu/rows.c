@@ -259,20 +259,27 @@ static void run_select(void *context, int64_t piece, int slot) {
                        (const uint8_t *)in[2].data + rule.set * r->n, r->n, k, mx_cpu_slot(r->call, r->scratch, slot));
 }
 
-mxw_status mx_cpu_select(const mx_call *call, const mx_kernels *kernels) {
-    int64_t n = call->inputs[0].dims[1], n_rows = call->inputs[0].dims[0], sets = call->inputs[2].dims[0];
-    rows r = {.call = call, .kernels = kernels, .n_rows = n_rows, .n = n, .per_piece = 1};
-    r.scratch = mx_cpu_select_scratch(call);
-    for (int64_t i = 0; i < n_rows; i++) {
+mxw_status mx_cpu_check_rules(const mx_call *call, const mx_tensor *rules, const mx_tensor *suppress) {
+    int64_t sets = suppress->dims[0], vocab = suppress->dims[1];
+    for (int64_t i = 0; i < rules->dims[0]; i++) {
         mx_rule rule;
-        memcpy(&rule, (const int32_t *)call->inputs[1].data + i * MX_RULE_WORDS, sizeof(rule));
+        memcpy(&rule, (const int32_t *)rules->data + i * MX_RULE_WORDS, sizeof(rule));
         if (rule.set < 0 || rule.set >= sets)
             return mx_fail(MXW_E_ARGUMENT, "select: rules[%lld] has set %d: expected 0 to %lld", (long long)i,
                            (int)rule.set, (long long)sets - 1);
-        if (rule.no_speech >= n)
+        if (rule.no_speech >= vocab)
             return mx_fail(MXW_E_ARGUMENT, "select: rules[%lld] has no_speech %d: expected below %lld", (long long)i,
-                           (int)rule.no_speech, (long long)n);
+                           (int)rule.no_speech, (long long)vocab);
     }
-    each(&r, run_select);
     return MXW_OK;
+}
+
+mxw_status mx_cpu_select(const mx_call *call, const mx_kernels *kernels) {
+    int64_t n = call->inputs[0].dims[1], n_rows = call->inputs[0].dims[0];
+    rows r = {.call = call, .kernels = kernels, .n_rows = n_rows, .n = n, .per_piece = 1};
+    r.scratch = mx_cpu_select_scratch(call);
+    mxw_status status = mx_cpu_check_rules(call, &call->inputs[1], &call->inputs[2]);
+    if (status >= 0)
+        each(&r, run_select);
+    return status;
 }

@@ -93,13 +93,10 @@ static float max_of(const float *x, int64_t n) {
     return best;
 }
 
-/* log of the sum of e^x; -inf when there is nothing. Terms are f32, the sum is f64 in lanes joined in order. */
-static double log_sum(const float *x, int64_t n) {
-    float top = max_of(x, n);
+/* The sum of e^(x - top). Terms are f32, the sum is f64 in lanes joined in order. */
+static double exp_sum(const float *x, int64_t n, float top) {
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
-    if (top == -INFINITY)
-        return -INFINITY;
     for (; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++)
             lane[l] += (double)mx_expf(x[i + l] - top);
@@ -107,7 +104,13 @@ static double log_sum(const float *x, int64_t n) {
         lane[l] += (double)mx_expf(x[i] - top);
     for (int l = 0; l < LANES; l++)
         sum += lane[l];
-    return (double)top + log(sum);
+    return sum;
+}
+
+/* log of the sum of e^x; -inf when there is nothing. */
+static double log_sum(const float *x, int64_t n) {
+    float top = max_of(x, n);
+    return top == -INFINITY ? -INFINITY : (double)top + log(exp_sum(x, n, top));
 }
 
 /* ---- the draw ---------------------------------------------------------------------------------------------------- */
@@ -154,9 +157,49 @@ static int32_t draw(const float *left, int64_t vocab, const mx_rule *rule) {
     return last;
 }
 
-/* ---- select ------------------------------------------------------------------------------------------------------ */
+/* ---- a range of ids ---------------------------------------------------------------------------------------------- */
 
 static float plain(float x) { return isnan(x) ? -INFINITY : x > FLT_MAX ? FLT_MAX : x; }
+
+/* top and the sum below it of x [n]. */
+static mx_select_side side_of(const float *x, int64_t n) {
+    mx_select_side s = {.top = max_of(x, n)};
+    s.sum = s.top == -INFINITY ? 0 : exp_sum(x, n, s.top);
+    return s;
+}
+
+/* Ids from `low` to below `high`, as far as they lie in the range; none of the others are left. */
+static mx_select_side one_side(float *values, int32_t *ids, const float *x, const uint8_t *suppress, int64_t first,
+                               int64_t n, int64_t low, int64_t high, int64_t k, float *left) {
+    heap h = {values, ids, 0};
+    for (int64_t i = 0; i < n; i++) {
+        left[i] = first + i < low || first + i >= high || suppress[i] ? -INFINITY : plain(x[i]);
+        if (left[i] > -INFINITY && (h.n < k || left[i] > values[0]))
+            offer(&h, k, left[i], (int32_t)(first + i));
+    }
+    mx_select_side s = side_of(left, n);
+    s.n = (int32_t)h.n;
+    sort_heap(&h);
+    return s;
+}
+
+void MX_REF(select_range)(mx_select_part *part, float *values, int32_t *ids, const float *x, const mx_rule *rule,
+                          const uint8_t *suppress, int64_t first, int64_t n, int64_t k, float *left) {
+    int64_t stamps = MX_MAX(rule->ts_begin, 0), id = rule->no_speech - first;
+    int64_t earliest = MX_MAX(stamps, MX_MAX(rule->min_id, rule->ts_min));
+    *part = (mx_select_part){0};
+    if (rule->no_speech >= 0) {
+        for (int64_t i = 0; i < n; i++)
+            left[i] = plain(x[i]);
+        part->raw = side_of(left, n);
+        part->no_speech = id >= 0 && id < n ? left[id] : 0;
+    }
+    part->side[0] = one_side(values, ids, x, suppress, first, n, rule->min_id, stamps, k, left);
+    part->side[1] =
+        one_side(values + k, ids + k, x, suppress, first, n, earliest, (int64_t)rule->ts_max + 1, k, left);
+}
+
+/* ---- select ------------------------------------------------------------------------------------------------------ */
 
 /* Step 2: what is left of the logits; -inf is out. */
 static void mask(float *left, const float *logits, const mx_rule *rule, const uint8_t *suppress, int64_t vocab) {

@@ -1,0 +1,65 @@
+/* device/cpu/best.h - what the select_range of every instruction set does the same way: the list of candidates, and
+ * which places of a range belong to text and to timestamps. */
+#ifndef MX_CPU_BEST_H
+#define MX_CPU_BEST_H
+#include <math.h>
+
+#include "device/cpu/kernels.h"
+
+/* Candidates so far, best first. */
+typedef struct mx_best {
+    float *values;
+    int32_t *ids;
+    int64_t n, k;
+} mx_best;
+
+/* Ids come in rising order, so that among equals the earlier one stays before. Returns what a later one must exceed. */
+static inline float mx_best_offer(mx_best *b, float value, int32_t id) {
+    int64_t at = b->n;
+    if (at == b->k) {
+        if (!(value > b->values[at - 1]))
+            return b->values[at - 1];
+        at--;
+    } else {
+        b->n++;
+    }
+    for (; at > 0 && b->values[at - 1] < value; at--) {
+        b->values[at] = b->values[at - 1];
+        b->ids[at] = b->ids[at - 1];
+    }
+    b->values[at] = value;
+    b->ids[at] = id;
+    return b->n == b->k ? b->values[b->k - 1] : -INFINITY;
+}
+
+/* What a value must exceed to be among the k best at all, from the largest of each of n lanes: there are k values at
+ * least as large as the k-th largest of those. */
+static inline float mx_best_bar(const float *lane, int64_t n, int64_t k) {
+    float largest[MX_LANES];
+    int32_t unused[MX_LANES];
+    mx_best b = {largest, unused, 0, k};
+    if (k > n)
+        return -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        mx_best_offer(&b, lane[i], 0);
+    return nextafterf(largest[k - 1], -INFINITY);
+}
+
+/* Places of the range first .. first + n: those a rule may leave lie from from[s] to below to[s], s = 0 of the text, 1
+ * of the timestamps. */
+typedef struct mx_select_bounds {
+    int64_t from[2], to[2];
+} mx_select_bounds;
+
+static inline int64_t mx_select_place(int64_t id, int64_t first, int64_t n) {
+    return MX_MAX(0, MX_MIN(id - first, n));
+}
+
+static inline mx_select_bounds mx_select_bounds_of(const mx_rule *rule, int64_t first, int64_t n) {
+    int64_t stamps = MX_MAX(rule->ts_begin, 0), earliest = MX_MAX(stamps, MX_MAX(rule->min_id, rule->ts_min));
+    return (mx_select_bounds){
+        {mx_select_place(rule->min_id, first, n), mx_select_place(earliest, first, n)},
+        {mx_select_place(stamps, first, n), mx_select_place((int64_t)rule->ts_max + 1, first, n)},
+    };
+}
+#endif
