@@ -4,8 +4,19 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "exec/program.h"
+
+/* Left to choose, a GPU if one can be used; if not, that is said. */
+static mxw_status choose_for_max(const char *id, const mx_device **out) {
+    const mx_device *gpu;
+    mxw_status status = mx_device_find(id, out);
+    if (status >= 0 && strcmp(id, "auto") == 0 && strcmp((*out)->info.kind, "cpu") == 0 &&
+        mx_device_find("cuda", &gpu) < 0)
+        mx_log(MXW_LOG_INFO, "exec", "engine max runs on the CPU: %s", mx_error());
+    return status;
+}
 
 static mxw_status choose_device(const mx_program_options *options, const mx_device **out) {
     const char *id = options->device ? options->device : "auto";
@@ -21,7 +32,7 @@ static mxw_status choose_device(const mx_program_options *options, const mx_devi
             return mx_fail(MXW_E_ARGUMENT, "engine gpu runs on a CUDA device, not on cpu");
         status = mx_device_find(strcmp(id, "auto") == 0 ? "cuda" : id, out);
         return status < 0 ? mx_fail_in(status, "engine gpu needs a CUDA device") : status;
-    case MXW_ENGINE_MAX: return mx_device_find(id, out);
+    case MXW_ENGINE_MAX: return choose_for_max(id, out);
     }
     return mx_fail(MXW_E_ARGUMENT, "engine %d is unknown: expected cpu, gpu or max", (int)options->engine);
 }

@@ -170,6 +170,8 @@ def check_gpu(accelerators):
     check(err.count("\n") == 1 and told["reason"] in err, "gpu-check: one line", err)
     for words in (["graph", "test", "--engine", "gpu"], ["graph", "test", "--engine", "gpu", "--device", "cuda:1"]):
         check_fails(words, 1, "engine gpu needs a CUDA device", "device cuda")
+    code, out, err = run("graph", "test", "--engine", "max", "--log-level", "info")
+    check(code == 0 and "engine max runs on the CPU: device cuda: " in err, "engine max says that it uses the CPU", err)
     code, out, err = run("graph", "test", "--engine", "gpu", env={"MXW_MODULE_DIR": "no-such-folder"})
     check(code == 1 and out == "" and "module cuda is not installed" in err, "no module", (code, out, err))
 
