@@ -33,6 +33,8 @@ int golden_clip_matches(const golden_clip *clip, const json_t *row);
 /* The model by its released name; exits as skipped, with a line, where it is not installed or the engine has no usable
  * device. */
 mxw_model *golden_model(const char *test, const char *name);
+/* The same for so many sessions at once. */
+mxw_model *golden_model_batch(const char *test, const char *name, int batch);
 /* Takes --engine=NAME, --device=ID and --keep-names out of the arguments, for golden_model. */
 void golden_take_engine(int *argc, char **argv);
 int golden_all_stages(void);   /* 0: the engine may have fused some away */

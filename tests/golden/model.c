@@ -28,7 +28,9 @@ void golden_take_engine(int *argc, char **argv) {
 
 int golden_all_stages(void) { return engine != MXW_ENGINE_MAX || keep_names; }
 
-mxw_model *golden_model(const char *test, const char *name) {
+mxw_model *golden_model(const char *test, const char *name) { return golden_model_batch(test, name, 1); }
+
+mxw_model *golden_model_batch(const char *test, const char *name, int batch) {
     mxw_checkpoint *checkpoint = NULL;
     mxw_status status = mxw_checkpoint_open(name, NULL, &checkpoint);
     mxw_checkpoint_close(checkpoint);
@@ -43,6 +45,7 @@ mxw_model *golden_model(const char *test, const char *name) {
     options.engine = engine;
     options.device = device;
     options.keep_names = keep_names;
+    options.batch = batch;
     status = status < 0 ? status : mxw_model_open(&options, &model);
     if (status == MXW_E_DEVICE) {
         printf("SKIP: %s: %s\n", test, mxw_last_error());

@@ -53,25 +53,33 @@ int kit_wav(const char *path, uint64_t seed, size_t n, uint32_t rate) {
 }
 
 static const char *device_name = "cpu";
+static mxw_engine engine = MXW_ENGINE_CPU;
 
-void kit_on(const char *test, const char *device) {
+void kit_on(const char *test, const char *where) {
     const mx_device *found;
-    device_name = device;
-    if (strcmp(device, "fake") == 0)
+    int compiled = strncmp(where, "max ", 4) == 0;
+    device_name = where + (compiled ? 4 : 0);
+    engine = compiled ? MXW_ENGINE_MAX : strcmp(where, "cpu") == 0 ? MXW_ENGINE_CPU : MXW_ENGINE_GPU;
+    if (strcmp(device_name, "fake") == 0)
         mx_device_add(fake_device());
-    if (mx_device_find(device, &found) < 0) {
-        printf("SKIP: %s %s: %s\n", test, device, mxw_last_error());
+    if (mx_device_find(device_name, &found) < 0) {
+        printf("SKIP: %s %s: %s\n", test, where, mxw_last_error());
         exit(77);
     }
 }
 
-mxw_status kit_open(const char *path, int threads, mxw_model **out) {
+mxw_model_options kit_model_options(const char *path, int threads) {
     mxw_model_options options;
     mxw_model_options_default(&options);
     options.model = path;
     options.threads = threads;
     options.device = device_name;
-    options.engine = strcmp(device_name, "cpu") == 0 ? MXW_ENGINE_CPU : MXW_ENGINE_GPU;
+    options.engine = engine;
+    return options;
+}
+
+mxw_status kit_open(const char *path, int threads, mxw_model **out) {
+    mxw_model_options options = kit_model_options(path, threads);
     return mxw_model_open(&options, out);
 }
 

@@ -15,9 +15,10 @@ void kit_samples(uint64_t seed, size_t first, size_t n, float *out);
 /* As a 16-bit mono WAV said to be of that rate; 0, or non-zero after a line. */
 int kit_wav(const char *path, uint64_t seed, size_t n, uint32_t rate);
 
-/* Where kit_open opens models from now on: cpu (the default), fake (../graph/fake_device.h) or cuda[:N]; exits as
- * skipped, with a line, where it is not usable. */
-void kit_on(const char *test, const char *device);
+/* Where kit_open opens models from now on: op by op on cpu (the default), fake (../graph/fake_device.h) or cuda[:N];
+ * "max cpu", "max cuda": compiled. Exits as skipped, with a line, where it is not usable. */
+void kit_on(const char *test, const char *where);
+mxw_model_options kit_model_options(const char *path, int threads);
 mxw_status kit_open(const char *path, int threads, mxw_model **out);
 /* Feeds in pieces of `piece` samples (0: all at once), finishes, and takes every segment. */
 mxw_status kit_run(mxw_session *session, const float *samples, size_t n, size_t piece);

@@ -2,7 +2,7 @@
  * searches, other prompts, languages to detect, fallbacks, clips; for batches of 1, 2, 3, 8 and 16 and several thread
  * counts; whoever fails, stops, or finds no seat. That runs are merged is seen, not hoped for.
  *
- * usage: test_pipeline_batch [full]    full: every batch with every thread count */
+ * usage: test_pipeline_batch [WHERE] [full]    full: every batch with every thread count, every allocation failing */
 #include "check.h"
 #include "pipeline_kit.h"
 
@@ -32,11 +32,8 @@ static job jobs[N_JOBS];
 
 static mxw_model *open_batch(int batch, int threads, int width) {
     mxw_model *model = NULL;
-    mxw_model_options o;
-    mxw_model_options_default(&o);
+    mxw_model_options o = kit_model_options(path, threads);
     CHECK_EQ_INT(o.batch, 1);
-    o.model = path;
-    o.threads = threads;
     o.batch = batch;
     if (CHECK_EQ_INT(mxw_model_open(&o, &model), MXW_OK))
         model->encode_width = width;
@@ -457,11 +454,9 @@ static void test_steady(void) {
 }
 
 static void test_arguments(void) {
-    mxw_model_options o;
+    mxw_model_options o = kit_model_options(path, 1);
     mxw_model *model = NULL;
     static const int wrong[] = {0, -1, 257};
-    mxw_model_options_default(&o);
-    o.model = path;
     for (size_t i = 0; i < MX_COUNT(wrong); i++) {
         o.batch = wrong[i];
         CHECK_EQ_INT(mxw_model_open(&o, &model), MXW_E_ARGUMENT);
@@ -471,7 +466,9 @@ static void test_arguments(void) {
 
 int main(int argc, char **argv) {
     char folder[4096];
-    int full = argc > 1 && strcmp(argv[1], "full") == 0;
+    int full = argc > 1 && strcmp(argv[argc - 1], "full") == 0;
+    if (argc > 1 + full)
+        kit_on("pipeline-batch", argv[1]);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
     snprintf(path, sizeof(path), "%s/small.pt", folder);
