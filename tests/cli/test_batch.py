@@ -125,6 +125,17 @@ def wait_for(path):
     check(False, f"{path} was written")
 
 
+def wait_until_caught(process, number):
+    """Until the process has a handler for the signal"""
+    for _ in range(1000):
+        with open(f"/proc/{process.pid}/status", encoding="ascii", errors="replace") as stream:
+            caught = next(int(line.split()[1], 16) for line in stream if line.startswith("SigCgt"))
+        if caught >> (number - 1) & 1:
+            return
+        time.sleep(0.03)
+    check(False, "the signal is caught")
+
+
 def test_interrupt(paths):
     """Ctrl-C with standard input still open: what is finished is printed, what is not leaves nothing."""
     folder = os.path.join(FOLDER, "interrupted")
@@ -142,7 +153,7 @@ def test_interrupt(paths):
     check_equal(out, want, "what was finished")
     check_equal(sorted({name.split(".")[0] for name in os.listdir(folder)}), ["1", "3"], "files of those finished")
     process = start([*SHORT, "--sample-len", "224", "--beam-size", "60", *paths])
-    time.sleep(0.5)
+    wait_until_caught(process, signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     status = process.wait(timeout=60)
     process.stdin.close()
