@@ -100,6 +100,10 @@ mxw_status mx_pass_fuse_residual(mx_rewrite *rw, const mx_node *node) {
 
 /* ---- several products of one x ----------------------------------------------------------------------------------- */
 
+/* Parts of one product: q, k and v, or two layers' keys and values. All of them live until the last is read: those of a
+ * large decoder's 32 layers in one product were half a gigabyte. */
+#define MAX_STACK 4
+
 /* A product with nothing fused into it but a bias, of a weight alone; its readers do not mind rows that lie apart. */
 static int can_stack(const mx_rewrite *rw, const mx_node *node) {
     const mx_graph *g = rw->from;
@@ -130,7 +134,7 @@ static mx_value zeros(mx_rewrite *rw, int64_t n) {
 
 /* One product over the stacked weights, and a slice of it for each. */
 static mxw_status append_stack(mx_rewrite *rw, const mx_node *const *nodes, int n) {
-    mx_value weights[MX_MAX_INPUTS], biases[MX_MAX_INPUTS], inputs[N_LINEAR] = {0};
+    mx_value weights[MAX_STACK], biases[MAX_STACK], inputs[N_LINEAR] = {0};
     int with_bias = 0;
     for (int i = 0; i < n; i++)
         with_bias |= input_of(nodes[i], BIAS) != 0;
@@ -161,13 +165,13 @@ static int same_width(const mx_graph *g, const mx_node *a, const mx_node *b) {
 /* linear(x, a), linear(x, b), .. -> slices of linear(x, [a; b; ..]) */
 mxw_status mx_pass_stack(mx_rewrite *rw, const mx_node *node) {
     const mx_graph *g = rw->from;
-    const mx_node *nodes[MX_MAX_INPUTS];
+    const mx_node *nodes[MAX_STACK];
     int n = 0;
     if (rw->map[node->outputs[0]])   /* already part of a stack */
         return MXW_OK;
     if (!can_stack(rw, node))
         return mx_rewrite_copy(rw, node);
-    for (const mx_node *other = node; other < g->nodes + g->n_nodes && n < MX_MAX_INPUTS; other++)
+    for (const mx_node *other = node; other < g->nodes + g->n_nodes && n < MAX_STACK; other++)
         if (other->op == MX_OP_FUSED_LINEAR && other->inputs[X] == node->inputs[X] && same_width(g, node, other) &&
             can_stack(rw, other))
             nodes[n++] = other;

@@ -237,6 +237,20 @@ static void test_stack(void) {
     CHECK_STR(after(STACK), "concat fused_linear slice slice slice slice attention softmax");
     check_compiled();
 
+    fresh();   /* no more than four parts: all of them live as long as one of them does */
+    x = given(FLOATS(1, 3, 8));
+    for (int i = 0; i < 6; i++)
+        out(mx_graph_softmax(G, linear(x, matrix(4, 8), i % 2 ? 0 : vector(4))));
+    mx_arena memory = {0};
+    mx_graph *g = after_passes(STACK, &(mx_compile_options){pattern_device(), 0}, &memory);
+    int products = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        products += g->nodes[i].op == MX_OP_FUSED_LINEAR;
+    CHECK_EQ_INT(products, 2);
+    mx_graph_destroy(g);
+    mx_arena_free(&memory);
+    check_compiled();
+
     fresh();   /* rows that go to a cache: a state_write reads them where they lie */
     x = given(FLOATS(1, 3, 8));
     mx_value at = given(INTS(4, 3)), s = state(2, DIMS(4, 8)), t = state(2, DIMS(4, 8));
