@@ -386,12 +386,14 @@ MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **se
 /* Everything so far; complete once next has returned END. Owned by the session. NULL when memory runs out. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
 
-/* Results of the channels of one recording as one: segments in the order of their starts (those of one result in their
- * own order), numbered anew; of languages the first. The results' sessions must outlive it. */
+/* Results of the channels of one recording as one: segments in the order of their starts, those of one channel in their
+ * own order, numbered anew; of languages the first channel's. What is added is copied; the order of adding is no matter. */
 typedef struct mxw_merge mxw_merge;
-MXW_API mxw_status mxw_merge_open(const mxw_result *const *results, size_t n, mxw_merge **out);
+MXW_API mxw_status mxw_merge_open(mxw_merge **out);
 MXW_API void mxw_merge_close(mxw_merge *merge);
-MXW_API const mxw_result *mxw_merge_result(const mxw_merge *merge);
+MXW_API mxw_status mxw_merge_add(mxw_merge *merge, int channel, const mxw_result *result);
+/* Of all added so far; valid until the next is added. NULL when memory runs out. */
+MXW_API const mxw_result *mxw_merge_result(mxw_merge *merge);
 
 /* ---- output -------------------------------------------------------------------------------------- */
 

@@ -264,18 +264,20 @@ const mxw_result *mxw_session_result(mxw_session *session) {
     return mx_session_result(session);
 }
 
-mxw_status mxw_merge_open(const mxw_result *const *results, size_t n, mxw_merge **out) {
+mxw_status mxw_merge_open(mxw_merge **out) {
     MX_NEED(out, MXW_E_ARGUMENT);
-    *out = NULL;
-    for (size_t i = 0; i < n; i++)
-        if (!results || !results[i])
-            return mx_fail(MXW_E_ARGUMENT, "results: number %zu is missing", i);
-    return mx_merge_open(results, n, out);
+    return mx_merge_open(out);
 }
 
 void mxw_merge_close(mxw_merge *merge) { mx_merge_close(merge); }
 
-const mxw_result *mxw_merge_result(const mxw_merge *merge) {
+mxw_status mxw_merge_add(mxw_merge *merge, int channel, const mxw_result *result) {
+    MX_NEED(merge, MXW_E_ARGUMENT);
+    MX_NEED(result, MXW_E_ARGUMENT);
+    return mx_merge_add(merge, channel, result);
+}
+
+const mxw_result *mxw_merge_result(mxw_merge *merge) {
     MX_NEED(merge, NULL);
     return mx_merge_result(merge);
 }

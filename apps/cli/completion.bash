@@ -51,7 +51,7 @@ _max_whisper_values() {
         --format | --output-format | -f) echo "txt srt vtt tsv json all" ;;
         --language | -l) echo "$_max_whisper_languages" ;;
         --type) echo "auto f16 f32" ;;
-        --channel) echo "all left right 1 2" ;;
+        --channel) echo "all left right split 1 2" ;;
         --task) echo "transcribe translate" ;;
         --mel-reference) echo "file running" ;;
         --log-level) echo "error warn info debug" ;;

@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -131,11 +132,21 @@ static int uses_accelerator(const model_choice *model) {
     return model->engine == MXW_ENGINE_GPU || !strncmp(model->device, "cuda", 4) || mxw_accelerator_count() > 0;
 }
 
+/* How many of n sessions at once. */
 static int choose_batch(const transcribe_options *o, int n) {
     int64_t batch = o->batch;
     if (n > 1 && batch <= 0)
         batch = uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
     return batch <= 0 || n < batch ? n : (int)batch;
+}
+
+/* Recordings at once. A split one is taken to have two channels, as nearly all have: they go side by side, and so do as
+ * many recordings as that leaves room for. */
+static int share_out(job *j, const transcribe_options *o) {
+    int n_each = transcribe_splits(o) ? 2 : 1;
+    j->batch.batch = choose_batch(o, j->n < INT_MAX / 2 ? n_each * j->n : j->n);
+    j->batch.channels = j->batch.batch < n_each ? j->batch.batch : n_each;
+    return j->batch.batch / j->batch.channels;
 }
 
 /* The bar for all of them; a file's size stands for its length. */
@@ -158,14 +169,14 @@ int job_run(const transcribe_options *options, char **paths, int n) {
         log_error("out of memory: %d files", n);
         return EXIT_FAILED;
     }
-    j.batch.batch = choose_batch(options, n);
+    int n_workers = share_out(&j, options);
     pthread_mutex_init(&j.lock, NULL);
     pthread_mutex_init(&j.batch.lock, NULL);
     sem_init(&news, 0, 0);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
     start_progress(options, paths, n);
-    run_workers(&j, j.batch.batch);
+    run_workers(&j, n_workers);
     order_finish(j.batch.order);
     progress_stop();
     mxw_model_close(j.batch.model);

@@ -26,6 +26,9 @@ typedef struct recording {
     screen_form screen;
     int told_language; /* if it was detected */
     mxw_session *session;
+    struct split *split; /* the channels that this is one of, or NULL */
+    int channel;         /* of those */
+    char speaker[24];
 } recording;
 
 static atomic_int caught_signal;
@@ -36,6 +39,17 @@ void recording_interrupt(int signal_number) { caught_signal = signal_number; }
 int recording_interrupted(void) { return caught_signal; }
 
 int recording_waits_for_input(void) { return waits_for_input; }
+
+/* A recording whose channels are transcribed one by one, some of them at once. */
+typedef struct split {
+    const recording *whole;
+    int n_channels;
+    pthread_mutex_t lock;
+    int next;          /* channel to take */
+    mxw_merge *merge;
+    double *done_s;    /* [n_channels] */
+    atomic_int failed; /* the first failure, which alone is told */
+} split;
 
 static int is_standard_input(const char *path) { return !strcmp(path, "-"); }
 
@@ -71,6 +85,11 @@ static void print_line(recording *r, const mxw_segment *segment) {
     snprintf(times, sizeof(times), "[%s --> %s] ", start, end);
     order_begin(r->batch->order, r->place, r->name);
     write_text(r, times);
+    if (segment->speaker) {
+        char speaker[40];
+        snprintf(speaker, sizeof(speaker), "[%s] ", segment->speaker);
+        write_text(r, speaker);
+    }
     for (size_t i = 0, line = 0; i < n; i = line + 1) { /* a newline inside would break "one segment, one line" */
         line = i + strcspn(text + i, "\r\n");
         line = line < n ? line : n;
@@ -81,14 +100,30 @@ static void print_line(recording *r, const mxw_segment *segment) {
     order_flush(r->batch->order, r->place);
 }
 
+/* How far the recording is as a whole; 0 while its channels are only listened to. */
+static int split_progress(split *s, int channel, mxw_progress *progress) {
+    double done_s = 0;
+    if (strcmp(progress->stage, "text"))
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    s->done_s[channel - 1] = progress->done_s;
+    for (int i = 0; i < s->n_channels; i++)
+        done_s += s->done_s[i] / s->n_channels;
+    pthread_mutex_unlock(&s->lock);
+    progress->done_s = done_s;
+    return 1;
+}
+
 static void on_progress(void *user, const mxw_progress *progress) {
     const recording *r = user;
-    progress_update(r->place, progress);
+    mxw_progress whole = *progress;
+    if (!r->split || split_progress(r->split, r->channel, &whole))
+        progress_update(r->place, &whole);
 }
 
 static int should_abort(void *user) {
     const recording *r = user;
-    return must_stop(r->batch);
+    return must_stop(r->batch) || (r->split && atomic_load(&r->split->failed));
 }
 
 /* Before the first line, so that a wrong guess is seen at once. */
@@ -203,14 +238,12 @@ static void print_stats(const recording *r, const mxw_result *result) {
     free(line);
 }
 
-static mxw_status deliver(recording *r) {
-    const mxw_result *result = mxw_session_result(r->session);
+static mxw_status deliver(recording *r, const mxw_result *result) {
     if (!result) {
         log_failure(r->name, MXW_E_INTERNAL);
         return MXW_E_INTERNAL;
     }
     mxw_status status = MXW_OK;
-    tell_language(r);
     if (r->screen == SCREEN_FORMAT || r->screen == SCREEN_TEXT)
         status = print_result(r, result);
     if (status >= 0 && r->options->output_dir)
@@ -281,9 +314,10 @@ static mxw_status run_session(recording *r, mxw_audio *audio) {
         status = mxw_session_finish(r->session);
     if (status >= 0)
         status = take_segments(r);
-    progress_end(r->place);
-    if (status < 0 && !must_stop(r->batch))
-        log_failure(r->name, status);
+    if (status >= 0)
+        tell_language(r);
+    if (!r->split)
+        progress_end(r->place);
     return status;
 }
 
@@ -306,6 +340,10 @@ static mxw_status open_session(recording *r, const mxw_audio *audio) {
     transcribe_session_options(r->options, &session);
     if (mxw_audio_get_info(audio, &info) >= 0)
         session.start_s = info.start_s;
+    if (r->split) {
+        session.channel = r->channel;
+        session.speaker = r->speaker;
+    }
     session.user = r;
     session.on_progress = on_progress;
     session.should_abort = should_abort;
@@ -351,27 +389,35 @@ static int load_model(recording_batch *batch) {
     return loaded;
 }
 
-static recording_end transcribe(recording *r) {
-    mxw_audio *audio = NULL;
-    mxw_audio_options audio_options;
-    transcribe_audio_options(r->options, r->path, &audio_options);
+static mxw_status open_audio(const recording *r, mxw_audio **audio) {
+    mxw_audio_options options;
+    transcribe_audio_options(r->options, r->path, r->channel, &options);
     input_begins(r);
-    mxw_status status = mxw_audio_open(&audio_options, &audio);
+    mxw_status status = mxw_audio_open(&options, audio);
     input_ends(r);
-    if (status < 0) {
-        if (!must_stop(r->batch))
-            log_failure(r->name, status);
-        return end_of(r, status);
-    }
-    recording_end end = RECORDING_STOP;
-    if (load_model(r->batch) && open_session(r, audio) >= 0) {
+    return status;
+}
+
+/* The session stays open, for its result. */
+static mxw_status run_recording(recording *r) {
+    mxw_audio *audio = NULL;
+    mxw_status status = open_audio(r, &audio);
+    if (status >= 0 && (!load_model(r->batch) || open_session(r, audio) < 0))
+        status = MXW_E_ABORTED; /* for all recordings: said already */
+    if (status >= 0)
         status = run_session(r, audio);
-        if (status >= 0)
-            status = deliver(r);
-        end = end_of(r, status);
-    }
-    mxw_session_close(r->session);
     mxw_audio_close(audio);
+    return status;
+}
+
+static recording_end transcribe(recording *r) {
+    mxw_status status = run_recording(r);
+    if (status < 0 && !must_stop(r->batch))
+        log_failure(r->name, status);
+    if (status >= 0)
+        status = deliver(r, mxw_session_result(r->session));
+    recording_end end = end_of(r, status);
+    mxw_session_close(r->session);
     return end;
 }
 
@@ -380,13 +426,113 @@ static void say_in_order(void *user, mxw_log_level level, const char *message) {
     order_say(r->batch->order, r->place, level, message);
 }
 
+/* ---- channels ------------------------------------------------------------------------------------------- */
+
+static void transcribe_channel(split *s, int channel) {
+    recording r = *s->whole;
+    char name[PATH_MAX + 40];
+    r.split = s;
+    r.channel = channel;
+    r.screen = SCREEN_NOTHING; /* until all are there */
+    if (s->n_channels == 2)
+        snprintf(r.speaker, sizeof(r.speaker), "%s", channel == 1 ? "left" : "right");
+    else
+        snprintf(r.speaker, sizeof(r.speaker), "channel %d", channel);
+    snprintf(name, sizeof(name), "%s (%s)", s->whole->name, r.speaker);
+    r.name = name;
+    mxw_status status = run_recording(&r);
+    const mxw_result *result = status >= 0 ? mxw_session_result(r.session) : NULL;
+    pthread_mutex_lock(&s->lock);
+    if (status >= 0)
+        status = result ? mxw_merge_add(s->merge, channel, result) : MXW_E_MEMORY;
+    if (status < 0 && !s->failed) {
+        s->failed = status;
+        if (!must_stop(r.batch))
+            log_failure(s->whole->name, status);
+    }
+    pthread_mutex_unlock(&s->lock);
+    mxw_session_close(r.session);
+}
+
+static void take_channels(split *s) {
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        int channel = s->next <= s->n_channels && !s->failed ? s->next++ : 0;
+        pthread_mutex_unlock(&s->lock);
+        if (!channel)
+            return;
+        transcribe_channel(s, channel);
+    }
+}
+
+static void *help_with_channels(void *argument) {
+    split *s = argument;
+    log_divert(say_in_order, (void *)(uintptr_t)s->whole);
+    take_channels(s);
+    log_divert(NULL, NULL);
+    return NULL;
+}
+
+/* On this thread and as many more as can be had and are allowed. */
+static void run_channels(split *s) {
+    int n_helpers = 0, wanted = s->whole->batch->channels;
+    pthread_t *helpers = calloc((size_t)s->n_channels, sizeof(*helpers));
+    wanted = wanted < s->n_channels ? wanted : s->n_channels;
+    while (helpers && n_helpers < wanted - 1 && !pthread_create(&helpers[n_helpers], NULL, help_with_channels, s))
+        n_helpers++;
+    take_channels(s);
+    for (int i = 0; i < n_helpers; i++)
+        pthread_join(helpers[i], NULL);
+    free(helpers);
+}
+
+static mxw_status deliver_channels(recording *r, split *s) {
+    const mxw_result *result = mxw_merge_result(s->merge);
+    for (size_t i = 0; result && r->screen == SCREEN_LINES && i < result->n_segments; i++)
+        print_line(r, &result->segments[i]);
+    return deliver(r, result);
+}
+
+/* Opened once to see how many there are: what is wrong with the file is said before a model is loaded. */
+static mxw_status count_channels(const recording *r, int *n) {
+    mxw_audio *audio = NULL;
+    mxw_audio_info info;
+    mxw_status status = open_audio(r, &audio);
+    if (status >= 0)
+        status = mxw_audio_get_info(audio, &info);
+    *n = status >= 0 && info.channels > 0 ? info.channels : 1;
+    mxw_audio_close(audio);
+    return status;
+}
+
+static recording_end transcribe_split(recording *r) {
+    split s = {.whole = r, .next = 1};
+    mxw_status status = count_channels(r, &s.n_channels);
+    pthread_mutex_init(&s.lock, NULL);
+    s.done_s = calloc((size_t)s.n_channels, sizeof(*s.done_s));
+    if (status >= 0)
+        status = s.done_s ? mxw_merge_open(&s.merge) : MXW_E_MEMORY;
+    if (status < 0) {
+        log_failure(r->name, status);
+    } else {
+        run_channels(&s);
+        progress_end(r->place);
+        status = s.failed ? (mxw_status)s.failed : deliver_channels(r, &s);
+    }
+    recording_end end = end_of(r, status);
+    mxw_merge_close(s.merge);
+    free(s.done_s);
+    pthread_mutex_destroy(&s.lock);
+    return end;
+}
+
 recording_end recording_transcribe(recording_batch *batch, int place, const char *path) {
     recording r = {.batch = batch, .options = batch->options, .place = place, .path = path};
     r.screen = choose_screen(r.options);
     r.name = is_standard_input(path) ? "standard input" : path;
     log_divert(say_in_order, &r);
     progress_name(r.name);
-    recording_end end = transcribe(&r);
+    recording_end end = transcribe_splits(r.options) ? transcribe_split(&r) : transcribe(&r);
     progress_end(place);
     log_divert(NULL, NULL);
     order_end(batch->order, place, end == RECORDING_STOP);

@@ -23,7 +23,8 @@ typedef struct recording_batch {
     const transcribe_options *options;
     order *order;
     int several; /* more than one recording was named */
-    int batch;   /* of them that may be under way at once */
+    int batch;   /* sessions that may be under way at once */
+    int channels; /* of one recording that is split, among them */
     pthread_mutex_t lock;
     mxw_model *model; /* opened when the first recording could be, closed by the caller */
     int exit_status;

@@ -36,9 +36,14 @@ static int same_stem(const char *a, const char *b) {
     return n == m && !memcmp(stem_a, stem_b, n);
 }
 
-/* Two recordings must not write the same files, nor read standard input twice. */
+/* Two recordings must not write the same files, and nothing reads standard input twice. */
 static int check_collisions(const transcribe_options *o, char **paths, int n) {
     for (int i = 0; i < n; i++) {
+        if (!strcmp(paths[i], "-") && transcribe_splits(o)) {
+            log_error("--channel: split reads a recording once for each channel, and standard input comes only once; "
+                      "save it to a file");
+            return 0;
+        }
         for (int j = 0; j < i; j++) {
             if (!strcmp(paths[i], "-") && !strcmp(paths[j], "-")) {
                 log_error("standard input (-) is named twice");

@@ -69,7 +69,8 @@ static int check_format(const char *value, char *message, size_t size) {
     }
 }
 
-static const char *const channel_names[] = {"all", "left", "right", NULL};   /* 0, 1, 2 */
+static const char *const channel_names[] = {"all", "left", "right", "split", NULL};
+static const int channel_numbers[] = {0, 1, 2, 0};
 #define MAX_CHANNEL 255
 
 /* The library's number of a channel, or -1. */
@@ -77,7 +78,7 @@ static int find_channel(const char *value) {
     char *end;
     for (int i = 0; channel_names[i]; i++)
         if (!strcmp(channel_names[i], value))
-            return i;
+            return channel_numbers[i];
     long n = value[0] >= '0' && value[0] <= '9' ? strtol(value, &end, 10) : 0;
     return n >= 1 && n <= MAX_CHANNEL && !*end ? (int)n : -1;
 }
@@ -89,7 +90,7 @@ static int check_channel(const char *value, char *message, size_t size) {
     suggestion_start(&near, value);
     for (int i = 0; channel_names[i]; i++)
         suggestion_offer(&near, channel_names[i]);
-    options_say(message, size, "'%.60s' is neither all, left, right nor a number from 1 to %d%s%s%s", value,
+    options_say(message, size, "'%.60s' is neither all, left, right, split nor a number from 1 to %d%s%s%s", value,
                 MAX_CHANNEL, near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
     return 0;
 }
@@ -154,7 +155,8 @@ const option_row transcribe_rows[] = {
 
     {.name = "channel", .kind = OPTION_TEXT, .fallback = "all", .placeholder = "WHICH", SOUND, AT(channel),
      .check = check_channel,
-     .help = "One channel alone: left, right, or its number from 1; all: mixed into one."},
+     .help = "One channel alone: left, right, or its number from 1; all: mixed into one; split: each by itself, "
+             "merged by time, its name before each text."},
     {.name = "audio-track", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SOUND, AT(track), .low = 1,
      .high = 1000, .none = 1, .none_value = 0,
      .help = "Which audio track of a film, counted from 1; none: the file's default one."},
@@ -275,9 +277,12 @@ void transcribe_session_options(const transcribe_options *options, mxw_session_o
     session->mel_reference = (mxw_mel_reference)options->mel_reference;
 }
 
-void transcribe_audio_options(const transcribe_options *options, const char *path, mxw_audio_options *audio) {
+int transcribe_splits(const transcribe_options *options) { return !strcmp(options->channel, "split"); }
+
+void transcribe_audio_options(const transcribe_options *options, const char *path, int channel,
+                              mxw_audio_options *audio) {
     mxw_audio_options_default(audio);
     audio->path = path;
-    audio->channel = find_channel(options->channel);
+    audio->channel = channel ? channel : find_channel(options->channel);
     audio->track = (int)options->track;
 }

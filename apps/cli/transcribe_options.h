@@ -27,7 +27,7 @@ typedef struct transcribe_options {
     const char *clip_timestamps;
     int64_t seed;
     int mel_reference; /* mxw_mel_reference */
-    const char *channel; /* "all", "left", "right", "3" */
+    const char *channel; /* "all", "left", "right", "3", "split" */
     int64_t track;       /* 0: the default one */
     int fp16;
     const char *format; /* "srt", "txt,json", "all"; NULL: timed lines */
@@ -41,6 +41,9 @@ extern const option_row transcribe_rows[];
 
 /* What the library takes; callbacks are left as the defaults are. */
 void transcribe_session_options(const transcribe_options *options, mxw_session_options *session);
-void transcribe_audio_options(const transcribe_options *options, const char *path, mxw_audio_options *audio);
+/* channel: of a recording that is split; otherwise 0, and the options say which. */
+void transcribe_audio_options(const transcribe_options *options, const char *path, int channel,
+                              mxw_audio_options *audio);
+int transcribe_splits(const transcribe_options *options); /* each channel on its own */
 
 #endif

@@ -1,19 +1,99 @@
-/* output/merge.c - results of several channels as one: always the earliest of the next segments. */
+/* output/merge.c - results of several channels as one: copies of them, by channel; then always the earliest of the next
+ * segments. */
 #include "output/output.h"
 
+#include <string.h>
+
+typedef struct part {
+    int channel;
+    mxw_result result;   /* strings and segments in the merge's arena */
+    size_t next;         /* the segment to be taken next */
+} part;
+
 struct mxw_merge {
+    mx_arena memory;
+    part *parts;         /* by channel */
+    size_t n_parts, capacity;
     mxw_result result;
     mxw_segment *segments;
+    size_t n_room;
     mx_str text;
 };
 
-/* The result whose next segment starts first; of equal ones the first. */
-static size_t earliest(const mxw_result *const *results, const size_t *next, size_t n) {
-    size_t best = n;
-    for (size_t i = 0; i < n; i++)
-        if (next[i] < results[i]->n_segments &&
-            (best == n || results[i]->segments[next[i]].start < results[best]->segments[next[best]].start))
-            best = i;
+mxw_status mx_merge_open(mx_merge **out) {
+    *out = mx_alloc_zero(1, sizeof(**out));
+    return *out ? MXW_OK : MXW_E_MEMORY;
+}
+
+void mx_merge_close(mx_merge *merge) {
+    if (!merge)
+        return;
+    mx_arena_free(&merge->memory);
+    mx_free(merge->parts);
+    mx_free(merge->segments);
+    mx_str_free(&merge->text);
+    mx_free(merge);
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* NULL stays NULL, and becomes NULL where there is no memory. */
+static void copy_text(mx_arena *memory, const char **text) {
+    if (*text)
+        *text = mx_arena_strdup(memory, *text);
+}
+
+static mxw_status copy_segment(mx_arena *memory, mxw_segment *s) {
+    int had_speaker = s->speaker != NULL;
+    int32_t *tokens = mx_arena_alloc(memory, MX_MAX(s->n_tokens, 1) * sizeof(*tokens));
+    if (tokens && s->n_tokens)
+        memcpy(tokens, s->tokens, s->n_tokens * sizeof(*tokens));
+    s->tokens = tokens;
+    copy_text(memory, &s->text);
+    copy_text(memory, &s->speaker);
+    return tokens && s->text && (s->speaker || !had_speaker) ? MXW_OK : MXW_E_MEMORY;
+}
+
+static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_result *to) {
+    *to = *from;
+    to->text = NULL;   /* made anew from the segments */
+    mxw_segment *segments = mx_arena_alloc(memory, MX_MAX(from->n_segments, 1) * sizeof(*segments));
+    copy_text(memory, &to->language);
+    if (!segments || (from->language && !to->language))
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < from->n_segments; i++) {
+        segments[i] = from->segments[i];
+        mxw_status status = copy_segment(memory, &segments[i]);
+        if (status < 0)
+            return status;
+    }
+    to->segments = segments;
+    return MXW_OK;
+}
+
+mxw_status mx_merge_add(mx_merge *merge, int channel, const mxw_result *result) {
+    part p = {.channel = channel};
+    mxw_status status = copy_result(&merge->memory, result, &p.result);
+    if (status >= 0)
+        status = mx_grow(&merge->parts, &merge->capacity, merge->n_parts + 1, sizeof(*merge->parts));
+    if (status < 0)
+        return status;
+    size_t at = merge->n_parts++;
+    for (; at > 0 && merge->parts[at - 1].channel > channel; at--)
+        merge->parts[at] = merge->parts[at - 1];
+    merge->parts[at] = p;
+    return MXW_OK;
+}
+
+/* ---- one result -------------------------------------------------------------------------------------------------- */
+
+/* The part whose next segment starts first; of equal ones the first. */
+static part *earliest(mx_merge *m) {
+    part *best = NULL;
+    for (part *p = m->parts; p < m->parts + m->n_parts; p++)
+        if (p->next < p->result.n_segments &&
+            (!best || p->result.segments[p->next].start < best->result.segments[best->next].start))
+            best = p;
     return best;
 }
 
@@ -31,52 +111,36 @@ static void add_counts(mxw_result *to, const mxw_result *from) {
     t->encode_ms += f->encode_ms;
     t->decode_ms += f->decode_ms;
     t->total_ms = MX_MAX(t->total_ms, f->total_ms);
+    if (f->first_encode_ns && (!t->first_encode_ns || f->first_encode_ns < t->first_encode_ns))
+        t->first_encode_ns = f->first_encode_ns;
 }
 
-static mxw_status merge_segments(mx_merge *m, const mxw_result *const *results, size_t n) {
-    size_t total = 0;
-    for (size_t i = 0; i < n; i++)
-        total += results[i]->n_segments;
-    size_t *next = mx_alloc_zero(n, sizeof(*next));
-    m->segments = mx_alloc_array(total, sizeof(*m->segments));
-    mxw_status status = next && m->segments ? MXW_OK : MXW_E_MEMORY;
-    for (size_t k = 0; status >= 0 && k < total; k++) {
-        size_t i = earliest(results, next, n);
-        m->segments[k] = results[i]->segments[next[i]++];
-        m->segments[k].id = (int64_t)k;
-        mx_str_text(&m->text, m->segments[k].text);
+const mxw_result *mx_merge_result(mx_merge *merge) {
+    part *p;
+    size_t n = 0;
+    mxw_result *r = &merge->result;
+    *r = (mxw_result){.language_probability = -1};
+    mx_str_clear(&merge->text);
+    for (size_t i = 0; i < merge->n_parts; i++) {
+        n += merge->parts[i].result.n_segments;
+        merge->parts[i].next = 0;
+        add_counts(r, &merge->parts[i].result);
     }
-    mx_free(next);
-    m->result.segments = m->segments;
-    m->result.n_segments = total;
-    return status < 0 ? status : mx_str_status(&m->text);
-}
-
-mxw_status mx_merge_open(const mxw_result *const *results, size_t n, mx_merge **out) {
-    *out = NULL;
-    mx_merge *m = mx_alloc_zero(1, sizeof(*m));
-    if (!m)
-        return MXW_E_MEMORY;
-    mxw_status status = merge_segments(m, results, n);
-    if (status < 0) {
-        mx_merge_close(m);
-        return status;
+    if (mx_grow(&merge->segments, &merge->n_room, n + 1, sizeof(*merge->segments)) < 0)
+        return NULL;
+    while ((p = earliest(merge)) != NULL) {
+        mxw_segment *s = &merge->segments[r->n_segments];
+        *s = p->result.segments[p->next++];
+        s->id = (int64_t)r->n_segments++;
+        mx_str_text(&merge->text, s->text);
     }
-    m->result.text = mx_str_get(&m->text);
-    m->result.language = n > 0 ? results[0]->language : NULL;
-    m->result.language_probability = n > 0 ? results[0]->language_probability : -1;
-    for (size_t i = 0; i < n; i++)
-        add_counts(&m->result, results[i]);
-    *out = m;
-    return MXW_OK;
+    if (mx_str_status(&merge->text) < 0)
+        return NULL;
+    r->text = mx_str_get(&merge->text);
+    r->segments = merge->segments;
+    if (merge->n_parts > 0) {
+        r->language = merge->parts[0].result.language;
+        r->language_probability = merge->parts[0].result.language_probability;
+    }
+    return r;
 }
-
-void mx_merge_close(mx_merge *merge) {
-    if (!merge)
-        return;
-    mx_free(merge->segments);
-    mx_str_free(&merge->text);
-    mx_free(merge);
-}
-
-const mxw_result *mx_merge_result(const mx_merge *merge) { return &merge->result; }

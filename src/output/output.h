@@ -17,7 +17,8 @@ mxw_status mx_output_save(const mxw_result *result, const char *format, const ch
 
 /* See mxw_merge_open. */
 typedef struct mxw_merge mx_merge;
-mxw_status mx_merge_open(const mxw_result *const *results, size_t n, mx_merge **out);
+mxw_status mx_merge_open(mx_merge **out);
 void mx_merge_close(mx_merge *merge);
-const mxw_result *mx_merge_result(const mx_merge *merge);
+mxw_status mx_merge_add(mx_merge *merge, int channel, const mxw_result *result);
+const mxw_result *mx_merge_result(mx_merge *merge);
 #endif

@@ -50,12 +50,14 @@ WRONG = [
     (["--format", "txt,srt", "x.wav"], ["--format", "--output-dir"]),
     (["--output_format", "all", "x.wav"], ["--format", "--output-dir"]),
     (["--mel-reference", "runing", "x.wav"], ["did you mean 'running'"]),
-    (["--channel", "middle", "x.wav"], ["--channel: 'middle' is neither all, left, right nor a number from 1 to 255"]),
+    (["--channel", "middle", "x.wav"], ["--channel: 'middle' is neither all, left, right, split nor a number from 1 to 255"]),
     (["--channel", "rigth", "x.wav"], ["did you mean 'right'"]),
     (["--channel", "0", "x.wav"], ["--channel: '0'"]),
     (["--channel", "-1", "x.wav"], ["--channel: '-1'"]),
     (["--channel", "2x", "x.wav"], ["--channel: '2x'"]),
     (["--channel", "256", "x.wav"], ["--channel: '256'"]),
+    (["--channel", "split", "-"], ["--channel: split reads a recording once for each channel", "standard input"]),
+    (["--channel", "splt", "x.wav"], ["did you mean 'split'"]),
     (["--audio-track", "0", "x.wav"], ["--audio-track: '0' is not a whole number from 1 to 1000, or none"]),
     (["--audio-track", "left", "x.wav"], ["--audio-track: 'left'"]),
     (["--log-level", "loud", "x.wav"], ["--log-level: 'loud' is not one of error, warn, info, debug"]),
@@ -241,6 +243,8 @@ def test_missing_channels():
             stream.write(wav(16000, channels=2))
         check_fails([path, "--channel", "3"], 1, f"{path}: has 2 channels, so there is no channel 3")
         check_fails([path, "--audio-track", "2"], 1, f"{path}: has 1 audio track, so there is no track 2")
+        check_fails([path, "--channel", "split", "--audio-track", "2"], 1, f"{path}: has 1 audio track")
+        check_fails(["no-such-file.wav", "--channel", "split"], 1, "no-such-file.wav")
         check_fails(["-", "--channel", "right"], 1, "standard input: has 1 channel, so there is no channel 2",
                     stdin=wav(16000))
 
