@@ -387,7 +387,8 @@ MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **se
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
 
 /* Results of the channels of one recording as one: segments in the order of their starts, those of one channel in their
- * own order, numbered anew; of languages the first channel's. What is added is copied; the order of adding is no matter. */
+ * own order, numbered anew; of languages the first channel's. What is added is copied; the order of adding does not
+ * matter. */
 typedef struct mxw_merge mxw_merge;
 MXW_API mxw_status mxw_merge_open(mxw_merge **out);
 MXW_API void mxw_merge_close(mxw_merge *merge);

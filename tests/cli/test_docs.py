@@ -98,7 +98,8 @@ def test_completion(options):
     check_equal(completed("--mo"), {"--model", "--model-dir"}, "completion without a subcommand")
     check_equal(completed("model", ""), {"list", "inspect", "export"}, "completion of model")
     check_equal(completed("graph", ""), {"dump", "test"}, "completion of graph")
-    check_equal(completed("x.wav", "--channel", ""), {"all", "left", "right", "split", "1", "2"}, "completion of --channel")
+    check_equal(completed("x.wav", "--channel", ""), {"all", "left", "right", "split", "1", "2"},
+                "completion of --channel")
     check_equal(completed("x.wav", "--engine", ""), {"cpu", "gpu", "max"}, "completion of --engine")
     check_equal(completed("x.wav", "--format", "=", "s"), {"srt"}, "completion of --format=s")
     check_equal(completed("model", "export", "x", "--format", ""), {"npz", "ggml"}, "completion of export's --format")

@@ -4,8 +4,8 @@
  *     golden_batch MODEL BATCH[,BATCH...] [CLIP...] [--engine=max] [--device=ID]
  *
  * The files are the rows of all four golden sets, so that greedy, beam search, fallbacks, prompts, prefixes, clips and
- * suppressions of every kind share their runs; CLIP picks rows by the start of their clip's name (default: all). As many
- * threads as the batch has seats take file after file. */
+ * suppressions of every kind share their runs; CLIP picks rows by the start of their clip's name (default: all).
+ * As many threads as the batch has seats take file after file. */
 #include <pthread.h>
 
 #include "../unit/check.h"
