@@ -45,6 +45,28 @@ typedef struct mx_weight_use {
     int n_sources;
 } mx_weight_use;
 
+/* Calls that a device keeps and repeats as one piece of work, with a way in and a way out for small inputs and results.
+ * The device's own record begins with this. */
+typedef struct mx_recording {
+    void *in_host, *out_host;   /* host memory: what replay() takes along to `in`, what wait() finds from `out` */
+    void *in, *out;             /* device memory, for the calls */
+} mx_recording;
+
+/* Optional, as a whole. A recording belongs to one thread at a time. */
+typedef struct mx_device_replay {
+    mxw_status (*open)(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_recording **recording);
+    /* The calls, in order, without looking at data: whoever replays them has check() look at each before. Everything
+     * they point to stays where it is until close(). Once for each recording. */
+    mxw_status (*record)(const mx_device *device, mx_recording *recording, const mx_call *const *calls, size_t n);
+    /* Put in the order of the calls around it, as one. */
+    mxw_status (*replay)(const mx_device *device, mx_recording *recording);
+    /* Until the last replay is over: then out_host may be read and in_host written. */
+    mxw_status (*wait)(const mx_device *device, mx_recording *recording);
+    void (*close)(const mx_device *device, mx_recording *recording);   /* NULL is fine */
+    /* What run_op() would refuse in the data of this call; indices are read where call->host says. */
+    mxw_status (*check)(const mx_device *device, const mx_call *call);
+} mx_device_replay;
+
 struct mx_device {
     mxw_device_info info;       /* strings live as long as the process */
     int host_memory;            /* 1: its memory is the host's, so a view may be used in place */
@@ -67,6 +89,7 @@ struct mx_device {
     const char *(*kernel)(const mx_device *device, const mx_call *call);
     size_t (*scratch_bytes)(const mx_device *device, const mx_call *call);
     mxw_status (*run_op)(const mx_device *device, const mx_call *call);
+    const mx_device_replay *replay;   /* NULL: a call at a time */
     /* What it does at most, measured with all of the pool's threads; NULL: cannot be asked. */
     mxw_status (*measure)(const mx_device *device, mx_pool *pool, mxw_device_peak *peak);
 };

@@ -46,6 +46,9 @@ void mx_run_close(mx_run *run);
 /* Binds by name, until the name is bound again; the view (host) must live until execute returns. Open sizes are taken
  * from the dims. */
 mxw_status mx_run_input(mx_run *run, const char *name, const mx_tensor *tensor);
+/* The same for bytes that stay as they are, at that address, until the name is bound again: a device with memory of its
+ * own is sent them once. */
+mxw_status mx_run_hold(mx_run *run, const char *name, const mx_tensor *tensor);
 /* Binds an input to an output of another run on the same device, without leaving the device: each execute takes what
  * `from` last gave. `from` must outlive the binding. */
 mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output);

@@ -57,10 +57,10 @@ static void print_kernels(const mx_run *run, mx_str *out) {
         else if (place->home == MX_HOME_VIEW)
             mx_str_print(out, "a view of %%%d\n", (int)place->of);
         else if (place->home == MX_HOME_STATE)
-            mx_str_print(out, "%s, into the state\n", plan->device->kernel(plan->device, &run->layout.calls[n]));
+            mx_str_print(out, "%s, into the state\n", plan->device->kernel(plan->device, &run->layout->calls[n]));
         else
-            mx_str_print(out, "%s, %zu bytes at %zu\n", plan->device->kernel(plan->device, &run->layout.calls[n]),
-                         run->layout.bytes[value], run->layout.offsets[value]);
+            mx_str_print(out, "%s, %zu bytes at %zu\n", plan->device->kernel(plan->device, &run->layout->calls[n]),
+                         run->layout->bytes[value], run->layout->offsets[value]);
     }
 }
 
@@ -133,7 +133,7 @@ mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str 
     print_kernels(run, out);
     print_constants(program->plan, out);
     mx_str_print(out, "memory of results: %zu bytes in one arena; %zu bytes without the plan\n",
-                 run->layout.arena_bytes, without);
+                 run->layout->arena_bytes, without);
     status = mx_str_status(out);
 out:
     mx_run_close(run);

@@ -46,27 +46,50 @@ typedef struct mx_binding {
     mx_run *from;         /* or: an output of another run */
     int output;
     int bound;
+    int held;             /* the view's bytes stay: the device is sent them once ... */
+    int sent;             /* ... which has been done */
+    void *block;          /* device memory of a held one */
+    size_t block_bytes;
 } mx_binding;
 
-/* A plan with this run's sizes: calls ready to be made again as long as the sizes stay the same. */
+/* A plan with some sizes of a run: calls ready to be made again as long as the sizes stay the same or come again. */
 typedef struct mx_layout {
     int valid;
+    uint64_t used;        /* the run's count when it was last used: of too many, the oldest goes */
     int64_t *sizes;       /* [sizes] that it was made for */
+    mx_tensor *values;    /* [values]: results, as they are in run->values while this layout is the run's */
     mx_call *calls;       /* [nodes] */
     mx_attrs *attrs;      /* [nodes], every size a number */
     mx_tensor **inputs;   /* [nodes][inputs] */
     const void ***host;   /* [nodes][inputs]: the same bytes in host memory, if they came from there */
     mx_tensor **outputs;  /* [nodes][outputs] */
     size_t *bytes, *offsets;   /* [values], of those in the arena */
-    mx_value *order;      /* [values]: scratch of placing them */
-    void *arena;
-    size_t arena_bytes, arena_room;
+    size_t arena_bytes;
+
+    /* replay.c */
+    int times;            /* executes with these sizes, up to those that matter */
+    int unfit;            /* cannot be recorded, or that failed */
+    mx_recording *recording;   /* NULL: none */
+    size_t *in_at, *out_at;    /* [values]: where an input or an output lies in its blocks; MX_APART: not in them */
+    void **leaves;        /* [values]: addresses when it was recorded, of what lies elsewhere */
+    uint8_t *checked;     /* [nodes]: its indices are looked at before a replay; no earlier node looks at the same */
     mx_arena memory;      /* of the tables */
 } mx_layout;
 
+#define MX_APART ((size_t)-1)
+#define MX_LAYOUTS 24     /* of a run: sizes of a decoder's steps, and prompts of some lengths */
+
 struct mx_run {
     const mx_program *program;
-    mx_layout layout;     /* of a compiled program */
+    mx_layout *layout;    /* of a compiled program: that of the last execute; NULL at first */
+    mx_layout *layouts[MX_LAYOUTS];
+    int n_layouts;
+    uint64_t clock;       /* executes so far */
+    void *arena;          /* of all layouts, one after the other */
+    size_t arena_room;
+    mx_value *order;      /* [values]: scratch of placing them */
+    int replayed;         /* the last execute was a replay ... */
+    int fetched;          /* ... and its results are in host memory */
     mx_state *state;
     mx_tensor *values;    /* [values]: what each is in this execute */
     int32_t *buffer;      /* [values]: its buffer, -1: none */
@@ -91,8 +114,22 @@ mxw_status mx_eager_execute(mx_run *run);
 /* compiled.c: the same for a program with a plan. */
 mxw_status mx_compiled_execute(mx_run *run);
 mxw_status mx_compiled_open(mx_run *run);
-mxw_status mx_compiled_lay_out(mx_run *run);   /* calls for the sizes in run->sizes; leaves need only their types */
+/* run->layout becomes the one for the sizes in run->sizes, made if there is none; leaves need only their types. */
+mxw_status mx_compiled_lay_out(mx_run *run);
+void mx_compiled_address(mx_run *run);         /* every call of the layout, with the addresses that values have now */
+void mx_compiled_refresh(mx_run *run, size_t node);   /* a call's inputs, and a state that it writes, as they lie now */
+int mx_compiled_runs(const mx_plan *plan, const mx_node *node);   /* not made at load, not a view */
 void mx_compiled_close(mx_run *run);
+/* replay.c: the execute as one replay, if the sizes came before and the device can; *done is 0 if it is to be run node
+ * by node. Leaves have their types; inputs are not yet brought. */
+mxw_status mx_replay_execute(mx_run *run, int *done);
+void mx_replay_forget(mx_run *run, mx_layout *layout);
+/* Output i of the graph in host memory, if the last execute was a replay that took it along. */
+mxw_status mx_replay_output(mx_run *run, size_t i, const void **data);
+/* run.c: an input to the device, by a copy of its own. */
+mxw_status mx_run_bring(mx_run *run, mx_value value);
+/* The caller's bytes of an input, dense and aligned. */
+mxw_status mx_run_dense(mx_run *run, mx_value value, const void **bytes);
 /* A node's attributes with every open size as a number of this run. */
 mxw_status mx_run_settle(const mx_run *run, const mx_node *node, mx_attrs *attrs);
 /* trace.c: runs the call, and tells the trace of it; all nodes likewise. */

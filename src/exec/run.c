@@ -38,8 +38,10 @@ void mx_run_close(mx_run *run) {
     if (!run)
         return;
     const mx_device *device = run->program->device;
-    for (size_t i = 0; run->bindings && i < run->program->graph->n_values; i++)
+    for (size_t i = 0; run->bindings && i < run->program->graph->n_values; i++) {
         mx_free(run->bindings[i].packed);
+        device->free(device, run->bindings[i].block);
+    }
     for (size_t i = 0; i < run->n_buffers; i++)
         device->free(device, run->buffers[i].data);
     device->free(device, run->scratch);
@@ -179,7 +181,15 @@ mxw_status mx_run_input(mx_run *run, const char *name, const mx_tensor *tensor) 
     b->tensor = *tensor;
     b->from = NULL;
     b->bound = 1;
+    b->held = b->sent = 0;
     return MXW_OK;
+}
+
+mxw_status mx_run_hold(mx_run *run, const char *name, const mx_tensor *tensor) {
+    mxw_status status = mx_run_input(run, name, tensor);
+    if (status >= 0)
+        run->bindings[mx_graph_find_leaf(run->program->graph, MX_INPUT, name)].held = 1;
+    return status;
 }
 
 mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output) {
@@ -196,6 +206,7 @@ mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char 
     run->bindings[value].from = from;
     run->bindings[value].output = index;
     run->bindings[value].bound = 1;
+    run->bindings[value].held = 0;
     return MXW_OK;
 }
 
@@ -236,37 +247,63 @@ static mxw_status bind_dims(mx_run *run, const char *kind, const mx_value_info *
     return MXW_OK;
 }
 
-/* The caller's view where it can be used in place; else packed, or uploaded. */
-static mxw_status bring_input(mx_run *run, mx_value value) {
-    const mx_device *device = run->program->device;
+mxw_status mx_run_dense(mx_run *run, mx_value value, const void **bytes) {
     mx_binding *b = &run->bindings[value];
     const mx_tensor *t = &b->tensor;
-    size_t bytes = mx_tensor_bytes(t), align = MX_MIN(mx_dtype_bytes(t->dtype), 8);
-    int plain = mx_tensor_contiguous(t), aligned = (uintptr_t)t->data % align == 0;
-    const void *host = t->data;
-    if (!t->data && bytes)
-        return mx_fail(MXW_E_ARGUMENT, "input %s has no data", run->program->graph->values[value].name);
-    run->values[value] = mx_tensor_of(t->dtype, t->rank, t->dims, t->data);
-    if (!plain || !aligned) {
-        if (b->packed_bytes < bytes) {
-            mx_free(b->packed);
-            b->packed_bytes = 0;
-            b->packed = mx_alloc(bytes);
-            if (!b->packed)
-                return MXW_E_MEMORY;
-            b->packed_bytes = bytes;
-        }
-        if (bytes)
-            mx_tensor_pack(t, b->packed);
-        host = run->values[value].data = b->packed;
+    size_t n = mx_tensor_bytes(t), align = MX_MIN(mx_dtype_bytes(t->dtype), 8);
+    *bytes = t->data;
+    if (mx_tensor_contiguous(t) && (uintptr_t)t->data % align == 0)
+        return MXW_OK;
+    if (b->packed_bytes < n) {
+        mx_free(b->packed);
+        b->packed_bytes = 0;
+        b->packed = mx_alloc(n);
+        if (!b->packed)
+            return MXW_E_MEMORY;
+        b->packed_bytes = n;
     }
+    if (n)
+        mx_tensor_pack(t, b->packed);
+    *bytes = b->packed;
+    return MXW_OK;
+}
+
+/* Bytes that stay: sent when they were bound, to memory that no other value takes. */
+static mxw_status bring_held(mx_run *run, mx_value value, size_t bytes) {
+    const mx_device *device = run->program->device;
+    mx_binding *b = &run->bindings[value];
+    mxw_status status = MXW_OK;
+    if (!b->sent) {
+        status = mx_run_room(device, &b->block, &b->block_bytes, MX_MAX(bytes, 1));
+        if (status >= 0)
+            status = device->upload(device, b->block, run->origin[value], bytes);
+        b->sent = status >= 0;
+    }
+    run->values[value].data = b->block;
+    return status;
+}
+
+/* The caller's view where it can be used in place; else packed, or uploaded. Once for each execute. */
+mxw_status mx_run_bring(mx_run *run, mx_value value) {
+    const mx_device *device = run->program->device;
+    mx_binding *b = &run->bindings[value];
+    size_t bytes = mx_tensor_bytes(&b->tensor);
+    const void *host;
+    if (run->buffer[value] >= 0)
+        return MXW_OK;
+    mxw_status status = mx_run_dense(run, value, &host);
+    if (status < 0)
+        return status;
+    run->values[value].data = (void *)(uintptr_t)host;
     if (device->host_memory) {
-        if (!run->values[value].data)   /* no elements; an op takes no address for an input that was left out */
+        if (!host)   /* no elements; an op takes no address for an input that was left out */
             run->values[value].data = b;
         return MXW_OK;
     }
     run->origin[value] = host;
-    mxw_status status = mx_run_take(run, value, bytes, &run->values[value].data);
+    if (b->held)
+        return bring_held(run, value, bytes);
+    status = mx_run_take(run, value, bytes, &run->values[value].data);
     return status < 0 ? status : device->upload(device, run->values[value].data, host, bytes);
 }
 
@@ -276,8 +313,10 @@ static mxw_status bind_input(mx_run *run, mx_value value) {
     if (!b->bound)
         return mx_fail(MXW_E_MISSING, "input %s is not bound", info->name);
     if (!b->from) {
-        mxw_status status = bind_dims(run, "input", info, &b->tensor);
-        return status < 0 ? status : bring_input(run, value);
+        if (!b->tensor.data && mx_tensor_bytes(&b->tensor))
+            return mx_fail(MXW_E_ARGUMENT, "input %s has no data", info->name);
+        run->values[value] = mx_tensor_of(b->tensor.dtype, b->tensor.rank, b->tensor.dims, NULL);
+        return bind_dims(run, "input", info, &b->tensor);
     }
     if (!b->from->done)
         return mx_fail(MXW_E_STATE, "input %s comes from graph %s, which has not run", info->name,
@@ -301,6 +340,7 @@ static mxw_status bind_state(mx_run *run, mx_value value) {
     return bind_dims(run, "state", info, found);
 }
 
+/* What every leaf is and, but for inputs that the caller brings, where. */
 static mxw_status bind_leaves(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status = MXW_OK;
@@ -316,6 +356,15 @@ static mxw_status bind_leaves(mx_run *run) {
         if (info->kind == MX_CONSTANT)
             run->origin[i] = info->data;
     }
+    return status;
+}
+
+static mxw_status bring_inputs(mx_run *run) {
+    const mx_graph *g = run->program->graph;
+    mxw_status status = MXW_OK;
+    for (size_t i = 1; i < g->n_values && status >= 0; i++)
+        if (g->values[i].kind == MX_INPUT && !run->bindings[i].from)
+            status = mx_run_bring(run, (mx_value)i);
     return status;
 }
 
@@ -341,7 +390,8 @@ static mxw_status keep_outputs(mx_run *run) {
 mxw_status mx_run_execute(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status;
-    run->done = 0;
+    int replayed = 0;
+    run->done = run->replayed = run->fetched = 0;
     for (size_t i = 0; i < run->n_buffers; i++)
         run->buffers[i].uses = 0;
     for (size_t i = 0; i < g->n_values; i++) {
@@ -349,8 +399,15 @@ mxw_status mx_run_execute(mx_run *run) {
         run->origin[i] = NULL;
     }
     MX_TRY(bind_leaves(run));
-    MX_TRY(mx_run_nodes(run));
-    MX_TRY(keep_outputs(run));
+    if (run->program->plan) {
+        MX_TRY(mx_compiled_lay_out(run));
+        MX_TRY(mx_replay_execute(run, &replayed));
+    }
+    if (!replayed) {
+        MX_TRY(bring_inputs(run));
+        MX_TRY(mx_run_nodes(run));
+        MX_TRY(keep_outputs(run));
+    }
     run->done = 1;
     return MXW_OK;
 out:
@@ -364,5 +421,14 @@ mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out) {
         return mx_fail(MXW_E_NOT_FOUND, "graph %s has no output %s", g->name, name);
     if (!run->done)
         return mx_fail(MXW_E_STATE, "graph %s has not run: no output %s yet", g->name, name);
+    const void *data;
+    mxw_status status = mx_replay_output(run, (size_t)index, &data);
+    if (status < 0)
+        return status;
+    if (data) {
+        const mx_tensor *t = &run->values[g->outputs[index].value];
+        *out = mx_tensor_of(t->dtype, t->rank, t->dims, (void *)(uintptr_t)data);
+        return MXW_OK;
+    }
     return mx_run_to_host(run, &run->values[g->outputs[index].value], (size_t)index, out);
 }

@@ -105,6 +105,121 @@ static mxw_status fake_run_op(const mx_device *device, const mx_call *call) {
     return cpu()->run_op(cpu(), &here);
 }
 
+/* ---- recordings -------------------------------------------------------------------------------------------------- */
+
+typedef struct tape {
+    mx_recording shared;
+    size_t in_bytes, out_bytes, n;
+    mx_call *calls;        /* of its own, with all that they point to */
+} tape;
+
+static fake_counts counts;
+static int refuses;
+
+fake_counts fake_replays(void) { return counts; }
+void fake_refuse_to_record(int refuse) { refuses = refuse; }
+
+static void tape_close(const mx_device *device, mx_recording *recording) {
+    tape *t = (tape *)recording;
+    if (!t)
+        return;
+    for (size_t i = 0; t->calls && i < t->n; i++) {
+        mx_free((void *)(uintptr_t)t->calls[i].attrs);
+        mx_free((void *)(uintptr_t)t->calls[i].inputs);
+        mx_free(t->calls[i].outputs);
+    }
+    mx_free(t->calls);
+    mx_free(t->shared.in_host);
+    mx_free(t->shared.out_host);
+    device->free(device, t->shared.in);
+    device->free(device, t->shared.out);
+    mx_free(t);
+    counts.open--;
+}
+
+static mxw_status tape_open(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_recording **recording) {
+    tape *t = mx_alloc_zero(1, sizeof(*t));
+    if (!t)
+        return MXW_E_MEMORY;
+    counts.open++;
+    *t = (tape){.in_bytes = in_bytes, .out_bytes = out_bytes};
+    t->shared = (mx_recording){mx_alloc(in_bytes), mx_alloc(out_bytes), device->alloc(device, in_bytes),
+                               device->alloc(device, out_bytes)};
+    if (!t->shared.in_host || !t->shared.out_host || !t->shared.in || !t->shared.out) {
+        tape_close(device, &t->shared);
+        return MXW_E_MEMORY;
+    }
+    *recording = &t->shared;
+    return MXW_OK;
+}
+
+static void *copy_of_bytes(const void *from, size_t bytes) {
+    void *copy = mx_alloc(bytes);
+    if (copy && bytes)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+static mxw_status tape_record(const mx_device *device, mx_recording *recording, const mx_call *const *calls,
+                              size_t n) {
+    tape *t = (tape *)recording;
+    if (refuses)
+        return refuse("asked not to record");
+    t->calls = mx_alloc_zero(n, sizeof(*t->calls));
+    if (!t->calls)
+        return MXW_E_MEMORY;
+    for (; t->n < n; t->n++) {
+        mx_call *to = &t->calls[t->n];
+        *to = *calls[t->n];
+        to->host = NULL;
+        to->attrs = copy_of_bytes(to->attrs, sizeof(*to->attrs));
+        to->inputs = copy_of_bytes(to->inputs, (size_t)to->n_inputs * sizeof(*to->inputs));
+        to->outputs = copy_of_bytes(to->outputs, (size_t)to->n_outputs * sizeof(*to->outputs));
+        if (!to->attrs || !to->inputs || !to->outputs) {
+            t->n++;
+            return MXW_E_MEMORY;
+        }
+    }
+    counts.recorded++;
+    return MXW_OK;
+}
+
+/* Whoever reads the results before waiting finds what fresh memory has. */
+static mxw_status tape_replay(const mx_device *device, mx_recording *recording) {
+    tape *t = (tape *)recording;
+    mxw_status status = device->upload(device, t->shared.in, t->shared.in_host, t->in_bytes);
+    memset(t->shared.in_host, FRESH, t->in_bytes);
+    memset(t->shared.out_host, FRESH, t->out_bytes);
+    for (size_t i = 0; i < t->n && status >= 0; i++)
+        status = device->run_op(device, &t->calls[i]);
+    counts.replayed++;
+    return status;
+}
+
+static mxw_status tape_wait(const mx_device *device, mx_recording *recording) {
+    tape *t = (tape *)recording;
+    return device->download(device, t->shared.out_host, t->shared.out, t->out_bytes);
+}
+
+/* Rows by index; the rest, as the CPU checks it, when the op runs. */
+static mxw_status tape_check(const mx_device *device, const mx_call *call) {
+    for (int i = 0; i < call->n_inputs; i++)
+        if (call->inputs[i].data && call->inputs[i].dtype == MXW_I32 && mx_tensor_bytes(&call->inputs[i]) &&
+            !(call->host && call->host[i]))
+            return refuse("an index to be checked is not in host memory");
+    if (call->op != MX_OP_GATHER && call->op != MX_OP_STATE_WRITE)
+        return MXW_OK;
+    int at = call->op == MX_OP_GATHER ? 1 : 2;
+    const int32_t *index = call->host[at];
+    for (int64_t i = 0; i < mx_tensor_count(&call->inputs[at]); i++)
+        if (index[i] < 0 || index[i] >= call->inputs[0].dims[0])
+            return mx_fail(MXW_E_ARGUMENT, "%s: index[%d] is %d: expected 0 to %d", mx_op_name(call->op), (int)i,
+                           (int)index[i], (int)call->inputs[0].dims[0] - 1);
+    return MXW_OK;
+}
+
+static const mx_device_replay tapes = {tape_open, tape_record, tape_replay, tape_wait, tape_close, tape_check};
+
 static const mx_device fake = {
     .info = {.id = "fake", .kind = "fake", .description = "the CPU behind far pointers", .features = "",
              .usable = 1, .reason = "for tests"},
@@ -121,6 +236,7 @@ static const mx_device fake = {
     .kernel = fake_kernel,
     .scratch_bytes = fake_scratch_bytes,
     .run_op = fake_run_op,
+    .replay = &tapes,
 };
 
 const mx_device *fake_device(void) { return &fake; }

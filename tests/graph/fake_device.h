@@ -8,6 +8,13 @@
 
 /* Its id is "fake". */
 const mx_device *fake_device(void);
+/* It records calls as a GPU does: what is changed in a call afterwards does not count, results come back when they are
+ * waited for. How many recordings were made, how often one was replayed, how many are open. */
+typedef struct fake_counts {
+    int recorded, replayed, open;
+} fake_counts;
+fake_counts fake_replays(void);
+void fake_refuse_to_record(int refuse);
 /* For devices built upon it: whether a pointer is one of its own, and the host's pointer behind it. */
 int fake_is_far(const void *p);
 void *fake_near(const void *p);
