@@ -23,6 +23,7 @@ PROGRAMS = [
     ("kcheck", ["kcheck.c", "check_*.c", "bench.c", "peak.c", "libraries.c"], []),
     ("test_products", ["test_products.c"], ["10"]),
     ("test_attention", ["test_attention.c"], ["5"]),
+    ("test_selection", ["test_selection.c"], ["60"]),
 ]
 
 

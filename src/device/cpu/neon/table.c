@@ -2,6 +2,7 @@
 #include "device/cpu/kernels.h"
 
 const mx_kernels MX_FAST(table) = {
+    .layer_norm = MX_FAST(layer_norm),
     .gemm_blocks = MX_FAST(gemm_blocks),
     .gemm_tile = MX_FAST(gemm_tile),
     .gemm_rows = MX_FAST(gemm_rows),
@@ -10,4 +11,8 @@ const mx_kernels MX_FAST(table) = {
     .pack_panel_32 = MX_FAST(pack_panel_32),
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
+    .attention_tile = MX_FAST(attention_tile),
+    .attend_range = MX_FAST(attend_range),
+    .attend_cells = MX_FAST(attend_cells),
+    .select_range = MX_FAST(select_range),
 };
