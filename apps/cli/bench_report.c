@@ -129,7 +129,8 @@ bench_work bench_work_of(const bench_record *record, bench_stage stage) {
     }
 }
 
-/* Median time of one unit, and its rates. */
+/* Median time of one unit, and the rates of the least time: the machine's own are the most it did, so the stage's are
+ * taken the same way. */
 typedef struct rates {
     double unit_ms, gflops, gbs;
 } rates;
@@ -143,8 +144,8 @@ static rates rates_of(const bench_record *record, bench_stage stage) {
             values[n++] = record->runs[i].ms[stage] / (double)units;
     }
     bench_work work = bench_work_of(record, stage);
-    double ms = bench_describe(values, n).median;
-    return ms > 0 ? (rates){ms, work.flops / ms / 1e6, work.bytes / ms / 1e6} : (rates){0, 0, 0};
+    bench_statistics s = bench_describe(values, n);
+    return s.least > 0 ? (rates){s.median, work.flops / s.least / 1e6, work.bytes / s.least / 1e6} : (rates){0, 0, 0};
 }
 
 static double sequences_per_step(const bench_record *record) {

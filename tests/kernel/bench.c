@@ -1,5 +1,5 @@
 /* bench.c - kcheck --bench: the products of Whisper's shapes through the device, as a transcription runs them, beside
- * the machine's own peak, measured in the same seconds, and beside other libraries.
+ * the machine's own peak, measured in the same seconds, and beside other libraries; then bench_ops.c.
  *
  * Other work on the machine makes any single time too long, so everything is measured in turns, and the best of each
  * counts. MXW_CPU caps the instruction set; MXW_BENCH_TURNS sets the number of turns. */
@@ -47,12 +47,9 @@ static const shape shapes[] = {
 };
 
 typedef struct bench {
-    const mx_device *cpu;
-    mx_pool *pool;
-    const char *isa;
-    const char *memory;
+    bench_machine on;
     bench_library libraries[2];
-    int n_libraries, turns;
+    int n_libraries;
     double flops, read;   /* the best seen with this pool */
 } bench;
 
@@ -92,15 +89,15 @@ static void open_job(bench *b, job *j, const shape *s) {
         j->out = fill(MXW_F32, 2, (int64_t[]){s->m, s->n});
     }
     j->call = (mx_call){.op = s->taps ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR, .attrs = &j->attrs, .n_inputs = 2,
-                        .n_outputs = 1, .inputs = j->in, .outputs = &j->out, .pool = b->pool, .compiled = 1};
+                        .n_outputs = 1, .inputs = j->in, .outputs = &j->out, .pool = b->on.pool, .compiled = 1};
     mx_weight_use use = {.op = j->call.op, .attrs = &j->attrs, .input = 1, .sources = &j->half, .n_sources = 1};
     j->in[1] = j->half;
     j->in[1].dtype = MXW_U8;
-    j->in[1].data = mx_alloc(b->cpu->packed_bytes(b->cpu, &use));
+    j->in[1].data = mx_alloc(b->on.cpu->packed_bytes(b->on.cpu, &use));
     j->plain = fill(MXW_F32, 2, (int64_t[]){s->n, depth}).data;
     j->result = fill(MXW_F32, 2, (int64_t[]){s->m, MX_MAX(s->n, depth)}).data;
-    j->call.scratch = mx_alloc(b->cpu->scratch_bytes(b->cpu, &j->call));
-    if (!j->in[1].data || !j->call.scratch || b->cpu->pack(b->cpu, &use, j->in[1].data, b->pool) < 0)
+    j->call.scratch = mx_alloc(b->on.cpu->scratch_bytes(b->on.cpu, &j->call));
+    if (!j->in[1].data || !j->call.scratch || b->on.cpu->pack(b->on.cpu, &use, j->in[1].data, b->on.pool) < 0)
         exit(1);
 }
 
@@ -115,9 +112,9 @@ static double time_side(bench *b, job *j, int side, int calls) {
     int64_t depth = j->s->taps ? j->s->k * j->s->taps : j->s->k, start = mx_now_ns();
     for (int i = 0; i < calls; i++) {
         if (side == 0)
-            b->cpu->run_op(b->cpu, &j->call);
+            b->on.cpu->run_op(b->on.cpu, &j->call);
         else
-            b->libraries[side - 1].gemm(b->pool, j->s->m, j->s->n, depth,
+            b->libraries[side - 1].gemm(b->on.pool, j->s->m, j->s->n, depth,
                                         j->s->taps ? j->result : (const float *)j->in[0].data, j->plain, j->out.data);
     }
     return (double)(mx_now_ns() - start) / calls;
@@ -130,9 +127,9 @@ static void run_shape(bench *b, const shape *s) {
     double flops = 2.0 * (double)s->m * (double)s->n * (double)depth, bytes = 2.0 * (double)s->n * (double)depth;
     open_job(b, &j, s);
     int few = s->m <= 16, calls = flops < 5e7 ? (int)(5e7 / flops) + 1 : 1;
-    for (int turn = 0; turn < b->turns; turn++) {
-        double flop_rate = mx_peak_gflops(b->isa, b->pool);
-        double read_rate = few ? mx_peak_read_gbs(b->isa, b->pool, b->memory, READ_BYTES / 8) : 0;
+    for (int turn = 0; turn < b->on.turns; turn++) {
+        double flop_rate = mx_peak_gflops(b->on.isa, b->on.pool);
+        double read_rate = few ? mx_peak_read_gbs(b->on.isa, b->on.pool, b->on.memory, b->on.memory_bytes / 8) : 0;
         b->flops = MX_MAX(b->flops, flop_rate);
         b->read = MX_MAX(b->read, read_rate);
         for (int side = 0; side < 1 + b->n_libraries; side++) {
@@ -156,37 +153,38 @@ static void run_shape(bench *b, const shape *s) {
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static int bench_threads(bench *b, int threads, const char *filter) {
-    if (mx_pool_open(threads, &b->pool) < 0)
+    if (mx_pool_open(threads, &b->on.pool) < 0)
         return 1;
     b->flops = b->read = 0;
     for (int i = 0; i < 20; i++) {
-        double flops = mx_peak_gflops(b->isa, b->pool), read = 0;
+        double flops = mx_peak_gflops(b->on.isa, b->on.pool), read = 0;
         if (i < 4)
-            read = mx_peak_read_gbs(b->isa, b->pool, b->memory, READ_BYTES);
+            read = mx_peak_read_gbs(b->on.isa, b->on.pool, b->on.memory, READ_BYTES);
         b->flops = MX_MAX(b->flops, flops);
         b->read = MX_MAX(b->read, read);
     }
-    printf("%s, %d thread%s: %.1f GFLOP/s of fused multiply-adds, %.1f GB/s read\n", b->isa,
-           mx_pool_threads(b->pool), mx_pool_threads(b->pool) == 1 ? "" : "s", b->flops, b->read);
+    printf("%s, %d thread%s: %.1f GFLOP/s of fused multiply-adds, %.1f GB/s read\n", b->on.isa,
+           mx_pool_threads(b->on.pool), mx_pool_threads(b->on.pool) == 1 ? "" : "s", b->flops, b->read);
     for (size_t i = 0; i < MX_COUNT(shapes); i++)
         if (strstr(shapes[i].what, filter))
             run_shape(b, &shapes[i]);
-    mx_pool_close(b->pool);
+    bench_ops(&b->on, filter, b->flops, b->read);
+    mx_pool_close(b->on.pool);
     return 0;
 }
 
 int kcheck_bench(const char *filter) {
     const char *turns = getenv("MXW_BENCH_TURNS");
-    bench b = {.isa = mx_cpu_best_isa()->name, .turns = turns ? atoi(turns) : 20};
+    bench b = {.on = {.isa = mx_cpu_best_isa()->name, .memory_bytes = READ_BYTES, .turns = turns ? atoi(turns) : 20}};
     void *memory = mx_alloc(READ_BYTES);
-    if (!memory || mx_device_find("cpu", &b.cpu) < 0) {
+    if (!memory || mx_device_find("cpu", &b.on.cpu) < 0) {
         printf("kcheck: %s\n", mx_error());
         return 1;
     }
     memset(memory, 0, READ_BYTES);
-    b.memory = memory;
-    b.n_libraries = bench_libraries(b.isa, b.libraries);
-    printf("times: the best of %d turns; libraries: their time by ours\n", b.turns);
+    b.on.memory = memory;
+    b.n_libraries = bench_libraries(b.on.isa, b.libraries);
+    printf("times: the best of %d turns; libraries: their time by ours\n", b.on.turns);
     int failed = bench_threads(&b, 1, filter) || bench_threads(&b, 0, filter);
     mx_free(memory);
     return failed;

@@ -20,7 +20,7 @@ FLAGS = ["-std=c11", "-O2", "-D_GNU_SOURCE", '-DMXW_VERSION="arm64"', "-ffp-cont
 OTHER = {"isa_x86.c", "isa_any.c"}
 # Program, its files, its arguments: few shapes, for an emulator is slow.
 PROGRAMS = [
-    ("kcheck", ["kcheck.c", "check_*.c", "bench.c", "peak.c", "libraries.c"], []),
+    ("kcheck", ["kcheck.c", "check_*.c", "bench*.c", "peak.c", "libraries.c"], []),
     ("test_products", ["test_products.c"], ["10"]),
     ("test_attention", ["test_attention.c"], ["5"]),
     ("test_selection", ["test_selection.c"], ["60"]),
