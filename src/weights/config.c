@@ -1,22 +1,35 @@
-/* weights/config.c - what lies beside a model.bin: config.json (alignment heads) and the vocabulary (its length).
+/* weights/config.c - JSON, and what lies beside a model.bin: config.json (alignment heads), the vocabulary (its length).
  * config.json's lang_ids are not read: published ones are wrong for .en models; ids follow from the vocabulary. */
-#include <jansson.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "weights/cursor.h"
+#include "weights/json.h"
 #include "weights/store.h"
 
-#define MAX_CONFIG_BYTES (4u << 20)
+#define MAX_HEADS 4096
 #define MAX_VOCABULARY_BYTES (64u << 20)
 
-static mxw_status load_json(const uint8_t *bytes, size_t n, json_t **root) {
+mxw_status mx_json_load(const uint8_t *bytes, size_t n, size_t flags, json_t **root) {
     json_error_t error;
-    *root = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL, &error);
+    *root = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL | flags, &error);
     if (!*root && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
         return mx_fail(MXW_E_MEMORY, "out of memory (JSON)");   /* jansson has no words for most of these */
     if (!*root)
-        return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, error.text);
+        return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, mx_show(error.text, strlen(error.text)).text);
     return MXW_OK;
+}
+
+mxw_status mx_json_load_object(const uint8_t *bytes, size_t n, size_t max, size_t flags, json_t **root) {
+    *root = NULL;
+    if (n > max)
+        return mx_fail(MXW_E_FORMAT, "%zu bytes are too many", n);
+    mxw_status status = mx_json_load(bytes, n, flags, root);
+    if (status < 0 || json_is_object(*root))
+        return status;
+    json_decref(*root);
+    *root = NULL;
+    return mx_fail(MXW_E_FORMAT, "not a JSON object");
 }
 
 static int in_range(const json_t *number, int32_t limit) {
@@ -25,19 +38,25 @@ static int in_range(const json_t *number, int32_t limit) {
 
 static mxw_status read_heads(const json_t *list, mx_weights *w) {
     size_t n = json_array_size(list);
-    if (!json_is_array(list) || n == 0 || n > (size_t)w->dims.n_text_layer * (size_t)w->dims.n_text_head)
+    if (!json_is_array(list) || n == 0 || n > MAX_HEADS)
         return mx_fail(MXW_E_FORMAT, "alignment_heads is not a list of [layer, head]");
     int32_t(*heads)[2] = mx_arena_alloc(&w->arena, n * sizeof(*heads));
     if (!heads)
         return MXW_E_MEMORY;
+    int foreign = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(list, i);
         const json_t *layer = json_array_get(pair, 0), *head = json_array_get(pair, 1);
-        if (json_array_size(pair) != 2 || !in_range(layer, w->dims.n_text_layer) ||
-            !in_range(head, w->dims.n_text_head))
+        if (json_array_size(pair) != 2 || !in_range(layer, INT32_MAX) || !in_range(head, w->dims.n_text_head))
             return mx_fail(MXW_E_FORMAT, "alignment_heads: item %zu is not a [layer, head] of this model", i);
+        foreign |= !in_range(layer, w->dims.n_text_layer);
         heads[i][0] = (int32_t)json_integer_value(layer);
         heads[i][1] = (int32_t)json_integer_value(head);
+    }
+    if (foreign) {   /* distilled models were published with the list of their teacher, which has more layers */
+        mx_log(MXW_LOG_WARN, "weights", "%s: alignment_heads is that of a model with more layers; it is not used",
+               w->path);
+        return MXW_OK;
     }
     w->heads = (const int32_t(*)[2])heads;
     w->n_heads = n;
@@ -46,10 +65,7 @@ static mxw_status read_heads(const json_t *list, mx_weights *w) {
 
 mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w) {
     json_t *root = NULL;
-    mxw_status status = n > MAX_CONFIG_BYTES ? mx_fail(MXW_E_FORMAT, "%zu bytes are too many", n)
-                                             : load_json(bytes, n, &root);
-    if (status == MXW_OK && !json_is_object(root))
-        status = mx_fail(MXW_E_FORMAT, "not a JSON object");
+    mxw_status status = mx_json_load_object(bytes, n, MX_CONFIG_BYTES, 0, &root);
     const json_t *heads = json_object_get(root, "alignment_heads");
     if (status == MXW_OK && heads && !json_is_null(heads))
         status = read_heads(heads, w);
@@ -59,7 +75,7 @@ mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w) {
 
 static mxw_status count_json(const uint8_t *bytes, size_t n, int64_t *count) {
     json_t *root = NULL;
-    mxw_status status = load_json(bytes, n, &root);
+    mxw_status status = mx_json_load(bytes, n, 0, &root);
     *count = (int64_t)json_array_size(root);
     for (int64_t i = 0; status == MXW_OK && i < *count; i++)
         if (!json_is_string(json_array_get(root, (size_t)i)))
@@ -87,8 +103,7 @@ mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t
     return MXW_OK;
 }
 
-/* A file of the checkpoint's folder. E_NOT_FOUND without harm if it is not there. */
-static mxw_status open_beside(const mx_weights *w, const char *leaf, mx_str *path, mx_map *map) {
+mxw_status mx_open_beside(const mx_weights *w, const char *leaf, mx_str *path, mx_map *map) {
     const char *slash = strrchr(w->path, '/');
     mx_str_clear(path);
     mx_str_add(path, w->path, slash ? (size_t)(slash - w->path) + 1 : 0);
@@ -111,7 +126,7 @@ mxw_status mx_config_load(mx_weights *w) {
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < MX_COUNT(leaves) && status == MXW_OK; i++) {
         mx_map map;
-        status = open_beside(w, leaves[i], &path, &map);
+        status = mx_open_beside(w, leaves[i], &path, &map);
         if (status == MXW_E_NOT_FOUND) {
             mx_log(MXW_LOG_DEBUG, "weights", "%s: not there", mx_str_get(&path));
             status = MXW_OK;

@@ -265,17 +265,6 @@ static mxw_status settle_ct2(mx_weights *w) {
 
 /* ---- what must hold once all is in place -------------------------------------------------------------- */
 
-static int all_zero(const mx_tensor *t) {
-    size_t size = mx_dtype_bytes(t->dtype);
-    for (int64_t i = 0; i < mx_tensor_count(t); i++) {
-        mx_tensor one = {.dtype = t->dtype, .data = (char *)t->data + i * t->strides[0] * (int64_t)size};
-        float value = 1;
-        if (mx_tensor_to_f32(&one, &value) < 0 || value != 0)
-            return 0;
-    }
-    return 1;
-}
-
 static mxw_status check_zeros(mx_weights *w) {
     enum { ENCODER, DECODER };
     static const struct {
@@ -295,34 +284,13 @@ static mxw_status check_zeros(mx_weights *w) {
         int layers = zeros[i].side == ENCODER ? w->dims.n_audio_layer : w->dims.n_text_layer;
         for (int layer = 0; layer < layers; layer++) {
             mx_place place = {.part = zeros[i].part, .parts = zeros[i].parts};
-            mx_tensor view;
             mx_arch_name(zeros[i].name, layer, place.name, sizeof(place.name));
-            const mx_raw *raw = mx_raw_find(w, place.name);
-            mxw_status status = raw ? mx_raw_part(raw, &place, &view) : MXW_E_INTERNAL;   /* resolved before */
+            mx_raw *raw = mx_raw_find(w, place.name);
+            mxw_status status = raw ? mx_rule_zero_bias(raw, &place) : MXW_E_INTERNAL;   /* resolved before */
             if (status < 0)
                 return status;
-            if (!all_zero(&view))
-                return mx_fail(MXW_E_UNSUPPORTED, "tensor %s has a bias for the key; Whisper's attention has none",
-                               place.name);
         }
     }
-    return MXW_OK;
-}
-
-/* The output matrix is the embedding, under another name. */
-static mxw_status check_tied(mx_weights *w) {
-    const mx_raw *embedding = mx_raw_find(w, "decoder/embeddings/weight");
-    mx_raw *projection = mx_raw_find(w, "decoder/projection/weight");
-    if (!projection || !embedding)
-        return MXW_OK;
-    projection->used = 1;
-    if (projection->view.data == embedding->view.data)
-        return MXW_OK;
-    if (projection->view.dtype != embedding->view.dtype ||
-        mx_tensor_bytes(&projection->view) != mx_tensor_bytes(&embedding->view) ||
-        memcmp(projection->view.data, embedding->view.data, mx_tensor_bytes(&embedding->view)) != 0)
-        return mx_fail(MXW_E_UNSUPPORTED, "tensor %s differs from %s; Whisper's output matrix is its embedding",
-                       projection->name, embedding->name);
     return MXW_OK;
 }
 
@@ -331,7 +299,7 @@ static mxw_status check_ct2(mx_weights *w) {
     if (scale)
         scale->used = 1;
     mxw_status status = check_zeros(w);
-    return status < 0 ? status : check_tied(w);
+    return status < 0 ? status : mx_rule_tied(w, "decoder/embeddings/weight", "decoder/projection/weight");
 }
 
 static void place_ct2(const char *pattern, int layer, mx_place *place) {

@@ -9,7 +9,8 @@
 #include "weights/cursor.h"
 #include "weights/weights.h"
 
-#define CT2_FILE "model.bin"
+/* What a folder of a model holds, in the order of preference; else its one .pt. */
+static const char *const folder_files[] = {"model.bin", "model.safetensors", "model.safetensors.index.json"};
 #define PT_SUFFIX ".pt"
 
 /* The ones that this project's own fetch tool can get; for every other the user brings the file. */
@@ -39,12 +40,15 @@ static mxw_status set_path(mx_str *path, const char *folder, const char *leaf, c
     return mx_str_status(path);
 }
 
-/* model.bin, else the one *.pt in a folder. */
+/* One of folder_files, else the one *.pt in a folder. */
 static mxw_status look_in_folder(const char *folder, mx_str *path) {
     int found = 0;
-    mxw_status status = set_path(path, folder, CT2_FILE, "");
-    if (status < 0 || is_file(mx_str_get(path)))
-        return status;
+    mxw_status status = MXW_OK;
+    for (size_t i = 0; i < MX_COUNT(folder_files); i++) {
+        status = set_path(path, folder, folder_files[i], "");
+        if (status < 0 || is_file(mx_str_get(path)))
+            return status;
+    }
     DIR *dir = opendir(folder);
     if (!dir)
         return mx_fail(MXW_E_IO, "%s: cannot read the folder", folder);
@@ -59,7 +63,7 @@ static mxw_status look_in_folder(const char *folder, mx_str *path) {
     if (status < 0)
         return status;
     if (found == 0)
-        return mx_fail(MXW_E_NOT_FOUND, "%s: no " CT2_FILE " and no .pt file in this folder", folder);
+        return mx_fail(MXW_E_NOT_FOUND, "%s: no model.bin, model.safetensors or .pt file in this folder", folder);
     if (found > 1)
         return mx_fail(MXW_E_ARGUMENT, "%s: %d .pt files in this folder; name one of them", folder, found);
     return MXW_OK;

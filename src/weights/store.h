@@ -34,6 +34,8 @@ typedef struct mx_format {
 } mx_format;
 
 extern const mx_format mx_format_pt, mx_format_ct2;
+/* The names of a WhisperForConditionalGeneration, those of a WhisperModel, and an index of files of either. */
+extern const mx_format mx_format_safetensors, mx_format_safetensors_bare, mx_format_safetensors_index;
 
 /* A canonical tensor. */
 typedef struct mx_canonical {
@@ -45,6 +47,8 @@ typedef struct mx_canonical {
 struct mx_weights {
     mx_arena arena;
     mx_map map;
+    mx_map *shards;               /* the files that an index names, in the arena */
+    size_t n_shards;
     const uint8_t *bytes;         /* the file: map.data, or what a test handed in */
     size_t n_bytes;
     const char *path;
@@ -86,7 +90,30 @@ void mx_arch_name(const char *pattern, int layer, char *out, size_t n);
 /* dims.c: dimensions from the shapes, for files that do not state them. Fields already set are kept. */
 mxw_status mx_dims_derive(mx_weights *w);
 
+/* rules.c: what must hold of tensors that Whisper has no room for. */
+mxw_status mx_rule_zero_bias(mx_raw *raw, const mx_place *place);   /* a key's bias: all zeros */
+/* The output matrix, if the file has one, is the embedding. */
+mxw_status mx_rule_tied(const mx_weights *w, const char *embedding, const char *projection);
+
+/* safetensors.c */
+mxw_status mx_safetensors_read(mx_weights *w, const uint8_t *bytes, size_t n);
+typedef struct mx_shard_list {
+    const char **names;           /* in the arena, each once, in order; plain names without a folder */
+    size_t n;
+} mx_shard_list;
+mxw_status mx_shards_parse(const uint8_t *bytes, size_t n, mx_arena *arena, mx_shard_list *list);
+
+/* config_hf.c: config.json, generation_config.json and vocab.json beside a model.safetensors. */
+mxw_status mx_hf_config_load(mx_weights *w);    /* before the dimensions are derived: gives the heads */
+mxw_status mx_hf_config_check(mx_weights *w);   /* after: everything else that they say */
+mxw_status mx_hf_config_parse(const uint8_t *bytes, size_t n, mxw_dims *dims);         /* what it states; 0: nothing */
+mxw_status mx_hf_generation_parse(const uint8_t *bytes, size_t n, mx_weights *w);
+mxw_status mx_hf_vocabulary_check(const uint8_t *bytes, size_t n, int32_t n_vocab);
+
 /* config.c: what lies beside a model.bin. */
+#define MX_CONFIG_BYTES (4u << 20)   /* more is no configuration */
+/* A file of the checkpoint's folder. E_NOT_FOUND without harm if it is not there. */
+mxw_status mx_open_beside(const mx_weights *w, const char *leaf, mx_str *path, mx_map *map);
 mxw_status mx_config_load(mx_weights *w);   /* config.json, vocabulary.txt or .json in the file's folder */
 mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w);                      /* alignment heads */
 mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t *count);

@@ -12,7 +12,8 @@
 #include "weights/cursor.h"
 #include "weights/store.h"
 
-static const mx_format *const formats[] = {&mx_format_pt, &mx_format_ct2};
+static const mx_format *const formats[] = {&mx_format_pt, &mx_format_ct2, &mx_format_safetensors,
+                                           &mx_format_safetensors_index};
 
 /* ---- the file's tensors --------------------------------------------------------------------------- */
 
@@ -168,7 +169,8 @@ static mxw_status read_all(mx_weights *w) {
     if (w->n_bytes == 0)
         return mx_fail(MXW_E_FORMAT, "the file is empty");
     if (!w->format)
-        return mx_fail(MXW_E_FORMAT, "not a Whisper checkpoint (neither an OpenAI .pt nor a CTranslate2 model.bin)");
+        return mx_fail(MXW_E_FORMAT, "not a Whisper checkpoint (neither an OpenAI .pt nor a CTranslate2 model.bin nor "
+                                      "Hugging Face safetensors)");
     MX_TRY(w->format->read(w));
     MX_TRY(sort_raws(w));
     if (w->format->settle)
@@ -238,12 +240,18 @@ mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_w
     return status;
 }
 
-void mx_weights_forget(const mx_weights *w) { mx_map_forget(&w->map); }
+void mx_weights_forget(const mx_weights *w) {
+    mx_map_forget(&w->map);
+    for (size_t i = 0; i < w->n_shards; i++)
+        mx_map_forget(&w->shards[i]);
+}
 
 void mx_weights_close(mx_weights *w) {
     if (!w)
         return;
     mx_map_close(&w->map);
+    for (size_t i = 0; i < w->n_shards; i++)
+        mx_map_close(&w->shards[i]);
     mx_free(w->raws);
     mx_arena_free(&w->arena);
     mx_free(w);
@@ -267,6 +275,8 @@ void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info) {
         .n_parameters = w->n_parameters,
         .file_bytes = w->n_bytes,
     };
+    for (size_t i = 0; i < w->n_shards; i++)
+        info->file_bytes += w->shards[i].n;
 }
 
 int64_t mx_weights_count(const mx_weights *w) { return w->n_tensors; }

@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
-#include "weights/store.h"
+#include "gen_inside.h"
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
@@ -53,8 +53,7 @@ void gen_values(const gen_options *o, const char *canonical, const mx_tensor *sh
         out[i] = centre + width * ((float)(mix(key + (uint64_t)i) >> 40) * 0x1p-23f - 1.0f);
 }
 
-/* n values in the type, into bytes. */
-static void round_to(mxw_dtype dtype, const float *values, int64_t n, void *out) {
+void gen_round_to(mxw_dtype dtype, const float *values, int64_t n, void *out) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t half = dtype == MXW_BF16 ? mx_f32_to_bf16(values[i]) : mx_f32_to_f16(values[i]);
         if (dtype == MXW_F32)
@@ -66,28 +65,21 @@ static void round_to(mxw_dtype dtype, const float *values, int64_t n, void *out)
 
 /* ---- bytes -------------------------------------------------------------------------------------------- */
 
-static void number(mx_str *s, uint64_t x, int bytes) {
+void gen_number(mx_str *s, uint64_t x, int bytes) {
     unsigned char b[8];
     for (int i = 0; i < bytes; i++)
         b[i] = (unsigned char)(x >> (8 * i));
     mx_str_add(s, b, (size_t)bytes);
 }
 
-static int fail(const char *path) {
+int gen_fail(const char *path) {
     printf("generate %s: %s\n", path, errno ? strerror(errno) : mxw_last_error());
     return 1;
 }
 
-typedef struct item {
-    char name[160], file_name[160];
-    mx_place place;
-    mx_tensor shape;   /* no data */
-    int left_out;
-} item;
-
-static item get_item(const mx_format *format, const gen_options *o, int64_t index) {
+gen_item gen_get_item(const mx_format *format, const gen_options *o, int64_t index) {
     mx_arch_tensor t = mx_arch_get(&o->dims, index);
-    item it = {.shape = mx_tensor_of(o->dtype == MXW_I8 ? MXW_F32 : o->dtype, t.rank, t.dims, NULL)};
+    gen_item it = {.shape = mx_tensor_of(o->dtype == MXW_I8 ? MXW_F32 : o->dtype, t.rank, t.dims, NULL)};
     mx_arch_name(t.pattern, t.layer, it.name, sizeof(it.name));
     format->place(t.pattern, t.layer, &it.place);
     snprintf(it.file_name, sizeof(it.file_name), "%s", it.place.name);
@@ -111,16 +103,17 @@ static void zip_add(zip_writer *z, const char *name, const void *data, size_t n)
     uint32_t crc = (uint32_t)crc32_z(0, data, n);
     for (int local = 1; local >= 0; local--) {
         mx_str *s = local ? &head : &z->directory;
-        number(s, local ? 0x04034b50 : 0x02014b50, 4);
+        gen_number(s, local ? 0x04034b50 : 0x02014b50, 4);
         if (!local)
-            number(s, 0, 2);
-        number(s, 0, 2), number(s, 0, 2), number(s, 0, 2), number(s, 0, 4);   /* version, flags, method, time */
-        number(s, crc, 4), number(s, n, 4), number(s, n, 4), number(s, name_n, 2), number(s, local ? pad + 4 : 0, 2);
+            gen_number(s, 0, 2);
+        gen_number(s, 0, 2), gen_number(s, 0, 2), gen_number(s, 0, 2), gen_number(s, 0, 4);   /* to the time */
+        gen_number(s, crc, 4), gen_number(s, n, 4), gen_number(s, n, 4);
+        gen_number(s, name_n, 2), gen_number(s, local ? pad + 4 : 0, 2);
         if (!local)
-            number(s, 0, 6), number(s, 0, 4), number(s, z->at, 4);
+            gen_number(s, 0, 6), gen_number(s, 0, 4), gen_number(s, z->at, 4);
         mx_str_text(s, name);
     }
-    number(&head, 0x4246, 2), number(&head, pad, 2);
+    gen_number(&head, 0x4246, 2), gen_number(&head, pad, 2);
     for (size_t i = 0; i < pad; i++)
         mx_str_text(&head, "Z");
     fwrite(head.data, 1, head.n, z->file);
@@ -132,9 +125,9 @@ static void zip_add(zip_writer *z, const char *name, const void *data, size_t n)
 
 static void zip_end(zip_writer *z) {
     mx_str s = {0};
-    number(&s, 0x06054b50, 4), number(&s, 0, 4);
-    number(&s, (uint64_t)z->entries, 2), number(&s, (uint64_t)z->entries, 2);
-    number(&s, z->directory.n, 4), number(&s, z->at, 4), number(&s, 0, 2);
+    gen_number(&s, 0x06054b50, 4), gen_number(&s, 0, 4);
+    gen_number(&s, (uint64_t)z->entries, 2), gen_number(&s, (uint64_t)z->entries, 2);
+    gen_number(&s, z->directory.n, 4), gen_number(&s, z->at, 4), gen_number(&s, 0, 2);
     fwrite(z->directory.data, 1, z->directory.n, z->file);
     fwrite(s.data, 1, s.n, z->file);
     mx_str_free(&s);
@@ -143,13 +136,13 @@ static void zip_end(zip_writer *z) {
 
 static void pickle_text(mx_str *p, const char *text) {
     mx_str_text(p, "X");
-    number(p, strlen(text), 4);
+    gen_number(p, strlen(text), 4);
     mx_str_text(p, text);
 }
 
 static void pickle_int(mx_str *p, int64_t x) {
     mx_str_text(p, x < 256 ? "K" : x < 65536 ? "M" : "J");
-    number(p, (uint64_t)x, x < 256 ? 1 : x < 65536 ? 2 : 4);
+    gen_number(p, (uint64_t)x, x < 256 ? 1 : x < 65536 ? 2 : 4);
 }
 
 static void pickle_dims(mx_str *p, const mxw_dims *d) {
@@ -167,9 +160,9 @@ static void pickle_dims(mx_str *p, const mxw_dims *d) {
 }
 
 /* Matrices of the MLP lie transposed in their storage, as many do in the released files; the others as they are. */
-static int lies_transposed(const item *it) { return it->shape.rank == 2 && strstr(it->name, "mlp") != NULL; }
+static int lies_transposed(const gen_item *it) { return it->shape.rank == 2 && strstr(it->name, "mlp") != NULL; }
 
-static void pickle_tensor(mx_str *p, const item *it, const char *key, int cut) {
+static void pickle_tensor(mx_str *p, const gen_item *it, const char *key, int cut) {
     static const char *const storages[] = {[MXW_F32] = "Float", [MXW_F16] = "Half", [MXW_BF16] = "BFloat16"};
     mx_tensor t = it->shape;
     int64_t count = mx_tensor_count(&t);
@@ -197,7 +190,7 @@ static void pickle_tensor(mx_str *p, const item *it, const char *key, int cut) {
     mx_str_add(p, rest, sizeof(rest) - 1);
 }
 
-static int pt_storage(zip_writer *z, const gen_options *o, const item *it, const char *key) {
+static int pt_storage(zip_writer *z, const gen_options *o, const gen_item *it, const char *key) {
     int64_t n = mx_tensor_count(&it->shape);
     float *values = mx_alloc((size_t)n * 4);
     char *bytes = mx_alloc((size_t)n * 4), *turned = mx_alloc((size_t)n * 4), name[64];
@@ -205,7 +198,7 @@ static int pt_storage(zip_writer *z, const gen_options *o, const item *it, const
     int ok = values && bytes && turned;
     if (ok) {
         gen_values(o, it->name, &it->shape, values);
-        round_to(it->shape.dtype, values, n, bytes);
+        gen_round_to(it->shape.dtype, values, n, bytes);
         if (lies_transposed(it)) {
             mx_tensor view = mx_tensor_of(it->shape.dtype, 2, (int64_t[]){it->shape.dims[1], it->shape.dims[0]}, bytes);
             view.strides[0] = 1;
@@ -227,7 +220,7 @@ int gen_pt(const char *path, const gen_options *o) {
     int bad = 0;
     errno = 0;
     if (!z.file)
-        return fail(path);
+        return gen_fail(path);
     mx_str_add(&p, "\x80\x02}", 3);
     if (!o->plain) {
         mx_str_text(&p, "(");
@@ -238,7 +231,7 @@ int gen_pt(const char *path, const gen_options *o) {
     mx_str_text(&p, "(");
     int64_t n = mx_arch_count(&o->dims);
     for (int64_t i = 0; i <= n && !bad; i++) {
-        item it = get_item(&mx_format_pt, o, i < n ? i : 1);
+        gen_item it = gen_get_item(&mx_format_pt, o, i < n ? i : 1);
         char key[24];
         snprintf(key, sizeof(key), "%lld", (long long)i);
         if (i == n && o->extra)
@@ -254,23 +247,23 @@ int gen_pt(const char *path, const gen_options *o) {
     zip_add(&z, "archive/version", "3\n", 2);
     zip_end(&z);
     mx_str_free(&p);
-    return fclose(z.file) != 0 || bad ? fail(path) : 0;
+    return fclose(z.file) != 0 || bad ? gen_fail(path) : 0;
 }
 
 /* ---- CTranslate2 --------------------------------------------------------------------------------------- */
 
 static void ct2_text(mx_str *s, const char *text) {
-    number(s, strlen(text) + 1, 2);
+    gen_number(s, strlen(text) + 1, 2);
     mx_str_add(s, text, strlen(text) + 1);
 }
 
 static void ct2_record(mx_str *s, const char *name, int rank, const int64_t *dims, int type, uint64_t bytes) {
     ct2_text(s, name);
-    number(s, (uint64_t)rank, 1);
+    gen_number(s, (uint64_t)rank, 1);
     for (int i = 0; i < rank; i++)
-        number(s, (uint64_t)dims[i], 4);
-    number(s, (uint64_t)type, 1);
-    number(s, bytes, 4);
+        gen_number(s, (uint64_t)dims[i], 4);
+    gen_number(s, (uint64_t)type, 1);
+    gen_number(s, bytes, 4);
 }
 
 /* A row at a time: scale = 127 / largest, q = nearest(w * scale). */
@@ -289,7 +282,7 @@ static void quantise(const float *values, int64_t rows, int64_t columns, mx_str 
 }
 
 /* One record of the file from the canonical tensors that lie in it; parts that none fills are 0 (the key's bias). */
-static int ct2_tensor(mx_str *s, const gen_options *o, const item *first, int64_t index, int64_t n_items,
+static int ct2_tensor(mx_str *s, const gen_options *o, const gen_item *first, int64_t index, int64_t n_items,
                       int *records) {
     mx_tensor shape = first->shape;
     int64_t part = mx_tensor_count(&shape);
@@ -298,7 +291,7 @@ static int ct2_tensor(mx_str *s, const gen_options *o, const item *first, int64_
     if (!values)
         return 1;
     for (int64_t i = index; i < n_items && i < index + 8; i++) {
-        item it = get_item(&mx_format_ct2, o, i);
+        gen_item it = gen_get_item(&mx_format_ct2, o, i);
         if (strcmp(it.file_name, first->file_name) == 0)
             gen_values(o, it.name, &it.shape, values + it.place.part * part);
     }
@@ -327,7 +320,7 @@ static int ct2_tensor(mx_str *s, const gen_options *o, const item *first, int64_
         ct2_record(s, first->file_name, shape.rank, shape.dims, types[shape.dtype], bytes);
         void *rounded = mx_alloc(bytes);
         if (rounded)
-            round_to(shape.dtype, values, count, rounded);
+            gen_round_to(shape.dtype, values, count, rounded);
         mx_str_add(s, rounded, rounded ? bytes : 0);
         mx_free(rounded);
     }
@@ -338,7 +331,7 @@ static int ct2_tensor(mx_str *s, const gen_options *o, const item *first, int64_
 
 static void ct2_scalar(mx_str *s, const char *name, int type, int bytes, uint64_t value, int *records) {
     ct2_record(s, name, 0, NULL, type, (uint64_t)bytes);
-    number(s, value, bytes);
+    gen_number(s, value, bytes);
     *records += 1;
 }
 
@@ -355,10 +348,10 @@ static void ct2_settings(mx_str *s, const gen_options *o, int *records) {
 }
 
 /* Whether any of the canonical tensors of a record is to be left out: then the record is. */
-static int ct2_left_out(const gen_options *o, const item *first, int64_t index, int64_t n_items) {
+static int ct2_left_out(const gen_options *o, const gen_item *first, int64_t index, int64_t n_items) {
     int left_out = 0;
     for (int64_t i = index; i < n_items && i < index + 8; i++) {
-        item it = get_item(&mx_format_ct2, o, i);
+        gen_item it = gen_get_item(&mx_format_ct2, o, i);
         left_out |= it.left_out && strcmp(it.file_name, first->file_name) == 0;
     }
     return left_out;
@@ -369,7 +362,7 @@ static int ct2_body(mx_str *s, const gen_options *o, int *records) {
     char last[2][160] = {"", ""};   /* weights and biases of fused records alternate */
     ct2_settings(s, o, records);
     for (int64_t i = 0; i < n; i++) {
-        item it = get_item(&mx_format_ct2, o, i);
+        gen_item it = gen_get_item(&mx_format_ct2, o, i);
         if (strcmp(it.file_name, last[0]) == 0 || strcmp(it.file_name, last[1]) == 0)
             continue;
         memcpy(last[0], last[1], sizeof(last[0]));
@@ -378,31 +371,31 @@ static int ct2_body(mx_str *s, const gen_options *o, int *records) {
             return 1;
     }
     if (o->extra)
-        ct2_record(s, o->extra, 1, (int64_t[]){1}, 0, 4), number(s, 0, 4), *records += 1;
+        ct2_record(s, o->extra, 1, (int64_t[]){1}, 0, 4), gen_number(s, 0, 4), *records += 1;
     return mx_str_status(s) < 0;
 }
 
-static int write_file(const char *folder, const char *leaf, const mx_str *head, const mx_str *body) {
+int gen_write_file(const char *folder, const char *leaf, const mx_str *head, const mx_str *body) {
     char path[4096];
     snprintf(path, sizeof(path), "%s/%s", folder, leaf);
     FILE *file = fopen(path, "wb");
     if (!file)
-        return fail(path);
+        return gen_fail(path);
     fwrite(mx_str_get(head), 1, head->n, file);
     if (body)
         fwrite(mx_str_get(body), 1, body->n, file);
-    return fclose(file) != 0 ? fail(path) : 0;
+    return fclose(file) != 0 ? gen_fail(path) : 0;
 }
 
 static int ct2_beside(const char *folder, const gen_options *o) {
     mx_str s = {0};
     mx_str_print(&s, "{\"alignment_heads\": [[%d, 0]], \"lang_ids\": [7], \"suppress_ids\": []}\n",
                  (int)o->dims.n_text_layer - 1);
-    int bad = write_file(folder, "config.json", &s, NULL);
+    int bad = gen_write_file(folder, "config.json", &s, NULL);
     mx_str_clear(&s);
     for (int i = 0; i < o->dims.n_vocab; i++)
         mx_str_print(&s, "t%d\n", i);
-    bad |= write_file(folder, "vocabulary.txt", &s, NULL);
+    bad |= gen_write_file(folder, "vocabulary.txt", &s, NULL);
     mx_str_free(&s);
     return bad;
 }
@@ -412,20 +405,20 @@ int gen_ct2(const char *folder, const gen_options *o) {
     int records = 0, bad = 0;
     errno = 0;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return fail(folder);
+        return gen_fail(folder);
     if (ct2_body(&body, o, &records) != 0)
-        bad = fail(folder);
-    number(&head, 6, 4);
+        bad = gen_fail(folder);
+    gen_number(&head, 6, 4);
     ct2_text(&head, "WhisperSpec");
-    number(&head, 3, 4);
-    number(&head, (uint64_t)records, 4);
+    gen_number(&head, 3, 4);
+    gen_number(&head, (uint64_t)records, 4);
     int tied = !o->without || strcmp(o->without, "decoder/embeddings/weight") != 0;
-    number(&body, (uint64_t)tied, 4);
+    gen_number(&body, (uint64_t)tied, 4);
     if (tied) {
         ct2_text(&body, "decoder/projection/weight");
         ct2_text(&body, "decoder/embeddings/weight");
     }
-    bad = bad || write_file(folder, "model.bin", &head, &body) || (!o->no_config && ct2_beside(folder, o));
+    bad = bad || gen_write_file(folder, "model.bin", &head, &body) || (!o->no_config && ct2_beside(folder, o));
     mx_str_free(&head);
     mx_str_free(&body);
     return bad;
@@ -454,7 +447,7 @@ mxw_dims gen_released_dims(const char *name, int layers) {
 int gen_temp(char *path, size_t n) {
     const char *base = getenv("TMPDIR");
     snprintf(path, n, "%s/mxw-test-XXXXXX", base && *base ? base : "/tmp");
-    return mkdtemp(path) ? 0 : fail(path);
+    return mkdtemp(path) ? 0 : gen_fail(path);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw) {

@@ -1,4 +1,5 @@
-/* gen_checkpoint.h - random but valid checkpoints for tests: any dimensions, as OpenAI .pt or CTranslate2 folder.
+/* gen_checkpoint.h - random but valid checkpoints for tests: any dimensions, as OpenAI .pt, CTranslate2 or Hugging
+ * Face folder.
  * The same seed and dimensions give the same values in every format, up to the rounding of the type asked for. Weights
  * are scaled by their fan-in and norms are near 1, so that activations stay finite at any depth. Every function returns
  * 0, or non-zero after printing why. */
@@ -14,8 +15,11 @@ typedef struct gen_options {
     const char *cut;            /* give this one a row less */
     const char *extra;          /* add a tensor of this name */
     int plain;                  /* .pt: the state dict alone, without dims */
-    int key_bias;               /* CTranslate2: a key bias that is not 0 */
-    int no_config;              /* CTranslate2: neither config.json nor vocabulary */
+    int key_bias;               /* CTranslate2: a key bias that is not 0; Hugging Face: 1 zeros, 2 not */
+    int no_config;              /* folders: nothing beside the weights */
+    int shards;                 /* Hugging Face: as so many files and an index; 0: one file */
+    int bare;                   /* Hugging Face: names without "model.", as a WhisperModel alone has */
+    int projection;             /* Hugging Face: 1 an output matrix that is the embedding, 2 one that differs */
 } gen_options;
 
 /* Small dimensions: one layer each, state 8 (2 heads), 80 mel bins, 16 frames, 8 tokens of context, vocabulary 32. */
@@ -27,6 +31,8 @@ mxw_dims gen_released_dims(const char *name, int layers);
 
 int gen_pt(const char *path, const gen_options *options);
 int gen_ct2(const char *folder, const gen_options *options);   /* a folder: model.bin, config.json, vocabulary.txt */
+
+int gen_safetensors(const char *folder, const gen_options *options);   /* a folder: model.safetensors, config.json */
 
 /* The values of a tensor before they are rounded to the type: n of them. */
 void gen_values(const gen_options *options, const char *canonical, const mx_tensor *shape, float *out);

@@ -1,6 +1,6 @@
 /* make_checkpoint.c - writes a random checkpoint by hand: for fuzz seeds, and to try a size that cannot be fetched.
- *   make_checkpoint pt|ct2 f32|f16|bf16|i8 OUT [released name|narrow|small|least [layers [seed]]]
- * OUT is a file for pt, a folder for ct2. narrow: tiny.en but 16 wide, which transcribes, nonsense, in no time. */
+ *   make_checkpoint pt|ct2|safetensors f32|f16|bf16|i8 OUT [released name|narrow|small|least [layers [seed]]]
+ * OUT is a file for pt, a folder for the others. narrow: tiny.en but 16 wide, which transcribes, nonsense, in no time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,17 +29,23 @@ int main(int argc, char **argv) {
     size_t type = 0;
     while (argc > 3 && type < MX_COUNT(types) && strcmp(types[type].name, argv[2]) != 0)
         type++;
-    int pt = argc > 3 && strcmp(argv[1], "pt") == 0;
+    static const struct {
+        const char *name;
+        int (*write)(const char *, const gen_options *);
+    } formats[] = {{"pt", gen_pt}, {"ct2", gen_ct2}, {"safetensors", gen_safetensors}};
+    size_t format = 0;
+    while (argc > 3 && format < MX_COUNT(formats) && strcmp(formats[format].name, argv[1]) != 0)
+        format++;
     const char *size = argc > 4 ? argv[4] : "small";
-    if (argc < 4 || type == MX_COUNT(types) || (!pt && strcmp(argv[1], "ct2") != 0) ||
-        (pt && types[type].dtype == MXW_I8) ||
+    if (argc < 4 || type == MX_COUNT(types) || format == MX_COUNT(formats) ||
+        (types[type].dtype == MXW_I8 && formats[format].write != gen_ct2) ||
         (strcmp(size, "small") != 0 && strcmp(size, "least") != 0 && strcmp(size, "narrow") != 0 &&
          !mx_released_find(size))) {
-        fprintf(stderr, "usage: make_checkpoint pt|ct2 f32|f16|bf16|i8 OUT "
+        fprintf(stderr, "usage: make_checkpoint pt|ct2|safetensors f32|f16|bf16|i8 OUT "
                         "[NAME|narrow|small|least [LAYERS [SEED]]]\n");
         return 2;
     }
     o.dtype = types[type].dtype;
     o.dims = dims_of(size, argc > 5 ? atoi(argv[5]) : 1);
-    return pt ? gen_pt(argv[3], &o) : gen_ct2(argv[3], &o);
+    return formats[format].write(argv[3], &o);
 }
