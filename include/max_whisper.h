@@ -127,7 +127,7 @@ typedef struct mxw_dims {
 
 typedef struct mxw_checkpoint_info {
     const char *path;      /* the weights file */
-    const char *format;    /* "OpenAI .pt", "CTranslate2 model.bin" */
+    const char *format;    /* "OpenAI .pt", "CTranslate2 model.bin", "Hugging Face safetensors" */
     const char *size_name; /* "tiny.en", "base", ...; "custom" if the dimensions are of no released model */
     mxw_dims dims;
     int multilingual;

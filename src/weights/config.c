@@ -1,4 +1,4 @@
-/* weights/config.c - JSON, and what lies beside a model.bin: config.json (alignment heads), the vocabulary (its length).
+/* weights/config.c - JSON, and what lies beside a model.bin: config.json (alignment heads), the vocabulary (its size).
  * config.json's lang_ids are not read: published ones are wrong for .en models; ids follow from the vocabulary. */
 #include <string.h>
 
@@ -16,7 +16,8 @@ mxw_status mx_json_load(const uint8_t *bytes, size_t n, size_t flags, json_t **r
     if (!*root && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
         return mx_fail(MXW_E_MEMORY, "out of memory (JSON)");   /* jansson has no words for most of these */
     if (!*root)
-        return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, mx_show(error.text, strlen(error.text)).text);
+        return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line,
+                       mx_show(error.text, strlen(error.text)).text);
     return MXW_OK;
 }
 

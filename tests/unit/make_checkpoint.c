@@ -1,6 +1,7 @@
 /* make_checkpoint.c - writes a random checkpoint by hand: for fuzz seeds, and to try a size that cannot be fetched.
  *   make_checkpoint pt|ct2|safetensors f32|f16|bf16|i8 OUT [released name|narrow|small|least [layers [seed]]]
- * OUT is a file for pt, a folder for the others. narrow: tiny.en but 16 wide, which transcribes, nonsense, in no time. */
+ * OUT is a file for pt, a folder for the others. narrow: tiny.en but 16 wide, which transcribes, nonsense, in no
+ * time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
