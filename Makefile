@@ -13,7 +13,7 @@ BUILD   := build
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
-.PHONY: bench bench-peers install clean
+.PHONY: bench bench-peers demo install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
@@ -84,6 +84,10 @@ fuzz: ## fuzz each parser for SECONDS
 bench: build model ## time each stage on FILE (default: 161.5 s of prompts) with MODEL; RESULT=file keeps it
 	@file="$$FILE"; [ -n "$$file" ] || { tools/setup test && file=$$(tools/make-speech --path prompts-161s); } || exit 1; \
 	    $(BUILD)/max-whisper bench --model "$$MODEL" --starts 20 $${RESULT:+--save "$$RESULT"} $(ARGS) "$$file"
+
+demo: build model ## run every engine on FILE (default: a sample) with MODEL, side by side in the terminal
+	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
+	    $(BUILD)/max-whisper demo --model "$$MODEL" $(ARGS) "$$file"
 
 bench-peers: test-data build ## time max-whisper beside other engines (from PyPI, 7 GB): ARGS='--rounds 5', RESULT=prefix
 	@tools/setup bench

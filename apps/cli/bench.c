@@ -8,6 +8,7 @@
 
 #include "bench.h"
 #include "log.h"
+#include "memory.h"
 #include "out.h"
 #include "progress.h"
 
@@ -139,27 +140,6 @@ static mxw_status run_once(mxw_model *model, const bench_options *o, const sampl
 
 /* ---- one recording -------------------------------------------------------------------------------------- */
 
-static int64_t peak_memory_kib(void) {
-    char line[256];
-    long long kib = -1;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && kib < 0 && fgets(line, sizeof(line), file))
-        if (sscanf(line, "VmHWM: %lld", &kib) != 1)
-            kib = -1;
-    if (file)
-        fclose(file);
-    return kib;
-}
-
-/* The measurement itself takes memory, which is not the model's. */
-static void forget_peak_memory(void) {
-    FILE *file = fopen("/proc/self/clear_refs", "w");
-    if (!file)
-        return;
-    fputs("5", file);
-    fclose(file);
-}
-
 /* The better of what was known and a new measurement: other programs only ever take away. */
 static void measure_peak(bench_record *record) {
     mxw_device_peak now = {.struct_size = sizeof(now)};
@@ -219,11 +199,11 @@ static int bench_file(mxw_model *model, const bench_options *o, const char *path
     if (status >= 0)
         status = mxw_model_get_info(model, &record->model);
     if (status >= 0) {
-        int64_t loaded_kib = peak_memory_kib();
+        int64_t loaded_kib = memory_peak_kib();
         measure_peak(record);
-        forget_peak_memory();
+        memory_forget_peak(); /* the measurement itself takes memory, which is not the model's */
         status = run_all(model, o, s, record);
-        record->peak_kib = peak_memory_kib();
+        record->peak_kib = memory_peak_kib();
         if (record->peak_kib < loaded_kib)
             record->peak_kib = loaded_kib;
         measure_peak(record);

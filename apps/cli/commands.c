@@ -9,9 +9,9 @@
 #include "trace.h"
 
 const command *const commands[] = {
-    &command_transcribe, &command_bench,     &command_model_list, &command_model_inspect, &command_model_export,
-    &command_devices,    &command_gpu_check, &command_graph_dump, &command_graph_test,    &command_version,
-    &command_help,
+    &command_transcribe,   &command_bench,   &command_demo,      &command_model_list, &command_model_inspect,
+    &command_model_export, &command_devices, &command_gpu_check, &command_graph_dump, &command_graph_test,
+    &command_version,      &command_help,
     NULL,
 };
 
@@ -66,8 +66,8 @@ static int is_mistyped(const char *word, char *message, size_t size) {
         options_say(message, size, "'%.60s' is neither a file nor a subcommand; did you mean '%s'?", word, near.best);
     else
         options_say(message, size,
-                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, model, devices, gpu-check, graph, "
-                    "version, help)",
+                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, demo, model, devices, gpu-check, "
+                    "graph, version, help)",
                     word);
     return 1;
 }

@@ -24,6 +24,7 @@ _max_whisper_options() {
         "graph test") echo "--engine --device --threads --json" ;;
         "bench") echo "--runs --warm-up --starts --json --save --language --beam-size --model --model-dir --engine \
 --device --threads" ;;
+        "demo") echo "--engines --plain --timeout --language --beam-size --model --model-dir --device --threads" ;;
         "devices" | "version") echo "--json" ;;
         "gpu-check") echo "--device --json" ;;
         "help") ;;
@@ -68,7 +69,7 @@ _max_whisper_values() {
 _max_whisper_subcommand() {
     case ${COMP_WORDS[1]} in
         model | graph) echo "${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
-        transcribe | bench | devices | gpu-check | version | help) echo "${COMP_WORDS[1]}" ;;
+        transcribe | bench | demo | devices | gpu-check | version | help) echo "${COMP_WORDS[1]}" ;;
     esac
 }
 
@@ -92,13 +93,13 @@ _max_whisper() {
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$(_max_whisper_options "$(_max_whisper_subcommand)")" -- "$word"))
     elif [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "transcribe bench model devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench demo model devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "list inspect export" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == graph ]]; then
         COMPREPLY=($(compgen -W "dump test" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == help ]]; then
-        COMPREPLY=($(compgen -W "transcribe bench model devices gpu-check graph version help" -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench demo model devices gpu-check graph version help" -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "$_max_whisper_models" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == graph ]]; then

@@ -8,11 +8,11 @@ from clitest import ROOT, check, check_equal, done, run
 
 MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
 COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
-COMMANDS = ["transcribe", "bench", "model list", "model inspect", "model export", "devices", "gpu-check", "graph dump",
-            "graph test",
-            "version", "help"]
+COMMANDS = ["transcribe", "bench", "demo", "model list", "model inspect", "model export", "devices", "gpu-check",
+            "graph dump", "graph test", "version", "help"]
 # Options that the manual tells of where it tells of their subcommand.
-LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save"}
+LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
+         "--timeout"}
 
 
 def options_of(command):
