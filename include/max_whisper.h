@@ -85,6 +85,12 @@ typedef enum mxw_engine {
     MXW_ENGINE_MAX = 2    /* the compiled graph */
 } mxw_engine;
 
+/* How engine max multiplies on a GPU: sums are f32 either way, and so is all that is not a product. */
+typedef enum mxw_precision {
+    MXW_PRECISION_EXACT = 0,   /* both factors to 22 bits; weights that are halves in the checkpoint are themselves */
+    MXW_PRECISION_F16 = 1      /* both factors rounded to halves: faster */
+} mxw_precision;
+
 typedef struct mxw_device_info {
     const char *id;            /* "cpu", "cuda:0": what an option takes */
     const char *kind;          /* "cpu" or "cuda" */

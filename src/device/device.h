@@ -25,6 +25,7 @@ typedef struct mx_call {
     mx_pool *pool;
     void *scratch;              /* scratch_bytes() of it, 64-byte aligned */
     int compiled;               /* 0: the plain way, that of the reference; 1: the fastest the device has */
+    mxw_precision precision;    /* of a compiled call's products */
 } mx_call;
 
 /* How a compiled call wants an input that never changes. */

@@ -24,6 +24,7 @@ typedef struct mx_cuda {
     char id[16], description[128], features[256], reason[384];
     pthread_mutex_t lock;
     int opened;
+    int shared_bytes;            /* that a block may have at most */
     cudaStream_t stream;
     void *blas;                  /* cublasHandle_t; NULL until the first product */
     char *ring;                  /* pinned: bytes on their way to the GPU */
@@ -112,6 +113,64 @@ mxw_status mx_cuda_tile_multiply(mx_cuda *gpu, const mx_call *call, const mx_cud
 mxw_status mx_cuda_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_product *p, int even);
 #define MX_CUDA_EVEN 64   /* 256 bytes: the alignment that cuBLAS takes for granted at most */
 
+/* ---- pack.cu, product.cu: compiled products, on tensor cores ------------------------------------------------------ */
+
+/* A weight [n][k] as compiled products read it: in blocks of 8 columns of the result by 32 of k, each of 32 lanes times
+ * 16 bytes, that is, a lane's operands of two m16n8k16 steps; the blocks of a tile of columns one behind the other; zeros
+ * past n and k. Of two parts, the second is all of that again: what is left of each element, times 2^11. */
+typedef struct mx_cuda_weight {
+    const void *bytes;   /* of the packed tensor, on the GPU */
+    int64_t n, k;
+    int parts;           /* 1: every element was an f16; 2: not, and an element is two f16 */
+} mx_cuda_weight;
+
+static inline int64_t mx_cuda_tiles_of(int64_t n) { return (n + 7) / 8; }
+static inline int64_t mx_cuda_blocks_of(int64_t k) { return (k + 31) / 32; }
+static inline size_t mx_cuda_weight_bytes(int64_t n, int64_t k, int parts) {
+    return (size_t)(mx_cuda_tiles_of(n) * mx_cuda_blocks_of(k) * parts) * 512;
+}
+
+mx_form mx_cuda_form(const mx_device *device, const mx_weight_use *use);
+size_t mx_cuda_packed_bytes(const mx_device *device, const mx_weight_use *use);
+mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
+/* What pack() made of a weight, known by its address; mx_cuda_free forgets it. E_INTERNAL if it made none there. */
+mxw_status mx_cuda_weight_find(const mx_tensor *packed, mx_cuda_weight *out);
+void mx_cuda_weight_forget(const void *bytes);
+/* Packs a plain f32 [n][k] (or [n][k / taps][taps], taps first in the packed k) that lies on the GPU. */
+mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_weight *to, const float *from,
+                              int64_t taps);
+
+/* y [m][n] = act(norm(x) w^T + bias) + residual. An element is summed over k in an order that (n, k) alone decide, so a
+ * row's bits are the same among however many rows. Begin with zeros; what is left 0 or NULL is not there. */
+typedef struct mx_cuda_fused {
+    int64_t m, n, k;
+    const float *x;                  /* row r: k elements from x + r * ldx */
+    int64_t ldx;
+    /* A convolution, where positions is not 0: row r is position r % out_positions of entry r / out_positions, and begins
+     * at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside of them. */
+    int64_t positions, out_positions, channels, stride, pad;
+    const float *gamma, *beta;       /* [k]: the norm; none if gamma is NULL */
+    double eps;
+    mx_cuda_weight weight;
+    const float *bias;               /* [n] */
+    const float *residual;           /* rows ld_residual apart; row r is r % residual_rows */
+    int64_t residual_rows, ld_residual;
+    int act;                         /* mx_act */
+    mxw_precision precision;
+    float *y;                        /* rows ldy apart */
+    int64_t ldy;
+    void *scratch;                   /* mx_cuda_fused_scratch(m) bytes; only needed with gamma */
+} mx_cuda_fused;
+
+static inline size_t mx_cuda_fused_scratch(int64_t m) { return (size_t)m * 2 * sizeof(float); }
+mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
+
+/* fused.c: the ops */
+mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_fused_op_scratch(const mx_call *call);
+const char *mx_cuda_product_kernel(const mx_call *call);
+
 /* ---- the ops ----------------------------------------------------------------------------------------------------- */
 
 typedef struct mx_cuda_op {
@@ -119,7 +178,7 @@ typedef struct mx_cuda_op {
     mxw_status (*run)(mx_cuda *gpu, const mx_call *call);
 } mx_cuda_op;
 
-extern const mx_cuda_op mx_cuda_ops[MX_OP_PLAIN_COUNT];
+extern const mx_cuda_op mx_cuda_ops[MX_OP_COUNT];
 
 /* gemm.cu */
 mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call);

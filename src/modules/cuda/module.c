@@ -15,7 +15,7 @@ static mx_cuda gpus[MAX_GPUS];
 static int n_gpus;
 static char why_none[256];
 
-const mx_cuda_op mx_cuda_ops[MX_OP_PLAIN_COUNT] = {
+const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_MATMUL] = {NULL, mx_cuda_matmul},
     [MX_OP_LINEAR] = {NULL, mx_cuda_linear},
     [MX_OP_TRANSPOSE] = {NULL, mx_cuda_transpose},
@@ -69,14 +69,22 @@ mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call) {
 
 /* ---- the table of a device --------------------------------------------------------------------------------------- */
 
-static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < MX_OP_PLAIN_COUNT; }
-static int strided(const mx_device *device, mx_op op, int input) { return 0; }
-static mx_form form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
-static size_t packed_bytes(const mx_device *device, const mx_weight_use *use) { return 0; }
-static mxw_status pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
-    return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_cuda_op_name(use->op), use->input);
+static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < MX_OP_COUNT && mx_cuda_ops[op].run; }
+
+static int strided(const mx_device *device, mx_op op, int input) {
+    switch (op) {
+    case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
+    default: return 0;
+    }
 }
-static const char *kernel(const mx_device *device, const mx_call *call) { return "plain"; }
+
+static const char *kernel(const mx_device *device, const mx_call *call) {
+    switch (call->op) {
+    case MX_OP_FUSED_LINEAR:
+    case MX_OP_FUSED_CONV1D: return mx_cuda_product_kernel(call);
+    default: return "plain";
+    }
+}
 
 static size_t scratch_bytes(const mx_device *device, const mx_call *call) {
     return supports(device, call->op) && mx_cuda_ops[call->op].scratch ? mx_cuda_ops[call->op].scratch(call) : 0;
@@ -99,9 +107,9 @@ static const mx_device table = {
     .memory_free = mx_cuda_memory_free,
     .supports = supports,
     .strided = strided,
-    .form = form,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
+    .form = mx_cuda_form,
+    .packed_bytes = mx_cuda_packed_bytes,
+    .pack = mx_cuda_pack,
     .kernel = kernel,
     .scratch_bytes = scratch_bytes,
     .run_op = run_op,
@@ -146,6 +154,7 @@ static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
     snprintf(gpu->description, sizeof(gpu->description), "%.100s", p.name);
     gpu->device.info.memory_bytes = p.totalGlobalMem;
     gpu->device.info.cores = p.multiProcessorCount;
+    gpu->shared_bytes = (int)p.sharedMemPerBlockOptin;
     judge(gpu, p.major * 10 + p.minor, driver);
     mx_cuda_blas_version(blas, sizeof(blas));
     snprintf(gpu->features, sizeof(gpu->features), "sm_%d%d, driver CUDA %d.%d, runtime CUDA %d.%d%s%s", p.major,

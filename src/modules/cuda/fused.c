@@ -1,0 +1,86 @@
+/* modules/cuda/fused.c - the fused products as ops: what their rows, columns and results are; product.cu multiplies. */
+#include "modules/cuda/cuda.h"
+
+#define ALIGN(bytes) (((bytes) + 255) / 256 * 256)
+
+static const mx_tensor *input(const mx_call *call, int i) {
+    return i < call->n_inputs && call->inputs[i].data ? &call->inputs[i] : NULL;
+}
+
+/* Elements from row to row; all leading axes go on from there. */
+static int64_t row_stride(const mx_tensor *t) { return t->rank > 1 ? t->strides[t->rank - 2] : t->dims[t->rank - 1]; }
+
+static int64_t rows_of(const mx_tensor *t) {
+    int64_t rows = 1;
+    for (int i = 0; i < t->rank - 1; i++)
+        rows *= t->dims[i];
+    return rows;
+}
+
+static mx_cuda_fused describe(const mx_call *call) {
+    const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
+    const mx_tensor *residual = input(call, 3);
+    mx_cuda_fused p = {.m = rows_of(out), .n = weight->dims[0], .k = weight->dims[1], .x = x->data,
+                       .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
+                       .ldy = weight->dims[0], .scratch = call->scratch};
+    p.bias = mx_cuda_input(call, 2);
+    if (residual) {
+        p.residual = residual->data;
+        p.residual_rows = rows_of(residual);
+        p.ld_residual = row_stride(residual);
+    }
+    if (call->op == MX_OP_FUSED_CONV1D) {
+        p.k *= weight->dims[2];
+        p.positions = x->dims[1];
+        p.out_positions = out->dims[1];
+        p.channels = x->dims[2];
+        p.stride = call->attrs->stride[0];
+        p.pad = call->attrs->pad[0];
+    } else {
+        p.gamma = mx_cuda_input(call, 4);
+        p.beta = mx_cuda_input(call, 5);
+        p.eps = call->attrs->eps;
+    }
+    return p;
+}
+
+/* A weight that did not come packed is packed on the way, behind the rows' statistics. */
+size_t mx_cuda_fused_op_scratch(const mx_call *call) {
+    mx_cuda_fused p = describe(call);
+    size_t bytes = ALIGN(mx_cuda_fused_scratch(p.m));
+    return call->inputs[1].dtype == MXW_U8 ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
+}
+
+static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
+    const mx_tensor *weight = &call->inputs[1];
+    mx_cuda_fused p = describe(call);
+    mxw_status status;
+    if (p.m == 0 || p.n == 0)
+        return MXW_OK;
+    if (weight->dtype == MXW_U8) {
+        status = mx_cuda_weight_find(weight, &p.weight);
+    } else {
+        p.weight = (mx_cuda_weight){(char *)call->scratch + ALIGN(mx_cuda_fused_scratch(p.m)), p.n, p.k, 2};
+        status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
+    }
+    return status < 0 ? status : mx_cuda_fused_product(gpu, call, &p);
+}
+
+mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call) { return run(gpu, call, 1); }
+
+mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
+    return run(gpu, call, call->inputs[1].dims[2]);
+}
+
+/* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */
+const char *mx_cuda_product_kernel(const mx_call *call) {
+    mx_cuda_weight weight = {.parts = 2};
+    int few = rows_of(&call->outputs[0]) <= 64;
+    if (call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &weight) < 0)
+        return "plain";
+    if (call->precision == MXW_PRECISION_F16)
+        return few ? "mma rows f16 x f16" : "mma tiles f16 x f16";
+    if (weight.parts == 1)
+        return few ? "mma rows 2 f16 x f16" : "mma tiles 2 f16 x f16";
+    return few ? "mma rows 2 f16 x 2 f16" : "mma tiles 2 f16 x 2 f16";
+}

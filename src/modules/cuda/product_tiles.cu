@@ -1,0 +1,179 @@
+/* modules/cuda/product_tiles.cu - compiled products of many rows: a block has a tile of the result, its warps shares of
+ * it in registers. x is split into operands once for a block, on its way to shared memory; weights come as they lie.
+ * What holds: the chunks of k are added in order, as in product_rows.cu. */
+#include "modules/cuda/product.cuh"
+
+/* A block's tile: warps_m x warps_n warps, each of m_tiles x n_tiles tiles of 16 x 8. */
+template <int warps_m_, int warps_n_, int m_tiles_, int n_tiles_, int x_parts_, int w_parts_> struct tile_shape {
+    static constexpr int warps_m = warps_m_, warps_n = warps_n_, m_tiles = m_tiles_, n_tiles = n_tiles_;
+    static constexpr int x_parts = x_parts_, w_parts = w_parts_;
+    static constexpr int warps = warps_m * warps_n, threads = warps * MX_WARP;
+    static constexpr int rows = warps_m * m_tiles * 16, columns = warps_n * n_tiles * 8;
+    static constexpr int x_stages = 2, w_stages = 3;
+    static constexpr int each = rows / 8 / warps;                          /* operands of x that a warp makes of a block */
+    static constexpr int x_stage = rows / 8 * x_parts * MX_WARP;           /* uint4 */
+    static constexpr int w_stage = columns / 8 * w_parts * MX_WARP;
+    static constexpr int bytes = (x_stages * x_stage + w_stages * w_stage) * 16;
+    static_assert(each == 1 || each == 2, "a warp's operands share their rows");
+};
+
+/* A block of 32 of k of the rows that this thread turns into operands. */
+template <typename S> struct x_pairs { float2 at[S::each][4]; };
+
+template <typename S>
+__device__ __forceinline__ void load_x(const mx_product &p, const mx_row (&rows)[2], int block, x_pairs<S> &v) {
+    int warp = threadIdx.x / MX_WARP, t = threadIdx.x % 4;
+#pragma unroll
+    for (int e = 0; e < S::each; e++) {
+        int k = block * 32 + (warp * S::each + e) % 2 * 16 + 2 * t;
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            v.at[e][j] = mx_pair_of(rows[j % 2], k + j / 2 * 8, p.even_x);
+    }
+}
+
+template <typename S>
+__device__ __forceinline__ void store_x(const mx_product &p, const float2 (&statistics)[2], int block, x_pairs<S> &v,
+                                        uint4 *x) {
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP, t = lane % 4;
+#pragma unroll
+    for (int e = 0; e < S::each; e++) {
+        int operand = warp * S::each + e, k = block * 32 + operand % 2 * 16 + 2 * t;
+        uint4 a[S::x_parts];
+        if (p.f.gamma) {
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                v.at[e][j] = mx_normed(p.f, v.at[e][j], statistics[j % 2], k + j / 2 * 8);
+        }
+        mx_operand<S::x_parts>(v.at[e], a);
+#pragma unroll
+        for (int part = 0; part < S::x_parts; part++)
+            x[(operand * S::x_parts + part) * MX_WARP + lane] = a[part];
+    }
+}
+
+template <typename S>
+__device__ __forceinline__ void copy_w(const mx_product &p, int first_tile, int block, uint4 *w) {
+    for (int i = threadIdx.x; i < S::w_stage; i += S::threads) {
+        int lane = i % MX_WARP, of = i / MX_WARP % S::w_parts, tile = first_tile + i / MX_WARP / S::w_parts;
+        bool there = block < p.blocks && tile < p.tiles;
+        const uint4 *from = (const uint4 *)p.f.weight.bytes;
+        if (there)
+            from += ((int64_t)tile * p.blocks + block) * MX_WARP + lane + of * p.w_part;
+        mx_copy_16(w + i, from, there);
+    }
+}
+
+template <typename S>
+__device__ __forceinline__ void multiply_block(const uint4 *x, const uint4 *w, float (&hi)[S::m_tiles][S::n_tiles][4],
+                                               float (&lo)[S::m_tiles][S::n_tiles][4]) {
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
+    const uint4 *my_x = x + warp / S::warps_n * S::m_tiles * 2 * S::x_parts * MX_WARP + lane;
+    const uint4 *my_w = w + warp % S::warps_n * S::n_tiles * S::w_parts * MX_WARP + lane;
+    uint4 a[S::m_tiles][2][S::x_parts];
+#pragma unroll
+    for (int i = 0; i < S::m_tiles * 2 * S::x_parts; i++)
+        a[i / S::x_parts / 2][i / S::x_parts % 2][i % S::x_parts] = my_x[i * MX_WARP];
+#pragma unroll
+    for (int nt = 0; nt < S::n_tiles; nt++) {
+        uint4 b[S::w_parts];
+#pragma unroll
+        for (int part = 0; part < S::w_parts; part++)
+            b[part] = my_w[(nt * S::w_parts + part) * MX_WARP];
+#pragma unroll
+        for (int i = 0; i < 2 * S::m_tiles; i++)
+            mx_step<S::x_parts, S::w_parts>(hi[i % S::m_tiles][nt], lo[i % S::m_tiles][nt],
+                                            a[i % S::m_tiles][i / S::m_tiles], b, i / S::m_tiles);
+    }
+}
+
+/* Adds a chunk's sums to the totals and begins the next. */
+template <typename S>
+__device__ __forceinline__ void add_chunk(float (&total)[S::m_tiles][S::n_tiles][4], float (&hi)[S::m_tiles][S::n_tiles][4],
+                                          float (&lo)[S::m_tiles][S::n_tiles][4]) {
+#pragma unroll
+    for (int mt = 0; mt < S::m_tiles; mt++)
+#pragma unroll
+        for (int nt = 0; nt < S::n_tiles; nt++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                total[mt][nt][i] = __fadd_rn(total[mt][nt][i], mx_chunk_sum<S::x_parts>(hi[mt][nt][i], lo[mt][nt][i]));
+                hi[mt][nt][i] = lo[mt][nt][i] = 0;
+            }
+}
+
+template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel(mx_product p) {
+    extern __shared__ uint4 shared[];
+    uint4 *x = shared, *w = shared + S::x_stages * S::x_stage;
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
+    int across = (p.tiles + S::columns / 8 - 1) / (S::columns / 8);
+    int first_tile = (int)(blockIdx.x % across) * (S::columns / 8);
+    int64_t row = (int64_t)(blockIdx.x / across) * S::rows;
+    float total[S::m_tiles][S::n_tiles][4] = {}, hi[S::m_tiles][S::n_tiles][4] = {}, lo[S::m_tiles][S::n_tiles][4] = {};
+    mx_row rows[2];
+    float2 statistics[2] = {};
+    x_pairs<S> v;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        int64_t r = row + warp * S::each / 2 * 16 + lane / 4 + i * 8;
+        rows[i] = mx_row_of(p.f, r);
+        if (p.f.gamma && r < p.f.m)
+            statistics[i] = ((const float2 *)p.f.scratch)[r];
+    }
+    for (int s = 0; s < S::w_stages - 1; s++) {
+        copy_w<S>(p, first_tile, s, w + s * S::w_stage);
+        mx_copy_commit();
+    }
+    load_x<S>(p, rows, 0, v);
+    store_x<S>(p, statistics, 0, v, x);
+    load_x<S>(p, rows, 1, v);
+    for (int block = 0, chunk = 1; block < p.blocks; block++) {
+        mx_copy_wait<S::w_stages - 2>();
+        __syncthreads();
+        store_x<S>(p, statistics, block + 1, v, x + (block + 1) % S::x_stages * S::x_stage);
+        copy_w<S>(p, first_tile, block + S::w_stages - 1,
+                  w + (block + S::w_stages - 1) % S::w_stages * S::w_stage);
+        mx_copy_commit();
+        load_x<S>(p, rows, block + 2, v);
+        multiply_block<S>(x + block % S::x_stages * S::x_stage, w + block % S::w_stages * S::w_stage, hi, lo);
+        if (block + 1 == mx_chunk_start(p, chunk)) {
+            add_chunk<S>(total, hi, lo);
+            chunk++;
+        }
+    }
+#pragma unroll
+    for (int mt = 0; mt < S::m_tiles; mt++)
+#pragma unroll
+        for (int nt = 0; nt < S::n_tiles; nt++) {
+            int64_t r = row + (warp / S::warps_n * S::m_tiles + mt) * 16 + lane / 4;
+            int column = (first_tile + warp % S::warps_n * S::n_tiles + nt) * 8 + lane % 4 * 2;
+            mx_finish(p, r, column, total[mt][nt][0], total[mt][nt][1]);
+            mx_finish(p, r + 8, column, total[mt][nt][2], total[mt][nt][3]);
+        }
+}
+
+template <typename S> static int64_t tiles_in(const mx_product &p) {
+    return (p.f.m + S::rows - 1) / S::rows * ((p.f.n + S::columns - 1) / S::columns);
+}
+
+template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
+    cudaFuncSetAttribute(tiles_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::bytes);
+    tiles_kernel<S><<<(unsigned)tiles_in<S>(p), S::threads, S::bytes, gpu->stream>>>(p);
+}
+
+/* The large tile, unless it leaves multiprocessors without work. */
+template <typename Large, typename Small> static void launch_best(mx_cuda *gpu, const mx_product &p) {
+    if (tiles_in<Large>(p) >= gpu->device.info.cores)
+        launch<Large>(gpu, p);
+    else
+        launch<Small>(gpu, p);
+}
+
+void mx_tiles_product(mx_cuda *gpu, const mx_product &p) {
+    if (p.f.precision == MXW_PRECISION_F16)
+        launch_best<tile_shape<4, 2, 2, 8, 1, 1>, tile_shape<2, 4, 2, 2, 1, 1>>(gpu, p);
+    else if (p.f.weight.parts == 1)
+        launch_best<tile_shape<4, 2, 2, 6, 2, 1>, tile_shape<2, 4, 2, 2, 2, 1>>(gpu, p);
+    else
+        launch_best<tile_shape<4, 2, 2, 6, 2, 2>, tile_shape<2, 4, 2, 2, 2, 2>>(gpu, p);
+}
