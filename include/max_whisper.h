@@ -210,6 +210,7 @@ typedef struct mxw_model_options {
     /* Called after every op of every run, on the thread that ran it (several at once if sessions do); NULL: none. */
     void (*on_trace)(void *user, const mxw_trace_event *event);
     void *trace_user;
+    mxw_precision precision; /* EXACT; F16 is for engine max on a GPU */
 } mxw_model_options;
 
 typedef struct mxw_model_info {
@@ -219,6 +220,7 @@ typedef struct mxw_model_info {
     int threads;
     int fallbacks;          /* substituted weights, features or text: always 0 */
     double load_ms, compile_ms;
+    mxw_precision precision;
 } mxw_model_info;
 
 MXW_API void mxw_model_options_default(mxw_model_options *options);
@@ -503,6 +505,7 @@ typedef struct mxw_program_options {
     mxw_engine engine;       /* MAX */
     const char *device;
     int threads;
+    mxw_precision precision; /* EXACT */
 } mxw_program_options;
 
 MXW_API void mxw_program_options_default(mxw_program_options *options);

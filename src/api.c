@@ -35,6 +35,8 @@ mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
         return mx_fail(MXW_E_ARGUMENT, "batch: %d is not from 1 to 256", full.batch);
     if (full.engine < MXW_ENGINE_CPU || full.engine > MXW_ENGINE_MAX)
         return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)full.engine);
+    if (full.precision < MXW_PRECISION_EXACT || full.precision > MXW_PRECISION_F16)
+        return mx_fail(MXW_E_ARGUMENT, "precision: %d is not exact or f16", (int)full.precision);
     return mx_recognizer_open(&full, out);
 }
 

@@ -184,6 +184,9 @@ static mxw_status read_options(const mxw_program_options *options, mxw_program_o
         status = mx_take_options(read, sizeof(*read), options, options->struct_size, "mxw_program_options");
     if (status >= 0 && read->threads < 0)
         status = mx_fail(MXW_E_ARGUMENT, "mxw_program_options: threads is %d: expected 0 or more", read->threads);
+    if (status >= 0 && (read->precision < MXW_PRECISION_EXACT || read->precision > MXW_PRECISION_F16))
+        status = mx_fail(MXW_E_ARGUMENT, "mxw_program_options: precision is %d: expected exact or f16",
+                         (int)read->precision);
     return status;
 }
 
@@ -215,7 +218,8 @@ mxw_status mxw_program_compile(const mxw_graph *graph, const mxw_program_options
         return MXW_E_MEMORY;
     p->graph = graph;
     MX_TRY(mx_pool_open(read.threads, &p->pool));
-    mx_program_options load = {.engine = read.engine, .device = read.device, .pool = p->pool};
+    mx_program_options load = {.engine = read.engine, .device = read.device, .pool = p->pool,
+                               .precision = read.precision};
     MX_TRY(mx_exec_load(graph, &load, &p->program));
     MX_TRY(mx_state_open(p->program, &p->state));
     MX_TRY(add_states(p));

@@ -302,6 +302,7 @@ void bench_write(const bench_record *record, FILE *file) {
     json_text(&json, "model", record->model.checkpoint.size_name);
     json_text(&json, "engine", engine_names[record->model.engine]);
     json_text(&json, "device", record->model.device);
+    json_text(&json, "precision", precision_names[record->model.precision]);
     json_whole(&json, "threads", record->model.threads);
     write_machine(&json, record);
     json_number(&json, "load_ms", record->model.load_ms, 3);

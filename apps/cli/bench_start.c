@@ -100,6 +100,7 @@ int bench_start(const bench_options *o, const char *path, double *ms, int n) {
         add_option(&w, "--model-dir", o->model.model_dir);
     add_option(&w, "--engine", engine_names[o->model.engine]);
     add_option(&w, "--device", o->model.device);
+    add_option(&w, "--precision", precision_names[o->model.precision]);
     add_option(&w, "--threads", threads);
     add_option(&w, "--", path);
     add(&w, NULL);

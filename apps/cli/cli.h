@@ -20,7 +20,8 @@ typedef struct common_options {
 /* Options of whatever opens a model. */
 typedef struct model_choice {
     const char *model, *model_dir;
-    int engine; /* mxw_engine */
+    int engine;    /* mxw_engine */
+    int precision; /* mxw_precision */
     const char *device;
     int64_t threads;
 } model_choice;
@@ -55,7 +56,8 @@ void help_print_group(const char *first_word);
 /* A few lines on standard error. */
 void help_print_short(void);
 
-extern const char *const engine_names[]; /* in the order of mxw_engine */
+extern const char *const engine_names[];    /* in the order of mxw_engine */
+extern const char *const precision_names[]; /* in the order of mxw_precision */
 extern const char *const log_format_names[];
 int check_device(const char *value, char *message, size_t size);
 /* Opens the model for so many sessions at once; on failure says why and returns the exit status. */
@@ -89,9 +91,10 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
     {.name = "model", .letter = 'm', .kind = OPTION_TEXT, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
      .group = "Model and device", .target = offsetof(type, member.model),                                              \
      .help = "Released name (see model list), checkpoint file, or its folder."},                                       \
-    MODEL_DIR_ROW(type, member.model_dir), ENGINE_ROWS(type, member.engine, member.device, member.threads)
+    MODEL_DIR_ROW(type, member.model_dir),                                                                             \
+    ENGINE_ROWS(type, member.engine, member.device, member.threads, member.precision)
 
-#define ENGINE_ROWS(type, engine_, device_, threads_)                                                                  \
+#define ENGINE_ROWS(type, engine_, device_, threads_, precision_)                                                      \
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \
      .target = offsetof(type, engine_), .choices = engine_names,                                                       \
      .help = "cpu: op by op on the processor; gpu: op by op on CUDA; max: the compiled graph."},                       \
@@ -100,7 +103,10 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
      .help = "Where to run; the devices subcommand lists them."},                                                      \
     {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
      .target = offsetof(type, threads_), .low = 0, .high = 1024,                                                       \
-     .help = "Processor threads; 0: as many as this process may use."}
+     .help = "Processor threads; 0: as many as this process may use."},                                                \
+    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
+     .group = "Model and device", .target = offsetof(type, precision_), .choices = precision_names,                    \
+     .help = "Of engine max on a GPU: exact; f16: faster, products of halves. Elsewhere it is exact."}
 /* clang-format on */
 
 #endif

@@ -16,6 +16,7 @@ const command *const commands[] = {
 };
 
 const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
+const char *const precision_names[] = {"exact", "f16", NULL};
 const char *const log_format_names[] = {"human", "json", NULL};
 
 /* ---- which subcommand ----------------------------------------------------------------------------------- */
@@ -117,6 +118,7 @@ int open_model(const model_choice *choice, int batch, mxw_model **model) {
     options.model = choice->model;
     options.model_dir = choice->model_dir;
     options.engine = (mxw_engine)choice->engine;
+    options.precision = (mxw_precision)choice->precision;
     options.device = choice->device;
     options.threads = (int)choice->threads;
     options.batch = batch;

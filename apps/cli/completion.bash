@@ -20,15 +20,15 @@ _max_whisper_options() {
         "model list") echo "--model-dir --json" ;;
         "model inspect") echo "--model-dir --json --tensors" ;;
         "model export") echo "--format --type --model-dir" ;;
-        "graph dump") echo "--model --model-dir --engine --device --threads" ;;
-        "graph test") echo "--engine --device --threads --json" ;;
+        "graph dump") echo "--model --model-dir --engine --device --threads --precision" ;;
+        "graph test") echo "--engine --device --threads --precision --json" ;;
         "bench") echo "--runs --warm-up --starts --json --save --language --beam-size --model --model-dir --engine \
---device --threads" ;;
+--device --threads --precision" ;;
         "demo") echo "--engines --plain --timeout --language --beam-size --model --model-dir --device --threads" ;;
         "devices" | "version") echo "--json" ;;
         "gpu-check") echo "--device --json" ;;
         "help") ;;
-        *) echo "--model --model-dir --engine --device --threads --batch --format --output-format --output-dir \
+        *) echo "--model --model-dir --engine --device --threads --precision --batch --format --output-format --output-dir \
 --verbose --stats --trace --channel --audio-track --language --task --clip-timestamps --without-timestamps \
 --mel-reference --beam-size --greedy --patience \
 --length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
@@ -49,6 +49,7 @@ _max_whisper_values() {
         --model | -m) echo "$_max_whisper_models" ;;
         --engine) echo "cpu gpu max" ;;
         --device) echo "auto cpu cuda cuda:0" ;;
+        --precision) echo "exact f16" ;;
         --format | --output-format | -f) echo "txt srt vtt tsv json all" ;;
         --language | -l) echo "$_max_whisper_languages" ;;
         --type) echo "auto f16 f32" ;;

@@ -16,13 +16,14 @@
 typedef struct test_options {
     common_options common;
     int engine;
+    int precision;
     const char *device;
     int64_t threads;
     int json;
 } test_options;
 
 static const option_row rows[] = {
-    ENGINE_ROWS(test_options, engine, device, threads),
+    ENGINE_ROWS(test_options, engine, device, threads, precision),
     JSON_ROW(test_options, json),
     COMMON_ROWS,
     {.name = NULL},
@@ -299,6 +300,7 @@ static int compile_and_execute(mxw_graph *g, const test_options *options, findin
     mxw_program_options program_options;
     mxw_program_options_default(&program_options);
     program_options.engine = (mxw_engine)options->engine;
+    program_options.precision = (mxw_precision)options->precision;
     program_options.device = options->device;
     program_options.threads = (int)options->threads;
     mxw_program *program = NULL;

@@ -215,6 +215,7 @@ static void print_stats(const recording *r, const mxw_result *result) {
     json_text(&json, "model", info.checkpoint.size_name);
     json_text(&json, "engine", engine_names[info.engine]);
     json_text(&json, "device", info.device);
+    json_text(&json, "precision", precision_names[info.precision]);
     json_whole(&json, "threads", info.threads);
     json_text(&json, "language", result->language);
     json_number(&json, "audio_s", result->duration_s, 3);

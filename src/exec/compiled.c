@@ -188,7 +188,8 @@ static void set_call(mx_run *run, size_t n) {
         l->outputs[n][i] = run->values[node->outputs[i]];
     l->calls[n] = (mx_call){.op = node->op, .attrs = &l->attrs[n], .n_inputs = node->n_inputs,
                             .n_outputs = node->n_outputs, .inputs = l->inputs[n], .outputs = l->outputs[n],
-                            .host = l->host[n], .pool = run->program->pool, .scratch = run->scratch, .compiled = 1};
+                            .host = l->host[n], .pool = run->program->pool, .scratch = run->scratch, .compiled = 1,
+                            .precision = run->program->precision};
 }
 
 void mx_compiled_address(mx_run *run) {

@@ -37,6 +37,15 @@ static mxw_status choose_device(const mx_program_options *options, const mx_devi
     return mx_fail(MXW_E_ARGUMENT, "engine %d is unknown: expected cpu, gpu or max", (int)options->engine);
 }
 
+/* Only compiled calls of a GPU multiply in another way than exactly. */
+static mxw_status check_precision(const mx_program_options *options, const mx_device *device) {
+    if (options->precision == MXW_PRECISION_EXACT ||
+        (options->engine == MXW_ENGINE_MAX && strcmp(device->info.kind, "cuda") == 0))
+        return MXW_OK;
+    return mx_fail(MXW_E_UNSUPPORTED, "precision f16 is for engine max on a CUDA device: %s computes exactly",
+                   device->info.id);
+}
+
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static int usable_in_place(const mx_program *p, const mx_tensor *t) {
@@ -127,12 +136,14 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     if (mx_graph_status(g) < 0)
         return mx_fail(mx_graph_status(g), "graph %s: %s", g->name, mx_graph_error(g));
     MX_TRY(choose_device(options, &device));
+    MX_TRY(check_precision(options, device));
     p = mx_alloc_zero(1, sizeof(*p));
     status = MXW_E_MEMORY;
     if (!p)
         goto out;
     p->device = device;
     p->pool = options->pool;
+    p->precision = options->precision;
     p->trace = options->trace;
     p->trace_context = options->trace_context;
     mx_graph *source = (mx_graph *)(uintptr_t)g;   /* held, which counts; nothing else of it changes */

@@ -11,6 +11,7 @@ struct mx_program {
     mx_plan *plan;        /* of a compiled program */
     const mx_device *device;
     mx_pool *pool;
+    mxw_precision precision;
     void (*trace)(void *context, const mxw_trace_event *event);
     void *trace_context;
     void **leaves;        /* [values]: device memory of constants and weights; NULL for the rest. A plan has its own:

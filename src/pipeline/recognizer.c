@@ -30,7 +30,7 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
     mx_weight_source source = {find_weight, r->weights};
     mx_program_options program = {.engine = options->engine, .device = options->device, .pool = r->pool,
                                   .weights = &source, .keep_names = options->keep_names, .trace = options->on_trace,
-                                  .trace_context = options->trace_user};
+                                  .trace_context = options->trace_user, .precision = options->precision};
     mxw_status status = MXW_OK;
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
         status = parts[i].build(&r->checkpoint.dims, &r->graphs[i]);
@@ -49,6 +49,7 @@ mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **
     int64_t start = mx_now_ns();
     pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
+    r->precision = options->precision;
     r->batch = MX_MAX(options->batch, 1);
     r->use = mx_alloc_zero(1, sizeof(*r->use));
     status = r->use ? MXW_OK : MXW_E_MEMORY;
@@ -98,7 +99,8 @@ void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {
                              .device = mx_exec_device(r->programs[0]),
                              .threads = mx_pool_threads(r->pool),
                              .load_ms = r->load_ms,
-                             .compile_ms = r->compile_ms};
+                             .compile_ms = r->compile_ms,
+                             .precision = r->precision};
 }
 
 static mxw_stage_use use_of(const mx_recognizer *r, mx_use_kind kind) {

@@ -15,6 +15,7 @@ struct mxw_model {
     mx_program *programs[MX_PART_COUNT];
     char *graph_texts[MX_PART_COUNT];
     mxw_engine engine;
+    mxw_precision precision;
     double load_ms, compile_ms;
     mx_use *use;                      /* counts on while the rest stays as it is */
 

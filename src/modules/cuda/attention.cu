@@ -13,22 +13,30 @@ static int64_t head_step(const mx_call *call) {
 }
 
 size_t mx_cuda_attention_scratch(const mx_call *call) {
+    if (mx_cuda_flash_takes(call))
+        return mx_cuda_flash_scratch(call);
     return (size_t)(call->attrs->heads * head_step(call)) * sizeof(float);
+}
+
+static int is_even(const mx_tensor *t) {
+    return (uintptr_t)t->data % (MX_CUDA_EVEN * sizeof(float)) == 0 && t->strides[1] % MX_CUDA_EVEN == 0;
 }
 
 /* Scores of all heads, their softmax, its product with the values: for one entry. */
 static mxw_status attend_entry(mx_cuda *gpu, const mx_call *call, int64_t entry) {
-    const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1];
+    const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2];
     int64_t t = q->dims[1], s = k->dims[1], d = q->dims[2], heads = call->attrs->heads, width = d / heads;
-    int even = width % MX_CUDA_EVEN == 0;   /* then t d and s d are as well */
+    /* Then t d and s d are even as well, and rows that lie apart only with all of theirs. */
+    int even = width % MX_CUDA_EVEN == 0 && is_even(q) && is_even(k) && is_even(v);
     mx_cuda_product scores = {}, values = {};
     scores.m = t;
     scores.n = scores.ldc = s;
     scores.k = scores.a_step = scores.b_step = width;
     scores.entries = heads;
-    scores.lda = scores.ldb = d;
-    scores.a = (const float *)q->data + entry * t * d;
-    scores.b = (const float *)k->data + entry * s * d;
+    scores.lda = q->strides[1];
+    scores.ldb = k->strides[1];
+    scores.a = (const float *)q->data + entry * t * scores.lda;
+    scores.b = (const float *)k->data + entry * s * scores.ldb;
     scores.b_transposed = 1;
     scores.c = (float *)call->scratch;
     scores.c_step = head_step(call);
@@ -52,8 +60,9 @@ static mxw_status attend_entry(mx_cuda *gpu, const mx_call *call, int64_t entry)
     values.entries = heads;
     values.a = scores.c;
     values.a_step = scores.c_step;
-    values.b = (const float *)call->inputs[2].data + entry * s * d;
-    values.ldb = values.ldc = d;
+    values.ldb = v->strides[1];
+    values.b = (const float *)v->data + entry * s * values.ldb;
+    values.ldc = d;
     values.c = (float *)call->outputs[0].data + entry * t * d;
     return status < 0 ? status : mx_cuda_multiply(gpu, call, &values, even);
 }
@@ -62,6 +71,8 @@ mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call) {
     mxw_status status = MXW_OK;
     if (mx_cuda_count(&call->outputs[0]) == 0)
         return MXW_OK;
+    if (mx_cuda_flash_takes(call))
+        return mx_cuda_flash(gpu, call);
     for (int64_t entry = 0; entry < call->inputs[0].dims[0] && status >= 0; entry++)
         status = attend_entry(gpu, call, entry);
     return status;

@@ -25,6 +25,7 @@ typedef struct mx_cuda {
     pthread_mutex_t lock;
     int opened;
     int shared_bytes;            /* that a block may have at most */
+    int wide;                    /* 1: kernels made for sm_90a run here, -1: not, 0: not asked yet */
     cudaStream_t stream;
     void *blas;                  /* cublasHandle_t; NULL until the first product */
     char *ring;                  /* pinned: bytes on their way to the GPU */
@@ -113,11 +114,11 @@ mxw_status mx_cuda_tile_multiply(mx_cuda *gpu, const mx_call *call, const mx_cud
 mxw_status mx_cuda_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_product *p, int even);
 #define MX_CUDA_EVEN 64   /* 256 bytes: the alignment that cuBLAS takes for granted at most */
 
-/* ---- pack.cu, product.cu: compiled products, on tensor cores ------------------------------------------------------ */
+/* ---- pack.cu, product.cu: compiled products, on tensor cores ----------------------------------------------------- */
 
 /* A weight [n][k] as compiled products read it: in blocks of 8 columns of the result by 32 of k, each of 32 lanes times
- * 16 bytes, that is, a lane's operands of two m16n8k16 steps; the blocks of a tile of columns one behind the other; zeros
- * past n and k. Of two parts, the second is all of that again: what is left of each element, times 2^11. */
+ * 16 bytes, that is, a lane's operands of two m16n8k16 steps; the blocks of a tile of columns one behind the other;
+ * zeros past n and k. Of two parts, the second is all of that again: what is left of each element, times 2^11. */
 typedef struct mx_cuda_weight {
     const void *bytes;   /* of the packed tensor, on the GPU */
     int64_t n, k;
@@ -146,8 +147,8 @@ typedef struct mx_cuda_fused {
     int64_t m, n, k;
     const float *x;                  /* row r: k elements from x + r * ldx */
     int64_t ldx;
-    /* A convolution, where positions is not 0: row r is position r % out_positions of entry r / out_positions, and begins
-     * at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside of them. */
+    /* A convolution, where positions is not 0: row r is position r % out_positions of entry r / out_positions; it
+     * begins at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside of them. */
     int64_t positions, out_positions, channels, stride, pad;
     const float *gamma, *beta;       /* [k]: the norm; none if gamma is NULL */
     double eps;
@@ -205,6 +206,11 @@ mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_scratch(const mx_call *call);
+/* flash.cu: compiled calls of attention over whole windows */
+int mx_cuda_flash_takes(const mx_call *call);
+mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_flash_scratch(const mx_call *call);
+const char *mx_cuda_flash_kernel(const mx_call *call);
 size_t mx_cuda_attention_rows_scratch(const mx_call *call);
 /* select.cu */
 mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call);

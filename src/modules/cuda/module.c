@@ -42,6 +42,8 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION_WINDOW] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_window},
     [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write},
     [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select},
+    [MX_OP_FUSED_LINEAR] = {mx_cuda_fused_op_scratch, mx_cuda_fused_linear},
+    [MX_OP_FUSED_CONV1D] = {mx_cuda_fused_op_scratch, mx_cuda_fused_conv1d},
 };
 
 static const char *const op_names[MX_OP_COUNT] = {
@@ -74,6 +76,7 @@ static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < 
 static int strided(const mx_device *device, mx_op op, int input) {
     switch (op) {
     case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
+    case MX_OP_ATTENTION: return input < 3;
     default: return 0;
     }
 }
@@ -82,6 +85,7 @@ static const char *kernel(const mx_device *device, const mx_call *call) {
     switch (call->op) {
     case MX_OP_FUSED_LINEAR:
     case MX_OP_FUSED_CONV1D: return mx_cuda_product_kernel(call);
+    case MX_OP_ATTENTION: return mx_cuda_flash_kernel(call);
     default: return "plain";
     }
 }

@@ -1,5 +1,5 @@
-/* modules/cuda/product.cuh - what the kernels of compiled products share, so that they agree bit for bit: the rows of x,
- * their norm, their split into tensor-core operands, the order of a sum, and what is done with a finished element.
+/* modules/cuda/product.cuh - what the kernels of compiled products share, so that they agree bit for bit: the rows of
+ * x, their norm, their split into tensor-core operands, the order of a sum, and what is done with a finished element.
  * What holds: k is cut into chunks by its length alone; an element is the sum, in order, of its chunks' sums, each of
  * which is one chain of steps of 16 of k. Every rounding is written out, so that no compiler contracts two of them. */
 #ifndef MX_CUDA_PRODUCT_CUH
@@ -49,12 +49,12 @@ __device__ __forceinline__ float2 mx_pair_of(const mx_row &row, int k, int even)
     float2 v = make_float2(0, 0);
     if (even) {
         if (k >= row.first && k < row.last)
-            v = *(const float2 *)(row.at + k);
+            v = __ldg((const float2 *)(row.at + k));
     } else {
         if (k >= row.first && k < row.last)
-            v.x = row.at[k];
+            v.x = __ldg(row.at + k);
         if (k + 1 >= row.first && k + 1 < row.last)
-            v.y = row.at[k + 1];
+            v.y = __ldg(row.at + k + 1);
     }
     return v;
 }
@@ -76,9 +76,10 @@ __device__ __forceinline__ float2 mx_row_statistics(const float *x, int k, float
 
 __device__ __forceinline__ float2 mx_normed(const mx_cuda_fused &f, float2 v, float2 statistics, int k) {
     if (k < f.k)
-        v.x = __fmaf_rn(__fmul_rn(__fsub_rn(v.x, statistics.x), statistics.y), f.gamma[k], f.beta[k]);
+        v.x = __fmaf_rn(__fmul_rn(__fsub_rn(v.x, statistics.x), statistics.y), __ldg(f.gamma + k), __ldg(f.beta + k));
     if (k + 1 < f.k)
-        v.y = __fmaf_rn(__fmul_rn(__fsub_rn(v.y, statistics.x), statistics.y), f.gamma[k + 1], f.beta[k + 1]);
+        v.y = __fmaf_rn(__fmul_rn(__fsub_rn(v.y, statistics.x), statistics.y), __ldg(f.gamma + k + 1),
+                        __ldg(f.beta + k + 1));
     return v;
 }
 
@@ -102,7 +103,8 @@ template <int parts> __device__ __forceinline__ void mx_operand(const float2 (&v
 
 /* One step of an element's chain: x in x_parts, the weight in w_parts. */
 template <int x_parts, int w_parts>
-__device__ __forceinline__ void mx_step(float (&hi)[4], float (&lo)[4], const uint4 (&a)[x_parts], const uint4 (&w)[w_parts],
+__device__ __forceinline__ void mx_step(float (&hi)[4], float (&lo)[4], const uint4 (&a)[x_parts],
+                                        const uint4 (&w)[w_parts],
                                         int second) {
     uint32_t b0 = second ? w[0].z : w[0].x, b1 = second ? w[0].w : w[0].y;
     mx_mma(hi, a[0], b0, b1);
@@ -142,19 +144,19 @@ __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int 
     if (f.residual)
         residual = f.residual + (f.residual_rows == f.m ? row : row % f.residual_rows) * f.ld_residual + column;
     if (f.bias) {
-        a = __fadd_rn(a, f.bias[column]);
-        b = both ? __fadd_rn(b, f.bias[column + 1]) : b;
+        a = __fadd_rn(a, __ldg(f.bias + column));
+        b = both ? __fadd_rn(b, __ldg(f.bias + column + 1)) : b;
     }
     a = mx_act_of(f.act, a);
     b = mx_act_of(f.act, b);
     float *y = f.y + row * f.ldy + column;
     if (p.even_y && both) {
-        float2 r = residual ? *(const float2 *)residual : make_float2(0, 0);
+        float2 r = residual ? __ldg((const float2 *)residual) : make_float2(0, 0);
         *(float2 *)y = residual ? make_float2(__fadd_rn(a, r.x), __fadd_rn(b, r.y)) : make_float2(a, b);
     } else {
-        y[0] = residual ? __fadd_rn(a, residual[0]) : a;
+        y[0] = residual ? __fadd_rn(a, __ldg(residual)) : a;
         if (both)
-            y[1] = residual ? __fadd_rn(b, residual[1]) : b;
+            y[1] = residual ? __fadd_rn(b, __ldg(residual + 1)) : b;
     }
 }
 

@@ -87,7 +87,8 @@ __device__ __forceinline__ void finish_group(const mx_product &p, int64_t row, i
         float4 all = make_float4(0, 0, 0, 0);
         for (int chunk = 0; chunk < p.chunks; chunk++) {
             float4 s = sums[((in_group * p.chunks + chunk) * m_tiles + mt) * MX_WARP + lane];
-            all = make_float4(__fadd_rn(all.x, s.x), __fadd_rn(all.y, s.y), __fadd_rn(all.z, s.z), __fadd_rn(all.w, s.w));
+            all = make_float4(__fadd_rn(all.x, s.x), __fadd_rn(all.y, s.y), __fadd_rn(all.z, s.z),
+                              __fadd_rn(all.w, s.w));
         }
         mx_finish(p, r, column, all.x, all.y);
         mx_finish(p, r + 8, column, all.z, all.w);

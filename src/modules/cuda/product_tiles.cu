@@ -10,7 +10,7 @@ template <int warps_m_, int warps_n_, int m_tiles_, int n_tiles_, int x_parts_, 
     static constexpr int warps = warps_m * warps_n, threads = warps * MX_WARP;
     static constexpr int rows = warps_m * m_tiles * 16, columns = warps_n * n_tiles * 8;
     static constexpr int x_stages = 2, w_stages = 3;
-    static constexpr int each = rows / 8 / warps;                          /* operands of x that a warp makes of a block */
+    static constexpr int each = rows / 8 / warps;                  /* operands of x that a warp makes of a block */
     static constexpr int x_stage = rows / 8 * x_parts * MX_WARP;           /* uint4 */
     static constexpr int w_stage = columns / 8 * w_parts * MX_WARP;
     static constexpr int bytes = (x_stages * x_stage + w_stages * w_stage) * 16;
@@ -89,7 +89,8 @@ __device__ __forceinline__ void multiply_block(const uint4 *x, const uint4 *w, f
 
 /* Adds a chunk's sums to the totals and begins the next. */
 template <typename S>
-__device__ __forceinline__ void add_chunk(float (&total)[S::m_tiles][S::n_tiles][4], float (&hi)[S::m_tiles][S::n_tiles][4],
+__device__ __forceinline__ void add_chunk(float (&total)[S::m_tiles][S::n_tiles][4],
+                                          float (&hi)[S::m_tiles][S::n_tiles][4],
                                           float (&lo)[S::m_tiles][S::n_tiles][4]) {
 #pragma unroll
     for (int mt = 0; mt < S::m_tiles; mt++)

@@ -1,0 +1,176 @@
+/* gpu_kernels.c - times the compiled products and attention of a GPU at Whisper's shapes, through the device's table.
+ * usage: gpu_kernels [model]: tiny (the default), base, small, medium, large.
+ * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an exact
+ * product is two or three on the cores. */
+#include "base/base.h"
+#include "base/clock.h"
+#include "device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 5
+
+static const mx_device *gpu;
+
+static void *filled(int64_t n, int halves) {
+    size_t bytes = (size_t)n * (halves ? 2 : 4);
+    char *host = mx_alloc(bytes);
+    void *to = gpu->alloc(gpu, bytes);
+    uint32_t state = 12345;
+    if (!host || !to) {
+        fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+        exit(1);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        float value = (float)(state >> 8) / 8388608.0f - 1;
+        uint16_t half = mx_f32_to_f16(value * 0.1f);
+        memcpy(host + i * (halves ? 2 : 4), halves ? (void *)&half : (void *)&value, halves ? 2 : 4);
+    }
+    gpu->upload(gpu, to, host, bytes);
+    if (halves) {
+        gpu->free(gpu, to);
+        return host;
+    }
+    mx_free(host);
+    return to;
+}
+
+static void time_call(const char *what, mx_call *call, double flops) {
+    double best = 1e30;
+    char byte[4];
+    call->scratch = gpu->alloc(gpu, MX_MAX(gpu->scratch_bytes(gpu, call), 1));
+    int repeat = flops > 1e11 ? 10 : 100;
+    for (int round = 0; round < ROUNDS; round++) {
+        gpu->download(gpu, byte, call->outputs[0].data, 4);
+        int64_t start = mx_now_ns();
+        for (int i = 0; i < repeat; i++)
+            if (gpu->run_op(gpu, call) < 0) {
+                fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+                exit(1);
+            }
+        gpu->download(gpu, byte, call->outputs[0].data, 4);
+        double us = mx_since_ms(start) * 1000 / repeat;
+        best = round && us < best ? us : best;
+    }
+    printf("%-22s %-6s %9.2f us  %7.1f TFLOP/s  %s\n", what,
+           call->precision == MXW_PRECISION_F16 ? "f16" : "exact", best, flops / best / 1e6, gpu->kernel(gpu, call));
+    fflush(stdout);
+    gpu->free(gpu, call->scratch);
+}
+
+static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
+    mx_attrs attrs = {.act = act, .eps = 1e-5};
+    mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){n, k}, filled(n * k, 1));
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1};
+    mx_tensor in[6] = {{0}}, out = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
+    in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, k}, filled(m * k, 0));
+    in[1] = mx_tensor_of(MXW_U8, 2, (int64_t[]){n, k}, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
+    in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
+    if (residual)
+        in[3] = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
+    if (norm) {
+        in[4] = mx_tensor_of(MXW_F32, 1, &k, filled(k, 0));
+        in[5] = mx_tensor_of(MXW_F32, 1, &k, filled(k, 0));
+    }
+    if (gpu->pack(gpu, &use, in[1].data, NULL) < 0)
+        exit(1);
+    for (int f16 = 0; f16 < 2; f16++) {
+        mx_call call = {.op = MX_OP_FUSED_LINEAR, .attrs = &attrs, .n_inputs = 6, .n_outputs = 1, .inputs = in,
+                        .outputs = &out, .compiled = 1, .precision = (mxw_precision)f16};
+        time_call(what, &call, 2.0 * (double)m * (double)n * (double)k);
+    }
+    for (int i = 0; i < 6; i++)
+        gpu->free(gpu, in[i].data);
+    gpu->free(gpu, out.data);
+    mx_free(source.data);
+}
+
+static void time_conv(const char *what, int64_t windows, int64_t positions, int64_t channels, int64_t n, int stride) {
+    mx_attrs attrs = {.act = MX_ACT_GELU_ERF, .stride = {stride}, .pad = {1}};
+    int64_t m = positions / stride;
+    mx_tensor source = mx_tensor_of(MXW_F16, 3, (int64_t[]){n, channels, 3}, filled(n * channels * 3, 1));
+    mx_weight_use use = {MX_OP_FUSED_CONV1D, &attrs, 1, &source, 1};
+    mx_tensor in[4] = {{0}}, out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, m, n}, filled(windows * m * n, 0));
+    in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, positions, channels},
+                         filled(windows * positions * channels, 0));
+    in[1] = mx_tensor_of(MXW_U8, 3, source.dims, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
+    in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
+    if (gpu->pack(gpu, &use, in[1].data, NULL) < 0)
+        exit(1);
+    for (int f16 = 0; f16 < 2; f16++) {
+        mx_call call = {.op = MX_OP_FUSED_CONV1D, .attrs = &attrs, .n_inputs = 4, .n_outputs = 1, .inputs = in,
+                        .outputs = &out, .compiled = 1, .precision = (mxw_precision)f16};
+        time_call(what, &call, 2.0 * (double)(windows * m) * (double)n * (double)channels * 3);
+    }
+    for (int i = 0; i < 3; i++)
+        gpu->free(gpu, in[i].data);
+    gpu->free(gpu, out.data);
+    mx_free(source.data);
+}
+
+static void time_attention(const char *what, int64_t windows, int64_t t, int64_t d) {
+    mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
+    float *all = filled(windows * t * 3 * d, 0);
+    mx_tensor in[3], out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, filled(windows * t * d, 0));
+    for (int i = 0; i < 3; i++) {
+        in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, all + i * d);
+        in[i].strides[1] = 3 * d;
+        in[i].strides[0] = t * 3 * d;
+    }
+    for (int f16 = 0; f16 < 2; f16++) {
+        mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
+                        .outputs = &out, .compiled = 1, .precision = (mxw_precision)f16};
+        time_call(what, &call, 4.0 * (double)windows * (double)t * (double)t * (double)d);
+    }
+    gpu->free(gpu, all);
+    gpu->free(gpu, out.data);
+}
+
+static void time_windows(int64_t windows, int64_t d, int64_t mels) {
+    char what[64];
+#define NAME(text) (snprintf(what, sizeof(what), "%s x%d", text, (int)windows), what)
+    time_conv(NAME("conv1"), windows, 3000, mels, d, 1);
+    time_conv(NAME("conv2"), windows, 3000, d, d, 2);
+    time_linear(NAME("qkv"), windows * 1500, 3 * d, d, 1, 0, 0);
+    time_attention(NAME("attention"), windows, 1500, d);
+    time_linear(NAME("out"), windows * 1500, d, d, 0, 0, 1);
+    time_linear(NAME("fc1"), windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
+    time_linear(NAME("fc2"), windows * 1500, d, 4 * d, 0, 0, 1);
+}
+
+static void time_rows(int64_t rows, int64_t d) {
+    char what[64];
+#undef NAME
+#define NAME(text) (snprintf(what, sizeof(what), "%s, %d rows", text, (int)rows), what)
+    time_linear(NAME("qkv"), rows, 3 * d, d, 1, 0, 0);
+    time_linear(NAME("out"), rows, d, d, 0, 0, 1);
+    time_linear(NAME("fc1"), rows, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
+    time_linear(NAME("fc2"), rows, d, 4 * d, 0, 0, 1);
+    time_linear(NAME("vocabulary"), rows, 51864, d, 1, 0, 0);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int64_t d, many;
+    } models[] = {{"tiny", 384, 64}, {"base", 512, 64}, {"small", 768, 16}, {"medium", 1024, 16}, {"large", 1280, 16}};
+    const char *name = argc > 1 ? argv[1] : "tiny";
+    if (mx_device_find("cuda", &gpu) < 0) {
+        fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+        return 1;
+    }
+    for (size_t i = 0; i < MX_COUNT(models); i++) {
+        if (strcmp(models[i].name, name) != 0)
+            continue;
+        time_windows(1, models[i].d, 80);
+        time_windows(models[i].many, models[i].d, 80);
+        for (int64_t rows = 1; rows <= 320; rows = rows == 1 ? 5 : rows == 5 ? 40 : rows * 8)
+            time_rows(rows, models[i].d);
+        return 0;
+    }
+    fprintf(stderr, "gpu_kernels: %s: expected tiny, base, small, medium or large\n", name);
+    return 2;
+}

@@ -1,0 +1,176 @@
+/* modules/cuda/flash.cu - compiled attention over whole windows, heads 64 wide: scores, softmax and values in one
+ * kernel, on tensor cores.
+ * In: q [n][t][d], k and v [n][s][d], rows apart as they lie in a stacked product. Out: y [n][t][d].
+ * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
+ * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
+ * f16 each, as mma.cuh says; only the product of what is left of both is left out. */
+#include "modules/cuda/flash.cuh"
+
+#define QUERIES 64          /* of a block: 16 to a warp */
+#define FLASH_WARPS 4
+#define FLASH_THREADS (FLASH_WARPS * MX_WARP)
+#define PART 512            /* uint4 of a part of a tile of keys, or of values: [tile of 8][block of 32][lane] */
+#define STAGES 2
+
+/* ---- keys and values as operands --------------------------------------------------------------------------------- */
+
+template <int parts> __device__ __forceinline__ void keep(uint4 *to, const float2 (&v)[4]) {
+    uint4 a[parts];
+    mx_operand<parts>(v, a);
+#pragma unroll
+    for (int i = 0; i < parts; i++)
+        to[i * PART] = a[i];
+}
+
+/* A block for each tile, head and entry, into [tile][keys, values][part]; zeros past the last key. */
+template <int parts> __global__ void __launch_bounds__(MX_BLOCK) operands_kernel(mx_flash f) {
+    int tile = blockIdx.x, head = blockIdx.y, g = threadIdx.x % MX_WARP / 4, t = threadIdx.x % 4;
+    int64_t entry = blockIdx.z;
+    const float *k = f.k + entry * f.s * f.ldk + head * MX_HEAD, *v = f.v + entry * f.s * f.ldv + head * MX_HEAD;
+    uint4 *to = (uint4 *)f.operands + ((entry * f.heads + head) * f.tiles + tile) * 2 * parts * PART;
+    for (int i = threadIdx.x; i < PART; i += MX_BLOCK) {
+        int eight = i / MX_WARP / 2, block = i / MX_WARP % 2, key = tile * MX_KEYS + eight * 8 + g;
+        float2 of_k[4], of_v[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int depth = block * 32 + j * 8 + 2 * t, from = tile * MX_KEYS + depth;
+            of_k[j] = of_v[j] = make_float2(0, 0);
+            if (key < f.s) {
+                of_k[j].x = k[key * f.ldk + depth];
+                of_k[j].y = k[key * f.ldk + depth + 1];
+            }
+            if (from < f.s)
+                of_v[j].x = v[from * f.ldv + eight * 8 + g];
+            if (from + 1 < f.s)
+                of_v[j].y = v[(from + 1) * f.ldv + eight * 8 + g];
+        }
+        keep<parts>(to + i, of_k);
+        keep<parts>(to + parts * PART + i, of_v);
+    }
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+template <int parts> __device__ __forceinline__ void copy_tile(const mx_flash &f, int tile, uint4 *to) {
+    const uint4 *from = (const uint4 *)f.operands +
+                        (((int64_t)blockIdx.z * f.heads + blockIdx.y) * f.tiles + tile) * 2 * parts * PART +
+                        threadIdx.x;
+    if (tile < f.tiles)
+#pragma unroll
+        for (int i = 0; i < 2 * parts * PART / FLASH_THREADS; i++)
+            mx_copy_16(to + threadIdx.x + i * FLASH_THREADS, from + i * FLASH_THREADS, true);
+    mx_copy_commit();
+}
+
+/* c = a b over four steps of 16, b the eight columns `column` of a tile's part. */
+template <int parts>
+__device__ __forceinline__ void product_of(float *c, const uint4 (&a)[4][parts], const uint4 *b, int column) {
+    float hi[4] = {}, lo[4] = {};
+#pragma unroll
+    for (int block = 0; block < 2; block++) {
+        uint4 w[parts];
+#pragma unroll
+        for (int i = 0; i < parts; i++)
+            w[i] = b[i * PART + (column * 2 + block) * MX_WARP];
+        mx_step<parts, parts>(hi, lo, a[block * 2], w, 0);
+        mx_step<parts, parts>(hi, lo, a[block * 2 + 1], w, 1);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        c[i] = mx_chunk_sum<parts>(hi[i], lo[i]);
+}
+
+template <int parts> __global__ void __launch_bounds__(FLASH_THREADS, parts == 1 ? 4 : 3) flash_kernel(mx_flash f) {
+    extern __shared__ uint4 shared[];
+    const int stage = 2 * parts * PART;
+    int lane = threadIdx.x % MX_WARP, row = blockIdx.x * QUERIES + threadIdx.x / MX_WARP * 16 + lane / 4;
+    uint4 q[4][parts];
+    float o[32] = {};
+    mx_running r = {{-CUDART_INF_F, -CUDART_INF_F}, {0, 0}};
+    copy_tile<parts>(f, 0, shared);
+    mx_load_queries<parts>(f, row, q);
+    for (int tile = 0; tile < f.tiles; tile++) {
+        const uint4 *keys = shared + tile % STAGES * stage + lane, *values = keys + parts * PART;
+        copy_tile<parts>(f, tile + 1, shared + (tile + 1) % STAGES * stage);
+        mx_copy_wait<1>();
+        __syncthreads();
+        float s[32];
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            product_of<parts>(s + i * 4, q, keys, i);
+        if ((tile + 1) * MX_KEYS > f.s)
+            mx_mask(s, tile * MX_KEYS, f.s);
+        float2 worth = mx_soften(s, r);
+        uint4 p[4][parts];
+        mx_to_operands<parts>(s, p);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float c[4];
+            product_of<parts>(c, p, values, i);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                o[i * 4 + j] = __fmaf_rn(o[i * 4 + j], j < 2 ? worth.x : worth.y, c[j]);
+        }
+        __syncthreads();
+    }
+    mx_write_queries(f, row, o, r);
+}
+
+/* ---- the op ------------------------------------------------------------------------------------------------------ */
+
+static int parts_of(const mx_call *call) { return call->precision == MXW_PRECISION_F16 ? 1 : 2; }
+
+int mx_cuda_flash_takes(const mx_call *call) {
+    const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1];
+    return call->compiled && !call->attrs->causal && q->dims[2] == (int64_t)call->attrs->heads * MX_HEAD &&
+           k->dims[1] > 0 && q->dims[0] <= 65535 && call->attrs->heads <= 65535;
+}
+
+static int64_t tiles_of(const mx_call *call) { return (call->inputs[1].dims[1] + MX_KEYS - 1) / MX_KEYS; }
+
+size_t mx_cuda_flash_scratch(const mx_call *call) {
+    return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * 2 * parts_of(call)) * PART *
+           sizeof(uint4);
+}
+
+template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f, unsigned entries) {
+    const int bytes = STAGES * 2 * parts * PART * (int)sizeof(uint4);
+    dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, entries);
+    dim3 blocks((unsigned)((f.t + QUERIES - 1) / QUERIES), (unsigned)f.heads, entries);
+    operands_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
+    cudaFuncSetAttribute(flash_kernel<parts>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    flash_kernel<parts><<<blocks, FLASH_THREADS, bytes, gpu->stream>>>(f);
+}
+
+mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
+    const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
+    mx_flash f = {};
+    f.q = (const float *)q->data;
+    f.k = (const float *)k->data;
+    f.v = (const float *)v->data;
+    f.y = (float *)y->data;
+    f.operands = call->scratch;
+    f.ldq = q->strides[1];
+    f.ldk = k->strides[1];
+    f.ldv = v->strides[1];
+    f.ldy = y->strides[1];
+    f.t = (int)q->dims[1];
+    f.s = (int)k->dims[1];
+    f.heads = call->attrs->heads;
+    f.tiles = (int)tiles_of(call);
+    /* powers of 2; mx_operand takes q at 1/16, as it does the keys and values */
+    f.scale = (float)(call->attrs->scale * 1.4426950408889634 * MX_X_UP * MX_X_UP);
+    if (parts_of(call) == 2 && mx_flash_is_wide(gpu))
+        mx_flash_wide(gpu, f, parts_of(call), (unsigned)q->dims[0]);
+    else if (parts_of(call) == 1)
+        launch<1>(gpu, f, (unsigned)q->dims[0]);
+    else
+        launch<2>(gpu, f, (unsigned)q->dims[0]);
+    return mx_cuda_launched(gpu, call);
+}
+
+const char *mx_cuda_flash_kernel(const mx_call *call) {
+    if (!mx_cuda_flash_takes(call))
+        return "plain";
+    return parts_of(call) == 1 ? "flash 64x64 f16" : "flash 64x64 2 f16";
+}

@@ -1,0 +1,119 @@
+/* modules/cuda/flash.cuh - what the kernels of compiled attention share: queries as operands, the softmax as it runs
+ * over tiles of keys, the result. A lane has two rows, 8 apart, and of each 8 columns two neighbours of both. */
+#ifndef MX_CUDA_FLASH_CUH
+#define MX_CUDA_FLASH_CUH
+#include "modules/cuda/product.cuh"
+
+#define MX_HEAD 64   /* elements of a head */
+#define MX_KEYS 64   /* of a tile */
+
+struct mx_flash {
+    const float *q, *k, *v;
+    float *y;
+    void *operands;         /* keys and values of [entry][head][tile], as the kernel wants them */
+    int64_t ldq, ldk, ldv, ldy;
+    int t, s, heads, tiles;
+    float scale;            /* of scores to powers of 2; times 256, since queries and keys go in at 1/16 */
+};
+
+/* The operands of 16 rows, of which the lane has `row` and the one 8 further. */
+template <int parts> __device__ __forceinline__ void mx_load_queries(const mx_flash &f, int row, uint4 (&q)[4][parts]) {
+    const float *from = f.q + (int64_t)blockIdx.z * f.t * f.ldq + blockIdx.y * MX_HEAD + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int step = 0; step < 4; step++) {
+        float2 v[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int r = row + j % 2 * 8;
+            const float *at = from + r * f.ldq + step * 16 + j / 2 * 8;
+            v[j] = r < f.t ? make_float2(__fmul_rn(at[0], f.scale), __fmul_rn(at[1], f.scale)) : make_float2(0, 0);
+        }
+        mx_operand<parts>(v, q[step]);
+    }
+}
+
+/* Of each of a lane's two rows. */
+struct mx_running {
+    float top[2], sum[2];
+};
+
+__device__ __forceinline__ float mx_power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* Scores [8 tiles][4] into probabilities of the running top; returns what older sums are worth. */
+__device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r) {
+    float worth[2];
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float top = r.top[row], sum = 0;
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            top = fmaxf(top, s[i / 2 * 4 + row * 2 + i % 2]);
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        worth[row] = mx_power_of_2(__fsub_rn(r.top[row], top));
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            float &p = s[i / 2 * 4 + row * 2 + i % 2];
+            p = mx_power_of_2(__fsub_rn(p, top));
+            sum = __fadd_rn(sum, p);
+        }
+        r.top[row] = top;
+        r.sum[row] = __fmaf_rn(r.sum[row], worth[row], sum);
+    }
+    return make_float2(worth[0], worth[1]);
+}
+
+/* Probabilities as they come out of one product, as operands of the next. */
+template <int parts> __device__ __forceinline__ void mx_to_operands(const float (&s)[32], uint4 (&p)[4][parts]) {
+#pragma unroll
+    for (int step = 0; step < 4; step++) {
+        uint32_t hi[4], lo[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const float *from = &s[(step * 2 + j / 2) * 4 + j % 2 * 2];
+            if (parts == 2)
+                mx_split(from[0], from[1], hi[j], lo[j]);
+            else
+                hi[j] = mx_halves(from[0], from[1]);
+        }
+        p[step][0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        if (parts == 2)
+            p[step][parts - 1] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+    }
+}
+
+/* Keys past the last count for nothing. */
+__device__ __forceinline__ void mx_mask(float (&s)[32], int first, int keys) {
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        if (first + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2 >= keys)
+            s[i] = -CUDART_INF_F;
+}
+
+__device__ __forceinline__ void mx_write_queries(const mx_flash &f, int row, const float (&o)[32],
+                                                 const mx_running &r) {
+    float *to = f.y + (int64_t)blockIdx.z * f.t * f.ldy + blockIdx.y * MX_HEAD + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float sum = r.sum[i];
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+        float share = __fdiv_rn(MX_X_UP, sum);
+        if (row + i * 8 < f.t)
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                float *at = to + (row + i * 8) * f.ldy + j * 8;
+                at[0] = __fmul_rn(o[j * 4 + i * 2], share);
+                at[1] = __fmul_rn(o[j * 4 + i * 2 + 1], share);
+            }
+    }
+}
+
+/* flash_wide.cu: on GPUs that have wide steps. */
+int mx_flash_is_wide(mx_cuda *gpu);
+void mx_flash_wide(mx_cuda *gpu, const mx_flash &f, int parts, unsigned entries);
+#endif

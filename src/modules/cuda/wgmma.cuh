@@ -1,0 +1,123 @@
+/* modules/cuda/wgmma.cuh - Hopper's wide steps: 64 rows by many columns by 16 of k, by the four warps of a group at
+ * once, in the background. The rows' operands and the sums are in registers, as mma.cuh has them for 16 rows (a warp's
+ * own); columns lie in shared memory, 64 of k (128 bytes) to a row, eight rows to 1024 bytes on a boundary of as many,
+ * and in row r the 16-byte piece p at p ^ (r % 8).
+ * What holds: between mx_wide_begin and mx_wide_end nobody touches the operands and sums. Code that uses this is for
+ * sm_90a alone; elsewhere MX_WIDE is 0. */
+#ifndef MX_CUDA_WGMMA_CUH
+#define MX_CUDA_WGMMA_CUH
+#include "modules/cuda/mma.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MX_WIDE 1
+#else
+#define MX_WIDE 0
+#endif
+
+#if MX_WIDE
+#define MX_GROUP 128   /* threads that make a wide step */
+
+/* What the hardware takes for columns in shared memory; 16 of k further: plus 2. */
+__device__ __forceinline__ uint64_t mx_wide_columns(const void *shared) {
+    uint64_t at = (uint64_t)__cvta_generic_to_shared(shared);
+    return (at & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+__device__ __forceinline__ void mx_wide_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+template <int n> __device__ __forceinline__ void mx_wide_hold(float (&d)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
+__device__ __forceinline__ void mx_wide_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <int left> __device__ __forceinline__ void mx_wide_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+
+/* d = a b, or d += a b if add. */
+/* 64 columns. */
+__device__ __forceinline__ void mx_wide(float (&d)[32], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, add, 1, 1, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* 96 columns. */
+__device__ __forceinline__ void mx_wide(float (&d)[48], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %53, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "{%48, %49, %50, %51}, %52, add, 1, 1, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* 128 columns. */
+__device__ __forceinline__ void mx_wide(float (&d)[64], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, add, 1, 1, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* ---- bulk copies, and waiting for them --------------------------------------------------------------------------- */
+
+__device__ __forceinline__ unsigned mx_shared_at(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
+
+__device__ __forceinline__ void mx_gate_open(uint64_t *gate, int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(mx_shared_at(gate)), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void mx_gate_arrive(uint64_t *gate) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(mx_shared_at(gate)) : "memory");
+}
+
+/* Arrives, and has the gate wait for so many bytes besides. */
+__device__ __forceinline__ void mx_gate_expect(uint64_t *gate, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mx_shared_at(gate)), "r"(bytes) : "memory");
+}
+
+/* Until the gate has been passed for the phase of that parity. */
+__device__ __forceinline__ void mx_gate_wait(uint64_t *gate, int parity) {
+    asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1; @!done bra again; }"
+                 ::"r"(mx_shared_at(gate)), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void mx_bulk_copy(void *to, const void *from, unsigned bytes, uint64_t *gate) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(mx_shared_at(to)), "l"(from), "r"(bytes), "r"(mx_shared_at(gate)) : "memory");
+}
+
+/* What this thread wrote to shared memory is seen by wide steps and bulk copies. */
+__device__ __forceinline__ void mx_shared_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif
+#endif

@@ -1,0 +1,182 @@
+/* test_gpu_attention.c - the compiled attention of a GPU over whole windows, through its table, against sums in double:
+ * sizes around the tiles, rows that lie apart, both precisions, heads that only the plain way takes, causal ones. Then
+ * the bits: a window's, and a query's, are the same alone and among others.
+ * Skipped where there is no CUDA device. */
+#include "base/base.h"
+#include "device/device.h"
+
+#include <math.h>
+
+#include "../unit/check.h"
+
+static const mx_device *gpu;
+
+static uint64_t state = 11;
+static uint32_t word(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33);
+}
+
+typedef struct attention {
+    const char *what;
+    int64_t n, t, s, heads, width, apart;
+    int causal;
+    float peak;              /* of q: how far the scores spread */
+    mxw_precision precision;
+} attention;
+
+typedef struct given {
+    int64_t d, ld;
+    float *q, *k, *v;                     /* rows ld apart */
+    void *on_gpu[3];
+} given;
+
+static float *random_floats(int64_t n, float scale) {
+    float *x = mx_alloc((size_t)n * sizeof(float));
+    if (!x)
+        exit(1);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = scale * ((float)word() / 1073741824.0f - 1);
+    return x;
+}
+
+static void *uploaded(const void *from, size_t bytes) {
+    void *to = gpu->alloc(gpu, bytes);
+    if (!to || !CHECK(gpu->upload(gpu, to, from, bytes) >= 0))
+        exit(1);
+    return to;
+}
+
+static given make(const attention *a) {
+    given g = {.d = a->heads * a->width, .ld = a->heads * a->width + a->apart};
+    g.q = random_floats(a->n * a->t * g.ld, a->peak != 0 ? a->peak : 1);
+    g.k = random_floats(a->n * a->s * g.ld, 1);
+    g.v = random_floats(a->n * a->s * g.ld, 1);
+    g.on_gpu[0] = uploaded(g.q, (size_t)(a->n * a->t * g.ld) * sizeof(float));
+    g.on_gpu[1] = uploaded(g.k, (size_t)(a->n * a->s * g.ld) * sizeof(float));
+    g.on_gpu[2] = uploaded(g.v, (size_t)(a->n * a->s * g.ld) * sizeof(float));
+    return g;
+}
+
+static mx_tensor view(int64_t n, int64_t rows, const given *g, void *data) {
+    mx_tensor t = mx_tensor_of(MXW_F32, 3, (int64_t[]){n, rows, g->d}, data);
+    t.strides[1] = g->ld;
+    t.strides[0] = rows * g->ld;
+    return t;
+}
+
+/* `n` windows from `first` on; of a single one, `rows` queries from `row` on. */
+static float *run(const attention *a, const given *g, int64_t first, int64_t n, int64_t row, int64_t rows) {
+    mx_attrs attrs = {.heads = (int)a->heads, .causal = a->causal, .scale = 1 / sqrt((double)a->width)};
+    mx_tensor in[3] = {view(n, rows, g, (float *)g->on_gpu[0] + (first * a->t + row) * g->ld),
+                       view(n, a->s, g, (float *)g->on_gpu[1] + first * a->s * g->ld),
+                       view(n, a->s, g, (float *)g->on_gpu[2] + first * a->s * g->ld)};
+    mx_tensor out = mx_tensor_of(MXW_F32, 3, (int64_t[]){n, rows, g->d}, NULL);
+    size_t bytes = mx_tensor_bytes(&out);
+    float *y = mx_alloc(bytes);
+    if (!y)
+        exit(1);
+    memset(y, 0xff, bytes);
+    out.data = uploaded(y, bytes);
+    mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
+                    .outputs = &out, .compiled = 1, .precision = a->precision};
+    call.scratch = gpu->alloc(gpu, MX_MAX(gpu->scratch_bytes(gpu, &call), 1));
+    if (!CHECK(gpu->run_op(gpu, &call) >= 0) || !CHECK(gpu->download(gpu, y, out.data, bytes) >= 0))
+        printf("    %s: %s\n", a->what, mx_error());
+    gpu->free(gpu, call.scratch);
+    gpu->free(gpu, out.data);
+    return y;
+}
+
+/* One query and head in double, into out [width]. */
+static void attend(const attention *a, const given *g, int64_t n, int64_t row, int64_t head, double *out) {
+    int64_t keys = a->causal ? row + a->s - a->t + 1 : a->s;
+    const float *q = g->q + (n * a->t + row) * g->ld + head * a->width;
+    double *scores = mx_alloc((size_t)a->s * sizeof(double)), top = -INFINITY, sum = 0;
+    memset(out, 0, (size_t)a->width * sizeof(double));
+    for (int64_t j = 0; j < keys; j++) {
+        const float *k = g->k + (n * a->s + j) * g->ld + head * a->width;
+        scores[j] = 0;
+        for (int64_t i = 0; i < a->width; i++)
+            scores[j] += (double)q[i] * k[i];
+        scores[j] /= sqrt((double)a->width);
+        top = scores[j] > top ? scores[j] : top;
+    }
+    for (int64_t j = 0; j < keys; j++)
+        sum += scores[j] = exp(scores[j] - top);
+    for (int64_t j = 0; j < keys; j++)
+        for (int64_t i = 0; i < a->width; i++)
+            out[i] += scores[j] / sum * g->v[(n * a->s + j) * g->ld + head * a->width + i];
+    mx_free(scores);
+}
+
+static void check_values(const attention *a, const given *g, const float *y) {
+    double want[256], worst = 0, bound = a->precision == MXW_PRECISION_F16 ? 1e-3 * MX_MAX(1, a->peak) : 3e-6;
+    int64_t unwritten = 0;
+    for (int64_t i = 0; i < a->n * a->t * g->d; i++)
+        unwritten += isnan(y[i]);
+    for (int sample = 0; sample < 200; sample++) {
+        int64_t n = word() % a->n, head = word() % a->heads;
+        int64_t row = sample < 4 ? a->t - 1 - sample % a->t : word() % a->t;
+        attend(a, g, n, row, head, want);
+        for (int64_t i = 0; i < a->width; i++) {
+            double error = fabs(y[(n * a->t + row) * g->d + head * a->width + i] - want[i]);
+            worst = error <= worst ? worst : error;
+        }
+    }
+    int ok = CHECK(unwritten == 0) & CHECK(worst <= bound);
+    printf("%s %-34s %s: worst %.2g%s\n", ok ? "ok  " : "FAIL", a->what,
+           a->precision == MXW_PRECISION_F16 ? "f16  " : "exact", worst, unwritten ? ", NOT ALL WRITTEN" : "");
+}
+
+static void check_bits(const attention *a, const given *g, const float *y) {
+    size_t window = (size_t)(a->t * g->d) * sizeof(float);
+    int same = 1;
+    for (int64_t n = 0; n < a->n; n++) {
+        float *alone = run(a, g, n, 1, 0, a->t);
+        same &= memcmp(alone, y + n * a->t * g->d, window) == 0;
+        mx_free(alone);
+    }
+    for (int64_t row = 0; row < a->t && !a->causal && a->width == 64; row += 37) {
+        int64_t rows = MX_MIN(a->t - row, 1 + row % 21);
+        float *some = run(a, g, 0, 1, row, rows);
+        same &= memcmp(some, y + row * g->d, (size_t)(rows * g->d) * sizeof(float)) == 0;
+        mx_free(some);
+    }
+    if (!CHECK(same))
+        printf("FAIL %s: parts differ from the whole\n", a->what);
+}
+
+static const attention attentions[] = {
+    {"one key", .n = 1, .t = 1, .s = 1, .heads = 1, .width = 64},
+    {"a tile and one", .n = 2, .t = 65, .s = 65, .heads = 2, .width = 64},
+    {"a tile less one, rows apart", .n = 2, .t = 63, .s = 63, .heads = 3, .width = 64, .apart = 7},
+    {"more queries than keys", .n = 1, .t = 300, .s = 10, .heads = 2, .width = 64},
+    {"peaked", .n = 2, .t = 200, .s = 333, .heads = 2, .width = 64, .peak = 20},
+    {"a window of tiny, from a stack", .n = 3, .t = 1500, .s = 1500, .heads = 6, .width = 64, .apart = 768, .peak = 4},
+    {"heads of 32, rows apart", .n = 2, .t = 70, .s = 70, .heads = 3, .width = 32, .apart = 5},
+    {"heads of 80", .n = 2, .t = 70, .s = 90, .heads = 2, .width = 80},
+    {"causal", .n = 2, .t = 70, .s = 90, .heads = 2, .width = 64, .apart = 64, .causal = 1},
+};
+
+int main(void) {
+    if (mx_device_find("cuda", &gpu) < 0) {
+        printf("SKIP: gpu-attention: %s\n", mx_error());
+        return 77;
+    }
+    for (size_t i = 0; i < 2 * MX_COUNT(attentions); i++) {
+        attention a = attentions[i / 2];
+        a.precision = i % 2 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+        given g = make(&a);
+        float *y = run(&a, &g, 0, a.n, 0, a.t);
+        check_values(&a, &g, y);
+        check_bits(&a, &g, y);
+        mx_free(y);
+        for (int j = 0; j < 3; j++)
+            gpu->free(gpu, g.on_gpu[j]);
+        mx_free(g.q);
+        mx_free(g.k);
+        mx_free(g.v);
+    }
+    return check_done();
+}
