@@ -1,7 +1,7 @@
 /* gpu_kernels.c - times the compiled products and attention of a GPU at Whisper's shapes, through the device's table.
  * usage: gpu_kernels [model]: tiny (the default), base, small, medium, large.
- * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an exact
- * product is two or three on the cores. */
+ * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an
+ * exact product is two or three on the cores. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "device/device.h"

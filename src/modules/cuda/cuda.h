@@ -148,7 +148,7 @@ typedef struct mx_cuda_fused {
     const float *x;                  /* row r: k elements from x + r * ldx */
     int64_t ldx;
     /* A convolution, where positions is not 0: row r is position r % out_positions of entry r / out_positions; it
-     * begins at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside of them. */
+     * begins at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside. */
     int64_t positions, out_positions, channels, stride, pad;
     const float *gamma, *beta;       /* [k]: the norm; none if gamma is NULL */
     double eps;
