@@ -184,7 +184,7 @@ typedef struct mxw_model mxw_model;
 
 /* One op of a run as it was timed, or a whole run of a graph (op is "run"). Strings live as long as the model. */
 typedef struct mxw_trace_event {
-    const char *graph;       /* "encoder", "cross", "decoder" */
+    const char *graph;       /* "encoder", "cross", "decoder", "force" */
     const char *op;
     const char *name;        /* of the value it makes; NULL if it has none */
     const char *kernel;      /* what ran it */
@@ -242,6 +242,7 @@ typedef struct mxw_model_use {
     mxw_stage_use cross;     /* features to the decoder's keys and values */
     mxw_stage_use prompt;    /* the decoder, at the beginning of a window */
     mxw_stage_use step;      /* the decoder, one token further */
+    mxw_stage_use force;     /* the decoder on known tokens: word times and log probabilities */
 } mxw_model_use;
 
 MXW_API mxw_status mxw_model_get_use(const mxw_model *model, mxw_model_use *use);
@@ -300,6 +301,19 @@ typedef enum mxw_task { MXW_TRANSCRIBE = 0, MXW_TRANSLATE = 1 } mxw_task;
  * and is not bit-equal to the reference. */
 typedef enum mxw_mel_reference { MXW_MEL_FILE = 0, MXW_MEL_RUNNING = 1 } mxw_mel_reference;
 
+typedef struct mxw_word {
+    double start, end;           /* seconds */
+    const char *word;            /* UTF-8, with its punctuation and, in most languages, the blank before it */
+    double probability;          /* mean of its tokens', without the punctuation that joined it */
+} mxw_word;
+
+/* A token that was chosen, or one that was not. */
+typedef struct mxw_token {
+    int32_t id;
+    double logprob;              /* under the rules that held there, at temperature 1 */
+    const char *text;            /* UTF-8; what is not whole characters is U+FFFD, a timestamp "<|1.08|>" */
+} mxw_token;
+
 typedef struct mxw_segment {
     int64_t id;
     int64_t seek;                /* first mel frame of the window it came from (10 ms each) */
@@ -313,6 +327,11 @@ typedef struct mxw_segment {
     double no_speech_prob;
     int channel;                 /* 0, or of the recording, as the session was told */
     const char *speaker;         /* NULL, or what the session was told to call it */
+    const mxw_word *words;       /* NULL unless word_timestamps was asked for */
+    size_t n_words;
+    const mxw_token *details;    /* [n_tokens] of tokens; NULL unless token_details was asked for */
+    const mxw_token *alternatives; /* [n_tokens][n_alternatives]: the best there, best first; id -1: no more */
+    size_t n_alternatives;
 } mxw_segment;
 
 typedef struct mxw_stage_times {
@@ -320,6 +339,7 @@ typedef struct mxw_stage_times {
     double audio_ms, mel_ms, encode_ms, decode_ms;
     double total_ms;                          /* from session open to the last segment; load and compile not in it */
     int64_t first_encode_ns;                  /* CLOCK_MONOTONIC when the first window was encoded; 0: none was */
+    double words_ms;                          /* of word times */
 } mxw_stage_times;
 
 typedef struct mxw_result {
@@ -343,6 +363,8 @@ typedef struct mxw_progress {
 
 /* Numbers that may be "none" take MXW_NONE. */
 #define MXW_NONE (-1e30)
+#define MXW_PREPEND_PUNCTUATIONS "\"'“¿([{-"
+#define MXW_APPEND_PUNCTUATIONS "\"'.。,，!！?？:：”)]}、"
 
 typedef struct mxw_session_options {
     size_t struct_size;
@@ -377,6 +399,12 @@ typedef struct mxw_session_options {
                                           * clip_timestamps are on that clock */
     int channel;                         /* 0; put on every segment, as is: */
     const char *speaker;                 /* NULL; text formats write it in brackets before each segment's text */
+    int word_timestamps;                 /* 0; 1: words with times, and windows that begin where words end */
+    const char *prepend_punctuations;    /* MXW_PREPEND_PUNCTUATIONS: joined to the word after them */
+    const char *append_punctuations;     /* MXW_APPEND_PUNCTUATIONS: joined to the word before them */
+    double hallucination_silence_threshold; /* MXW_NONE; seconds of silence around a doubtful segment that make it be
+                                             * left out; needs word_timestamps */
+    int token_details;                   /* 0; 1 to 32: log probabilities of all tokens, and so many alternatives */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options);
@@ -389,10 +417,13 @@ MXW_API mxw_status mxw_session_feed(mxw_session *session, const float *samples, 
 MXW_API mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio);
 MXW_API mxw_status mxw_session_finish(mxw_session *session);
 /* The next segment: OK with *segment set, END when all are given, MORE when audio must be fed (or finished)
- * first. *segment is valid until the next mxw_session_next, its text and tokens until the session is closed. */
+ * first. *segment is valid until the next mxw_session_next, its text, tokens and words until the session is closed. */
 MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment);
 /* Everything so far; complete once next has returned END. Owned by the session. NULL when memory runs out. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
+/* How the run is made, as a JSON object: version, model with its SHA-256, engine, device, every option; so that it can
+ * be repeated. The model's file is read for it, once. Owned by the session, valid until it is closed. */
+MXW_API mxw_status mxw_session_manifest(mxw_session *session, const char **json);
 
 /* Results of the channels of one recording as one: segments in the order of their starts, those of one channel in their
  * own order, numbered anew; of languages the first channel's. What is added is copied; the order of adding does not
@@ -406,12 +437,30 @@ MXW_API const mxw_result *mxw_merge_result(mxw_merge *merge);
 
 /* ---- output -------------------------------------------------------------------------------------- */
 
-/* A format by name: "txt", "srt", "vtt", "tsv", "json". NULL past the end. */
+/* A format by name: "txt", "srt", "vtt", "tsv", "json" (as openai-whisper writes them), "csv", "lrc", "ass", "jsonl",
+ * "json-full". NULL past the end. */
 MXW_API const char *mxw_format_name(int index);
+
+typedef struct mxw_write_options {
+    size_t struct_size;
+    int max_line_width;          /* 0; of subtitles whose words have times: characters of a line, */
+    int max_line_count;          /* 0; lines of a cue (with a width, cues no longer end where segments do), */
+    int max_words_per_line;      /* 0; words of a cue */
+    int highlight_words;         /* 0; 1: a cue for each word, in which it is underlined */
+    const char *manifest;        /* NULL; of json-full: JSON that says how the run was made (mxw_session_manifest) */
+} mxw_write_options;
+MXW_API void mxw_write_options_default(mxw_write_options *options);
 typedef int (*mxw_write_fn)(void *user, const void *bytes, size_t n);   /* 0, or non-zero to stop */
 MXW_API mxw_status mxw_result_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user);
 /* Like it, to a file that appears whole or not at all. */
 MXW_API mxw_status mxw_result_save(const mxw_result *result, const char *format, const char *path);
+/* Both with options; NULL: the defaults. */
+MXW_API mxw_status mxw_result_write_as(const mxw_result *result, const char *format, const mxw_write_options *options,
+                                       mxw_write_fn fn, void *user);
+MXW_API mxw_status mxw_result_save_as(const mxw_result *result, const char *format, const mxw_write_options *options,
+                                      const char *path);
+/* One segment as its line of jsonl, when it comes. */
+MXW_API mxw_status mxw_segment_write(const mxw_segment *segment, mxw_write_fn fn, void *user);
 
 /* ---- graphs -------------------------------------------------------------------------------------- */
 
@@ -496,6 +545,10 @@ MXW_API mxw_value mxw_graph_attention_cached(mxw_graph *g, mxw_value q, mxw_valu
 /* One query per row over all of a window's keys: q [rows,d], k and v [windows,t,d], window i32 [rows]. */
 MXW_API mxw_value mxw_graph_attention_window(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, mxw_value window,
                                              int heads, double scale);
+/* What a query compares before any softmax: scale q k^T of the chosen heads. q [rows,d], k [windows,t,d], head i32 [n],
+ * window i32 [rows] -> [rows,n,t]. */
+MXW_API mxw_value mxw_graph_attention_scores(mxw_graph *g, mxw_value q, mxw_value k, mxw_value head, mxw_value window,
+                                             int heads, double scale);
 /* state[index[i]] = x[i] along axis 0; the result is the state after the write, and so is every later reading of it.
  * x must not be the state itself. */
 MXW_API mxw_value mxw_graph_state_write(mxw_graph *g, mxw_value state, mxw_value x, mxw_value index);
@@ -516,8 +569,9 @@ MXW_API void mxw_program_destroy(mxw_program *program);
  * next execute. */
 MXW_API mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, int n_inputs,
                                        mxw_tensor *outputs, int n_outputs);
-/* A graph of a model as text: which = "encoder", "cross", "decoder". With engine max also what it was compiled to:
- * the graph after fusion, the kernel of each node, memory with and without the plan. Owned by the model. */
+/* A graph of a model as text: which = "encoder", "cross", "decoder", "force". With engine max also what it was
+ * compiled to: the graph after fusion, the kernel of each node, memory with and without the plan. Owned by the model.
+ * */
 MXW_API mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text);
 
 #ifdef __cplusplus

@@ -179,7 +179,10 @@ void mxw_session_options_default(mxw_session_options *options) {
                                      .logprob_threshold = -1.0,
                                      .no_speech_threshold = 0.6,
                                      .max_initial_timestamp = 1.0,
-                                     .clip_timestamps = "0"};
+                                     .clip_timestamps = "0",
+                                     .prepend_punctuations = MXW_PREPEND_PUNCTUATIONS,
+                                     .append_punctuations = MXW_APPEND_PUNCTUATIONS,
+                                     .hallucination_silence_threshold = MXW_NONE};
 }
 
 typedef struct range {
@@ -187,6 +190,17 @@ typedef struct range {
     double value, low, high;
     int may_be_none;
 } range;
+
+static mxw_status check_all(const range *ranges, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const range *r = &ranges[i];
+        if (r->may_be_none && r->value == MXW_NONE)
+            continue;
+        if (!(r->value >= r->low && r->value <= r->high))
+            return mx_fail(MXW_E_ARGUMENT, "%s: %g is not from %g to %g", r->name, r->value, r->low, r->high);
+    }
+    return MXW_OK;
+}
 
 static mxw_status check_ranges(const mxw_session_options *o) {
     const range ranges[] = {
@@ -201,17 +215,15 @@ static mxw_status check_ranges(const mxw_session_options *o) {
         {"compression_ratio_threshold", o->compression_ratio_threshold, -1e9, 1e9, 1},
         {"logprob_threshold", o->logprob_threshold, -1e9, 1e9, 1},
         {"no_speech_threshold", o->no_speech_threshold, -1e9, 1e9, 1},
+        {"hallucination_silence_threshold", o->hallucination_silence_threshold, 0, 1e9, 1},
+        {"token_details", o->token_details, 0, 32, 0},
         {"start_s", o->start_s, 0, 1e9, 0},
         {"task", o->task, MXW_TRANSCRIBE, MXW_TRANSLATE, 0},
         {"mel_reference", o->mel_reference, MXW_MEL_FILE, MXW_MEL_RUNNING, 0},
     };
-    for (size_t i = 0; i < MX_COUNT(ranges); i++) {
-        const range *r = &ranges[i];
-        if (r->may_be_none && r->value == MXW_NONE)
-            continue;
-        if (!(r->value >= r->low && r->value <= r->high))
-            return mx_fail(MXW_E_ARGUMENT, "%s: %g is not from %g to %g", r->name, r->value, r->low, r->high);
-    }
+    mxw_status status = check_all(ranges, MX_COUNT(ranges));
+    if (status < 0)
+        return status;
     for (const char *p = o->speaker; p && *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
             return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");
@@ -266,6 +278,12 @@ const mxw_result *mxw_session_result(mxw_session *session) {
     return mx_session_result(session);
 }
 
+mxw_status mxw_session_manifest(mxw_session *session, const char **json) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(json, MXW_E_ARGUMENT);
+    return mx_session_manifest(session, json);
+}
+
 mxw_status mxw_merge_open(mxw_merge **out) {
     MX_NEED(out, MXW_E_ARGUMENT);
     return mx_merge_open(out);
@@ -288,16 +306,51 @@ const mxw_result *mxw_merge_result(mxw_merge *merge) {
 
 const char *mxw_format_name(int index) { return mx_output_format(index); }
 
-mxw_status mxw_result_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user) {
+void mxw_write_options_default(mxw_write_options *options) {
+    *options = (mxw_write_options){.struct_size = sizeof(*options)};
+}
+
+/* The caller's, checked, with the rest as by default. */
+static mxw_status take_write_options(const mxw_write_options *options, mxw_write_options *full) {
+    mxw_write_options_default(full);
+    mxw_status status = options ? mx_take_options(full, sizeof(*full), options, options->struct_size,
+                                                  "mxw_write_options") : MXW_OK;
+    const range ranges[] = {{"max_line_width", full->max_line_width, 0, 1e6, 0},
+                            {"max_line_count", full->max_line_count, 0, 1e6, 0},
+                            {"max_words_per_line", full->max_words_per_line, 0, 1e6, 0}};
+    return status < 0 ? status : check_all(ranges, MX_COUNT(ranges));
+}
+
+mxw_status mxw_result_write_as(const mxw_result *result, const char *format, const mxw_write_options *options,
+                               mxw_write_fn fn, void *user) {
+    mxw_write_options full;
     MX_NEED(result, MXW_E_ARGUMENT);
     MX_NEED(format, MXW_E_ARGUMENT);
     MX_NEED(fn, MXW_E_ARGUMENT);
-    return mx_output_write(result, format, fn, user);
+    mxw_status status = take_write_options(options, &full);
+    return status < 0 ? status : mx_output_write(result, format, &full, fn, user);
 }
 
-mxw_status mxw_result_save(const mxw_result *result, const char *format, const char *path) {
+mxw_status mxw_result_save_as(const mxw_result *result, const char *format, const mxw_write_options *options,
+                              const char *path) {
+    mxw_write_options full;
     MX_NEED(result, MXW_E_ARGUMENT);
     MX_NEED(format, MXW_E_ARGUMENT);
     MX_NEED(path, MXW_E_ARGUMENT);
-    return mx_output_save(result, format, path);
+    mxw_status status = take_write_options(options, &full);
+    return status < 0 ? status : mx_output_save(result, format, &full, path);
+}
+
+mxw_status mxw_result_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user) {
+    return mxw_result_write_as(result, format, NULL, fn, user);
+}
+
+mxw_status mxw_result_save(const mxw_result *result, const char *format, const char *path) {
+    return mxw_result_save_as(result, format, NULL, path);
+}
+
+mxw_status mxw_segment_write(const mxw_segment *segment, mxw_write_fn fn, void *user) {
+    MX_NEED(segment, MXW_E_ARGUMENT);
+    MX_NEED(fn, MXW_E_ARGUMENT);
+    return mx_output_segment(segment, fn, user);
 }

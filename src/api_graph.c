@@ -154,6 +154,9 @@ BUILDER(attention_cached,
 BUILDER(attention_window,
         (mxw_graph * g, mxw_value q, mxw_value k, mxw_value v, mxw_value window, int heads, double scale),
         (g, q, k, v, window, heads, scale))
+BUILDER(attention_scores,
+        (mxw_graph * g, mxw_value q, mxw_value k, mxw_value head, mxw_value window, int heads, double scale),
+        (g, q, k, head, window, heads, scale))
 BUILDER(state_write, (mxw_graph * g, mxw_value state, mxw_value x, mxw_value index), (g, state, x, index))
 
 mxw_status mxw_graph_top_k(mxw_graph *g, mxw_value x, int64_t k, mxw_value out[2]) {

@@ -71,6 +71,12 @@ def command_transcribe(args):
     run.run(model_paths(args), args.mode.split(","), names, clip_arguments, args.output, args.jobs, args.threads)
 
 
+def command_words(args):
+    from oracle import words
+
+    words.write_cases(args.output)
+
+
 def command_writers(args):
     from oracle import clips, writers
 
@@ -121,10 +127,12 @@ def main():
     sub.add_argument("--megabytes", type=float, default=60, help="of samples in each packed file")
     sub = command("transcribe", command_transcribe, "whole files, per window: tokens, probabilities, margins")
     add_sources(sub)
-    sub.add_argument("--mode", default="greedy,beam5", help="of greedy, beam5, options, fallback")
+    sub.add_argument("--mode", default="greedy,beam5", help="of greedy, beam5, options, fallback, words, words-options")
     sub.add_argument("--clip", action="append", help="only these (default: all)")
     sub.add_argument("--jobs", type=int, default=1, help="processes")
     sub.add_argument("--threads", type=int, default=1, help="torch threads of each process")
+    sub = command("words", command_words, "made-up paths through splitting, cutting and joining of words")
+    sub.add_argument("--output", default=os.path.join(GOLDEN, "words.jsonl"))
     add_sources(command("writers", command_writers, "the library's own txt, srt, vtt, tsv and json files"))
     add_sources(
         command("activations", command_activations, "encoder stages and first logits of three clips, subsampled")

@@ -28,8 +28,9 @@ _max_whisper_options() {
         "devices" | "version") echo "--json" ;;
         "gpu-check") echo "--device --json" ;;
         "help") ;;
-        *) echo "--model --model-dir --engine --device --threads --precision --batch --format --output-format --output-dir \
---verbose --stats --trace --channel --audio-track --language --task --clip-timestamps --without-timestamps \
+        *) echo "--model --model-dir --engine --device --threads --precision --batch --format --output-format \
+--output-dir --output-name --alternatives --verbose --stats --trace --channel --audio-track --language --task \
+--clip-timestamps --without-timestamps \
 --mel-reference --beam-size --greedy --patience \
 --length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
 --max-initial-timestamp --initial-prompt --carry-initial-prompt --condition-on-previous-text --prefix \
@@ -50,7 +51,7 @@ _max_whisper_values() {
         --engine) echo "cpu gpu max" ;;
         --device) echo "auto cpu cuda cuda:0" ;;
         --precision) echo "exact f16" ;;
-        --format | --output-format | -f) echo "txt srt vtt tsv json all" ;;
+        --format | --output-format | -f) echo "txt srt vtt tsv json csv lrc ass jsonl json-full all" ;;
         --language | -l) echo "$_max_whisper_languages" ;;
         --type) echo "auto f16 f32" ;;
         --channel) echo "all left right split 1 2" ;;
@@ -59,10 +60,12 @@ _max_whisper_values() {
         --log-level) echo "error warn info debug" ;;
         --log-format) echo "human json" ;;
         --verbose) echo "True False None" ;;
-        --suppress-blank | --condition-on-previous-text | --carry-initial-prompt | --fp16) echo "True False" ;;
-        --word-timestamps | --highlight-words) echo "False" ;;
+        --suppress-blank | --condition-on-previous-text | --carry-initial-prompt | --fp16 | --word-timestamps | \
+            --highlight-words) echo "True False" ;;
         --temperature-increment-on-fallback) echo "0.2 none" ;;
-        --max-line-width | --max-line-count | --max-words-per-line | --hallucination-silence-threshold) echo "None" ;;
+        --max-line-width) echo "42 none" ;;
+        --max-line-count) echo "2 none" ;;
+        --output-name) echo "{stem}.{format}" ;;
     esac
 }
 
@@ -104,7 +107,7 @@ _max_whisper() {
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "$_max_whisper_models" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == graph ]]; then
-        COMPREPLY=($(compgen -W "encoder cross decoder" -- "$word"))
+        COMPREPLY=($(compgen -W "encoder cross decoder force" -- "$word"))
     else
         COMPREPLY=($(compgen -f -- "$word"))
     fi

@@ -14,7 +14,7 @@ typedef struct dump_options {
 
 static const option_row rows[] = {MODEL_ROWS(dump_options, model), COMMON_ROWS, {.name = NULL}};
 
-static const char *const graph_names[] = {"encoder", "cross", "decoder", NULL};
+static const char *const graph_names[] = {"encoder", "cross", "decoder", "force", NULL};
 
 static int is_graph(const char *word) {
     suggestion near;
@@ -24,7 +24,7 @@ static int is_graph(const char *word) {
             return 1;
         suggestion_offer(&near, graph_names[i]);
     }
-    log_error("'%.60s' is not one of encoder, cross, decoder%s%s%s", word, near.best ? "; did you mean '" : "",
+    log_error("'%.60s' is not one of encoder, cross, decoder, force%s%s%s", word, near.best ? "; did you mean '" : "",
               near.best ? near.best : "", near.best ? "'?" : "");
     return 0;
 }
@@ -58,11 +58,12 @@ static int run(const void *chosen, char **words, int n_words) {
 
 const command command_graph_dump = {
     .name = "graph dump",
-    .arguments = "[encoder|cross|decoder]",
+    .arguments = "[encoder|cross|decoder|force]",
     .max_words = 1,
     .summary = "Print the model's graphs as text: every value, its op, dtype and shape.",
-    .details = "encoder: log-mel to features; cross: features to the decoder's keys and values; decoder: one step. "
-               "All three if none is named.",
+    .details = "encoder: log-mel to features; cross: features to the decoder's keys and values; decoder: one step; "
+               "force: the decoder on known tokens, for word times. "
+               "All if none is named.",
     .options = rows,
     .options_size = sizeof(dump_options),
     .run = run,

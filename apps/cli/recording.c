@@ -12,10 +12,11 @@
 #include "jsonw.h"
 #include "log.h"
 #include "out.h"
+#include "output_name.h"
 #include "progress.h"
 
 /* What standard output gets. */
-typedef enum screen_form { SCREEN_NOTHING, SCREEN_LINES, SCREEN_TEXT, SCREEN_FORMAT } screen_form;
+typedef enum screen_form { SCREEN_NOTHING, SCREEN_LINES, SCREEN_JSON_LINES, SCREEN_TEXT, SCREEN_FORMAT } screen_form;
 
 typedef struct recording {
     recording_batch *batch;
@@ -29,6 +30,7 @@ typedef struct recording {
     struct split *split; /* the channels that this is one of, or NULL */
     int channel;         /* of those */
     char speaker[24];
+    const char *manifest; /* of its channels */
 } recording;
 
 static atomic_int caught_signal;
@@ -48,6 +50,7 @@ typedef struct split {
     int next;          /* channel to take */
     mxw_merge *merge;
     double *done_s;    /* [n_channels] */
+    char *manifest;    /* of the first channel that ended, where a result tells it */
     atomic_int failed; /* the first failure, which alone is told */
 } split;
 
@@ -97,6 +100,16 @@ static void print_line(recording *r, const mxw_segment *segment) {
         write_text(r, line < n ? " " : "");
     }
     write_text(r, "\n");
+    order_flush(r->batch->order, r->place);
+}
+
+/* A segment that has come, where they are shown one by one. */
+static void print_segment(recording *r, const mxw_segment *segment) {
+    if (r->screen == SCREEN_LINES)
+        print_line(r, segment);
+    if (r->screen != SCREEN_JSON_LINES)
+        return;
+    mxw_segment_write(segment, write_out, r);
     order_flush(r->batch->order, r->place);
 }
 
@@ -151,39 +164,45 @@ const char *recording_stem(const char *path, size_t *length) {
     return name;
 }
 
-static int is_chosen(const char *list, const char *format) {
-    if (!list)
-        return 1; /* files were asked for, formats were not: all, as openai-whisper does */
-    for (const char *p = list; *p; p += *p == ',') {
-        size_t n = strcspn(p, ",");
-        if ((n == strlen(format) && !strncmp(p, format, n)) || (n == 3 && !strncmp(p, "all", 3)))
-            return 1;
-        p += n;
-    }
-    return 0;
+/* How results are written; of json-full, how the run was made. */
+static mxw_status write_options_of(recording *r, const char *format, mxw_write_options *options) {
+    transcribe_write_options(r->options, options);
+    if (strcmp(format, "json-full"))
+        return MXW_OK;
+    options->manifest = r->manifest;
+    return r->session ? mxw_session_manifest(r->session, &options->manifest) : MXW_OK;
 }
 
-static mxw_status save_files(recording *r, const mxw_result *result) {
+static mxw_status save_file(recording *r, const mxw_result *result, const char *format) {
     char path[PATH_MAX];
-    size_t length;
-    const char *format, *stem = recording_stem(r->path, &length);
-    int base = snprintf(path, sizeof(path), "%s/%.*s", r->options->output_dir, (int)length, stem);
-    if (base < 0 || base > PATH_MAX - 16) {
+    mxw_model_info info;
+    mxw_write_options options;
+    mxw_status status = mxw_model_get_info(r->batch->model, &info);
+    if (status >= 0)
+        status = write_options_of(r, format, &options);
+    output_fields fields = {r->path, format, status < 0 ? "" : info.checkpoint.size_name,
+                            result->language ? result->language : ""};
+    int base = snprintf(path, sizeof(path), "%s/", r->options->output_dir);
+    if (base < 0 || base > PATH_MAX - 16 ||
+        !output_name_expand(r->options->output_name, &fields, path + base, sizeof(path) - (size_t)base)) {
         log_error("%s: the output path is too long", r->name);
         return MXW_E_ARGUMENT;
     }
-    for (int i = 0; (format = mxw_format_name(i)); i++) {
-        if (!is_chosen(r->options->format, format))
-            continue;
-        snprintf(path + base, sizeof(path) - (size_t)base, ".%s", format);
-        mxw_status status = mxw_result_save(result, format, path);
-        if (status < 0) {
-            log_failure(path, status);
-            return status;
-        }
+    if (status >= 0)
+        status = mxw_result_save_as(result, format, &options, path);
+    if (status < 0)
+        log_failure(path, status);
+    else
         log_say(MXW_LOG_INFO, "wrote %s", path);
-    }
-    return MXW_OK;
+    return status;
+}
+
+static mxw_status save_files(recording *r, const mxw_result *result) {
+    mxw_status status = MXW_OK;
+    for (int i = 0; mxw_format_name(i) && status >= 0; i++)
+        if (transcribe_wants(r->options, mxw_format_name(i)))
+            status = save_file(r, result, mxw_format_name(i));
+    return status;
 }
 
 /* json ends without a newline (as openai-whisper's file does): one is added where something follows it. */
@@ -191,7 +210,10 @@ static mxw_status print_result(recording *r, const mxw_result *result) {
     const char *format = r->screen == SCREEN_FORMAT ? r->options->format : "txt";
     if (r->screen == SCREEN_TEXT)
         order_begin(r->batch->order, r->place, r->name);
-    mxw_status status = mxw_result_write(result, format, write_out, r);
+    mxw_write_options options;
+    mxw_status status = write_options_of(r, format, &options);
+    if (status >= 0)
+        status = mxw_result_write_as(result, format, &options, write_out, r);
     if (status < 0 && !out_failed())
         log_failure(r->name, status);
     if (status >= 0 && !strcmp(format, "json") && (r->batch->several || isatty(STDOUT_FILENO)))
@@ -229,6 +251,7 @@ static void print_stats(const recording *r, const mxw_result *result) {
     json_number(&json, "mel_ms", t->mel_ms, 3);
     json_number(&json, "encode_ms", t->encode_ms, 3);
     json_number(&json, "decode_ms", t->decode_ms, 3);
+    json_number(&json, "words_ms", t->words_ms, 3);
     json_number(&json, "total_ms", t->total_ms, 3);
     json_whole(&json, "first_encode_ns", t->first_encode_ns);
     if (result->duration_s > 0)
@@ -262,8 +285,7 @@ static mxw_status take_segments(recording *r) {
     mxw_status status;
     while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop(r->batch)) {
         tell_language(r);
-        if (r->screen == SCREEN_LINES)
-            print_line(r, segment);
+        print_segment(r, segment);
     }
     return status == MXW_OK ? MXW_E_ABORTED : status;
 }
@@ -356,8 +378,10 @@ static mxw_status open_session(recording *r, const mxw_audio *audio) {
 }
 
 static screen_form choose_screen(const transcribe_options *o) {
+    if (o->format && !o->output_dir)
+        return strcmp(o->format, "jsonl") ? SCREEN_FORMAT : SCREEN_JSON_LINES;
     if (o->format)
-        return o->output_dir ? SCREEN_NOTHING : SCREEN_FORMAT;
+        return SCREEN_NOTHING;
     if (o->verbose == 1 && !(o->output_dir && o->common.quiet))
         return SCREEN_LINES;
     return o->output_dir ? SCREEN_NOTHING : SCREEN_TEXT;
@@ -446,6 +470,11 @@ static void transcribe_channel(split *s, int channel) {
     pthread_mutex_lock(&s->lock);
     if (status >= 0)
         status = result ? mxw_merge_add(s->merge, channel, result) : MXW_E_MEMORY;
+    const char *manifest = NULL;
+    if (status >= 0 && !s->manifest && transcribe_wants(r.options, "json-full"))
+        status = mxw_session_manifest(r.session, &manifest);
+    if (manifest)
+        s->manifest = strdup(manifest);
     if (status < 0 && !s->failed) {
         s->failed = status;
         if (!must_stop(r.batch))
@@ -489,8 +518,9 @@ static void run_channels(split *s) {
 
 static mxw_status deliver_channels(recording *r, split *s) {
     const mxw_result *result = mxw_merge_result(s->merge);
-    for (size_t i = 0; result && r->screen == SCREEN_LINES && i < result->n_segments; i++)
-        print_line(r, &result->segments[i]);
+    r->manifest = s->manifest;
+    for (size_t i = 0; result && i < result->n_segments; i++)
+        print_segment(r, &result->segments[i]);
     return deliver(r, result);
 }
 
@@ -522,6 +552,7 @@ static recording_end transcribe_split(recording *r) {
     }
     recording_end end = end_of(r, status);
     mxw_merge_close(s.merge);
+    free(s.manifest);
     free(s.done_s);
     pthread_mutex_destroy(&s.lock);
     return end;

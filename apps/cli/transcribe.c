@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "job.h"
 #include "log.h"
+#include "output_name.h"
 #include "recording.h"
 #include "trace.h"
 #include "transcribe_options.h"
@@ -15,6 +16,39 @@
 _Static_assert(sizeof(transcribe_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");
 
 /* ---- before the first file ------------------------------------------------------------------------------ */
+
+/* What only words with times can do, as openai-whisper's command line refuses it too. */
+static int check_words(const transcribe_options *o) {
+    const struct {
+        const char *name;
+        int given;
+    } needing[] = {{"highlight-words", o->highlight_words},
+                   {"max-line-count", o->max_line_count > 0},
+                   {"max-line-width", o->max_line_width > 0},
+                   {"max-words-per-line", o->max_words_per_line > 0},
+                   {"hallucination-silence-threshold", o->hallucination_silence_threshold != MXW_NONE}};
+    for (size_t i = 0; i < sizeof(needing) / sizeof(*needing); i++)
+        if (needing[i].given && !o->word_timestamps) {
+            log_error("--%s: needs --word-timestamps", needing[i].name);
+            return 0;
+        }
+    if (o->max_line_count && !o->max_line_width)
+        log_say(MXW_LOG_WARN, "--max-line-count has no effect without --max-line-width");
+    if (o->max_words_per_line && o->max_line_width)
+        log_say(MXW_LOG_WARN, "--max-words-per-line has little effect beside --max-line-width");
+    return 1;
+}
+
+/* Files of several formats need several names. */
+static int check_names(const transcribe_options *o) {
+    int n = 0;
+    for (int i = 0; mxw_format_name(i); i++)
+        n += transcribe_wants(o, mxw_format_name(i));
+    if (!o->output_dir || n < 2 || output_name_has(o->output_name, "{format}"))
+        return 1;
+    log_error("--output-name: '%s' would name the files of %d formats alike; put {format} into it", o->output_name, n);
+    return 0;
+}
 
 static int check_combination(const transcribe_options *o) {
     if (o->format && !o->output_dir && (strchr(o->format, ',') || !strcmp(o->format, "all"))) {
@@ -27,13 +61,16 @@ static int check_combination(const transcribe_options *o) {
                   o->greedy ? "--greedy" : "--beam-size none");
         return 0;
     }
-    return 1;
+    return check_words(o) && check_names(o);
 }
 
-static int same_stem(const char *a, const char *b) {
-    size_t n, m;
-    const char *stem_a = recording_stem(a, &n), *stem_b = recording_stem(b, &m);
-    return n == m && !memcmp(stem_a, stem_b, n);
+/* Whether the files of two recordings would have the same names, as far as can be known now. */
+static int same_names(const transcribe_options *o, const char *a, const char *b) {
+    char name_a[PATH_MAX], name_b[PATH_MAX];
+    output_fields fields_a = {a, "", "", ""}, fields_b = {b, "", "", ""};
+    return output_name_expand(o->output_name, &fields_a, name_a, sizeof(name_a)) ==
+               output_name_expand(o->output_name, &fields_b, name_b, sizeof(name_b)) &&
+           !strcmp(name_a, name_b);
 }
 
 /* Two recordings must not write the same files, and nothing reads standard input twice. */
@@ -49,7 +86,7 @@ static int check_collisions(const transcribe_options *o, char **paths, int n) {
                 log_error("standard input (-) is named twice");
                 return 0;
             }
-            if (o->output_dir && same_stem(paths[i], paths[j])) {
+            if (o->output_dir && same_names(o, paths[i], paths[j])) {
                 log_error("'%s' and '%s' would be written to the same files in %s; rename one or use two folders",
                           paths[j], paths[i], o->output_dir);
                 return 0;

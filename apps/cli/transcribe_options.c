@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "output_name.h"
 #include "suggest.h"
 
 static const char *const task_names[] = {"transcribe", "translate", NULL};
@@ -36,7 +37,7 @@ static int check_language(const char *value, char *message, size_t size) {
 
 /* One word of the list: a format, or all. */
 static int check_one_format(const char *word, char *message, size_t size) {
-    char list[96] = "";
+    char list[160] = "";
     suggestion near;
     suggestion_start(&near, word);
     for (int i = 0; mxw_format_name(i); i++) {
@@ -128,6 +129,7 @@ static int check_clips(const char *value, char *message, size_t size) {
 #define OUTPUT .group = "Output"
 #define SOUND .group = "Sound"
 #define SPEECH .group = "Language and task"
+#define WORDS .group = "Words"
 #define SEARCH .group = "Decoding"
 #define PROMPT .group = "Prompting"
 #define FALLBACK .group = "When a window decodes badly"
@@ -143,9 +145,15 @@ const option_row transcribe_rows[] = {
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
      AT(format), .check = check_format,
-     .help = "txt, srt, vtt, tsv or json instead of timed lines. With --output-dir also several (txt,srt) or all."},
+     .help = "txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl or json-full instead of timed lines. With --output-dir "
+             "also several (txt,srt) or all: the first five."},
     {.name = "output-dir", .letter = 'o', .kind = OPTION_TEXT, .placeholder = "DIR", OUTPUT, AT(output_dir),
-     .help = "Write files there, one per input and format (all formats unless --format says which)."},
+     .help = "Write files there, one per input and format (txt, srt, vtt, tsv and json unless --format says which)."},
+    {.name = "output-name", .kind = OPTION_TEXT, .fallback = "{stem}.{format}", .placeholder = "PATTERN", OUTPUT,
+     AT(output_name), .check = output_name_check,
+     .help = "How files are named: {stem} of the input, {format}, {model}, {language}."},
+    {.name = "alternatives", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", OUTPUT, AT(alternatives),
+     .low = 1, .high = 32, .help = "In json-full: how many other tokens are told for each."},
     {.name = "verbose", .kind = OPTION_TRISTATE, .fallback = "True", .placeholder = "True|False|None", OUTPUT,
      AT(verbose), .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
     {.name = "stats", SWITCH(stats, "False"), OUTPUT,
@@ -174,6 +182,27 @@ const option_row transcribe_rows[] = {
     {.name = "mel-reference", .kind = OPTION_CHOICE, .fallback = "file", .placeholder = "WHAT", SPEECH,
      AT(mel_reference), .choices = mel_reference_names,
      .help = "Loudness to clamp against: of the whole file (exact), or running: so far (live)."},
+
+    {.name = "word-timestamps", SWITCH(word_timestamps, "False"), WORDS,
+     .help = "Find the time and probability of every word; segments then begin and end with their words."},
+    {.name = "prepend-punctuations", .kind = OPTION_TEXT, .fallback = MXW_PREPEND_PUNCTUATIONS, .placeholder = "TEXT",
+     WORDS, AT(prepend_punctuations), .help = "Marks that belong to the word after them."},
+    {.name = "append-punctuations", .kind = OPTION_TEXT, .fallback = MXW_APPEND_PUNCTUATIONS, .placeholder = "TEXT",
+     WORDS, AT(append_punctuations), .help = "Marks that belong to the word before them."},
+    {.name = "hallucination-silence-threshold", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "SECONDS",
+     WORDS, AT(hallucination_silence_threshold), .low = 0, .high = 1000, OR_NONE,
+     .help = "Leave out doubtful text between silences longer than this; none: keep it. Needs --word-timestamps."},
+    {.name = "max-line-width", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
+     AT(max_line_width), .low = 1, .high = 100000, .none = 1, .none_value = 0,
+     .help = "Characters of a line in subtitles, at most. Needs --word-timestamps, as the next three do."},
+    {.name = "max-line-count", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
+     AT(max_line_count), .low = 1, .high = 100000, .none = 1, .none_value = 0,
+     .help = "Lines of a cue, at most; with --max-line-width cues then no longer end where segments do."},
+    {.name = "max-words-per-line", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
+     AT(max_words_per_line), .low = 1, .high = 100000, .none = 1, .none_value = 0,
+     .help = "Words of a cue, at most."},
+    {.name = "highlight-words", SWITCH(highlight_words, "False"), WORDS,
+     .help = "A cue for each word, in which it is underlined: srt, vtt and ass."},
 
     {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(beam_size), .low = 1,
      .high = 100, .none = 1, .none_value = 0, .help = "Beams at temperature 0; none: greedy."},
@@ -230,25 +259,30 @@ const option_row transcribe_rows[] = {
 
     {.name = "fp16", SWITCH(fp16, NULL), .placeholder = "True|False", FOREIGN,
      .help = "No effect: this engine computes in f32 (one warning when True)."},
-    {.name = "word-timestamps", .kind = OPTION_REFUSED, .fallback = "False", .placeholder = "False", FOREIGN,
-     .help = "times of single words are not supported, only False is accepted"},
-    {.name = "highlight-words", .kind = OPTION_REFUSED, .fallback = "False", .placeholder = "False", FOREIGN,
-     .help = "needs times of single words, only False is accepted"},
-    {.name = "max-line-width", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None", FOREIGN,
-     .help = "needs times of single words, only None is accepted"},
-    {.name = "max-line-count", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None", FOREIGN,
-     .help = "needs times of single words, only None is accepted"},
-    {.name = "max-words-per-line", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None", FOREIGN,
-     .help = "needs times of single words, only None is accepted"},
-    {.name = "hallucination-silence-threshold", .kind = OPTION_REFUSED, .fallback = "None", .placeholder = "None",
-     FOREIGN, .help = "needs times of single words, only None is accepted"},
-    {.name = "prepend-punctuations", .kind = OPTION_IGNORED, .placeholder = "TEXT", FOREIGN,
-     .help = "No effect without times of single words."},
-    {.name = "append-punctuations", .kind = OPTION_IGNORED, .placeholder = "TEXT", FOREIGN,
-     .help = "No effect without times of single words."},
     {.name = NULL},
 };
 /* clang-format on */
+
+int transcribe_wants(const transcribe_options *options, const char *format) {
+    for (const char *p = options->format ? options->format : "all"; *p; p += *p == ',') {
+        size_t n = strcspn(p, ",");
+        if (n == strlen(format) && !strncmp(p, format, n))
+            return 1;
+        for (int i = 0; i < FORMATS_IN_ALL && n == 3 && !strncmp(p, "all", 3); i++)
+            if (!strcmp(mxw_format_name(i), format))
+                return 1;
+        p += n;
+    }
+    return 0;
+}
+
+void transcribe_write_options(const transcribe_options *options, mxw_write_options *write) {
+    mxw_write_options_default(write);
+    write->max_line_width = (int)options->max_line_width;
+    write->max_line_count = (int)options->max_line_count;
+    write->max_words_per_line = (int)options->max_words_per_line;
+    write->highlight_words = options->highlight_words;
+}
 
 void transcribe_session_options(const transcribe_options *options, mxw_session_options *session) {
     mxw_session_options_default(session);
@@ -275,6 +309,11 @@ void transcribe_session_options(const transcribe_options *options, mxw_session_o
     session->clip_timestamps = options->clip_timestamps;
     session->seed = (uint64_t)options->seed;
     session->mel_reference = (mxw_mel_reference)options->mel_reference;
+    session->word_timestamps = options->word_timestamps;
+    session->prepend_punctuations = options->prepend_punctuations;
+    session->append_punctuations = options->append_punctuations;
+    session->hallucination_silence_threshold = options->hallucination_silence_threshold;
+    session->token_details = transcribe_wants(options, "json-full") ? (int)options->alternatives : 0;
 }
 
 int transcribe_splits(const transcribe_options *options) { return !strcmp(options->channel, "split"); }

@@ -27,17 +27,28 @@ typedef struct transcribe_options {
     const char *clip_timestamps;
     int64_t seed;
     int mel_reference; /* mxw_mel_reference */
+    int word_timestamps;
+    const char *prepend_punctuations, *append_punctuations;
+    double hallucination_silence_threshold;
+    int64_t max_line_width, max_line_count, max_words_per_line; /* 0: none */
+    int highlight_words;
     const char *channel; /* "all", "left", "right", "3", "split" */
     int64_t track;       /* 0: the default one */
     int fp16;
     const char *format; /* "srt", "txt,json", "all"; NULL: timed lines */
-    const char *output_dir;
+    const char *output_dir, *output_name;
+    int64_t alternatives;
     int verbose; /* 1, 0, -1 for None */
     int stats;
     const char *trace;
 } transcribe_options;
 
 extern const option_row transcribe_rows[];
+
+#define FORMATS_IN_ALL 5 /* of mxw_format_name: those of openai-whisper */
+/* Whether that format was asked for: by name, in a list, as one of all, or because none was named. */
+int transcribe_wants(const transcribe_options *options, const char *format);
+void transcribe_write_options(const transcribe_options *options, mxw_write_options *write); /* without a manifest */
 
 /* What the library takes; callbacks are left as the defaults are. */
 void transcribe_session_options(const transcribe_options *options, mxw_session_options *session);

@@ -49,6 +49,13 @@ void mx_str_clear(mx_str *s) {
         s->data[0] = 0;
 }
 
+void mx_str_cut(mx_str *s, size_t n) {
+    if (n >= s->n)
+        return;
+    s->n = n;
+    s->data[n] = 0;
+}
+
 void mx_str_free(mx_str *s) {
     mx_free(s->data);
     memset(s, 0, sizeof(*s));

@@ -14,6 +14,7 @@ void mx_str_add(mx_str *s, const void *bytes, size_t n);
 void mx_str_text(mx_str *s, const char *text);
 void mx_str_print(mx_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mx_str_clear(mx_str *s);                  /* keeps the memory */
+void mx_str_cut(mx_str *s, size_t n);          /* leaves the first n bytes, if there are more */
 void mx_str_free(mx_str *s);
 char *mx_str_take(mx_str *s);                  /* the bytes, owned by the caller (mx_free); NULL after a failure */
 mxw_status mx_str_status(const mx_str *s);

@@ -64,8 +64,10 @@ mxw_status mx_compile(const mx_graph *source, const mx_compile_options *options,
 void mx_plan_free(mx_plan *plan);
 
 /* Finds every constant input and brings it into its form on the device. Views of the source are used in place where the
- * form allows, so they must live as long as the plan. weights may be NULL for a graph without any. */
-mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, mx_pool *pool);
+ * form allows, so they must live as long as the plan. weights may be NULL for a graph without any. Weights that
+ * `like`, a plan for the same device and from the same source, has in the same form are used where they lie there, so
+ * it must live as long too; it may be NULL. */
+mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, const mx_plan *like, mx_pool *pool);
 
 /* Places values of the arena: bytes[value] is what each needs, offsets[value] where it goes, *total the arena's size.
  * Values whose lives do not meet may share bytes. order [values] is scratch: nothing is allocated. */

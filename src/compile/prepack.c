@@ -93,9 +93,38 @@ static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_node *no
     return copy_elements(plan, c, from, dtype);
 }
 
+/* Whether two values, each of its own graph, are the same weight, or the same weights stacked. */
+static int same_weights(const mx_graph *g, mx_value a, const mx_graph *h, mx_value b) {
+    const mx_value_info *of_a = &g->values[a], *of_b = &h->values[b];
+    if (of_a->kind != of_b->kind)
+        return 0;
+    if (of_a->kind == MX_WEIGHT)
+        return strcmp(of_a->name, of_b->name) == 0;
+    if (of_a->kind != MX_RESULT)
+        return 0;
+    const mx_node *stack_a = &g->nodes[of_a->node], *stack_b = &h->nodes[of_b->node];
+    int same = stack_a->n_inputs == stack_b->n_inputs;
+    for (int i = 0; i < stack_a->n_inputs && same; i++)
+        same = same_weights(g, stack_a->inputs[i], h, stack_b->inputs[i]);
+    return same;
+}
+
+static int same_form(const mx_constant *a, const mx_constant *b) {
+    return a->form == b->form && (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input));
+}
+
+/* The same constant of another plan, or NULL. */
+static const mx_constant *find_like(const mx_plan *plan, const mx_constant *c, const mx_plan *like) {
+    for (size_t i = 0; like && i < like->n_constants; i++)
+        if (same_form(&like->constants[i], c) &&
+            same_weights(plan->graph, c->value, like->graph, like->constants[i].value))
+            return &like->constants[i];
+    return NULL;
+}
+
 /* The constant of that value and form, made if there is none yet. */
 static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, const mx_weight_source *weights,
-                               mx_pool *pool, int32_t *index) {
+                               const mx_plan *like, mx_pool *pool, int32_t *index) {
     sources from;
     mx_value value = node->inputs[input];
     mxw_status status = find_sources(plan->graph, value, weights, &from);
@@ -105,9 +134,7 @@ static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, co
     mx_constant c = {.value = value, .op = node->op, .input = input};
     c.form = plan->graph->values[value].type.dtype == MXW_F32 ? plan->device->form(plan->device, &use) : MX_FORM_F32;
     for (size_t i = 0; i < plan->n_constants; i++) {
-        const mx_constant *other = &plan->constants[i];
-        if (other->value == value && other->form == c.form &&
-            (c.form != MX_FORM_PACKED || (other->op == c.op && other->input == input))) {
+        if (plan->constants[i].value == value && same_form(&plan->constants[i], &c)) {
             *index = (int32_t)i;
             return MXW_OK;
         }
@@ -115,13 +142,17 @@ static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, co
     status = mx_grow(&plan->constants, &plan->room_constants, plan->n_constants + 1, sizeof(*plan->constants));
     if (status < 0)
         return status;
-    status = load_constant(plan, &c, node, &from, pool);
+    const mx_constant *lent = find_like(plan, &c, like);
+    if (lent)
+        c.tensor = lent->tensor;
+    else
+        status = load_constant(plan, &c, node, &from, pool);
     plan->constants[plan->n_constants] = c;   /* also after a failure: its block is the plan's */
     *index = (int32_t)plan->n_constants++;
     return status;
 }
 
-mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, mx_pool *pool) {
+mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, const mx_plan *like, mx_pool *pool) {
     const mx_graph *g = plan->graph;
     mxw_status status = MXW_OK;
     plan->inputs = mx_arena_alloc(&plan->memory, MX_MAX(g->n_nodes, 1) * sizeof(*plan->inputs));
@@ -136,7 +167,7 @@ mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, mx_pool 
         for (int i = 0; i < node->n_inputs && status >= 0; i++) {
             plan->inputs[n][i] = -1;
             if (!made_at_load && node->inputs[i] && mx_plan_is_constant(g, node->inputs[i], plan->keep_names))
-                status = constant_for(plan, node, i, weights, pool, &plan->inputs[n][i]);
+                status = constant_for(plan, node, i, weights, like, pool, &plan->inputs[n][i]);
         }
     }
     return status;

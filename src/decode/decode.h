@@ -100,6 +100,12 @@ mxw_status mx_decoding_result(mx_decoding *decoding, mx_decode_result *result);
 mxw_status mx_decoding_force(mx_decoding *decoding, const char *language, const int32_t *prompt, size_t n_prompt,
                              const int32_t *tokens, size_t n_tokens, mx_decode_step *step);
 
+/* The step that feeds a window's text alone, without prompt or timestamps, as word times want it: the start of a
+ * transcript, the tokens, the end of text. Pick i predicts tokens[i] among all text. *n_before: rows before the first
+ * that a pick looks at. E_ARGUMENT if there are more tokens than the model has positions for. */
+mxw_status mx_decoding_align(mx_decoding *decoding, const char *language, const int32_t *tokens, size_t n_tokens,
+                             mx_decode_step *step, size_t *n_before);
+
 /* ---- around a window ----------------------------------------------------------------------------- */
 
 /* The rule that leaves only languages, for a row that holds start-of-transcript alone. */

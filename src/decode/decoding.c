@@ -275,3 +275,34 @@ mxw_status mx_decoding_force(mx_decoding *d, const char *language, const int32_t
     *step = (mx_decode_step){d->rows, n_rows, d->cells, 1, d->picks, d->rules, n_picks};
     return MXW_OK;
 }
+
+static int add_row(mx_decoding *d, int n, int32_t token) {
+    d->rows[n] = (mx_decode_row){token, n, 0, n};
+    d->cells[n] = n;
+    return n + 1;
+}
+
+mxw_status mx_decoding_align(mx_decoding *d, const char *language, const int32_t *tokens, size_t n_tokens,
+                             mx_decode_step *step, size_t *n_before) {
+    const mx_text_special *s = &d->plan->special;
+    mxw_status status = mx_decoding_start(d, language, NULL, 0, 0, 0);
+    if (status < 0)
+        return status;
+    int n_start = s->multilingual ? 3 : 1, n_rows = 0, n = (int)n_tokens;
+    if (n_tokens > (size_t)d->plan->options.sample_len || n_start + n + 2 > d->plan->options.n_text_ctx)
+        return mx_fail(MXW_E_ARGUMENT, "alignment: %zu tokens are too many", n_tokens);
+    for (int i = 0; i < n_start; i++)
+        n_rows = add_row(d, n_rows, d->initial[d->sot_index + i]);
+    n_rows = add_row(d, n_rows, s->no_timestamps);
+    for (int i = 0; i < n; i++)
+        n_rows = add_row(d, n_rows, tokens[i]);
+    n_rows = add_row(d, n_rows, s->eot);
+    for (int i = 0; i < n; i++) {
+        d->picks[i] = n_start + i;
+        d->rules[i] = (mx_rule){.set = MX_SET_NONE, .ts_begin = s->eot, .ts_min = s->eot + 1, .ts_max = s->eot,
+                                .no_speech = -1};
+    }
+    *n_before = (size_t)n_start;
+    *step = (mx_decode_step){d->rows, n_rows, d->cells, 1, d->picks, d->rules, n};
+    return MXW_OK;
+}

@@ -62,15 +62,24 @@ static mxw_status keep(mx_program *p, mx_value value, const void *bytes, size_t 
     return p->device->upload(p->device, block, bytes, n);
 }
 
-static mxw_status load_weight(mx_program *p, mx_value value, const mx_weight_source *source) {
+/* Where another program keeps the weight, or NULL. */
+static void *find_like(const mx_program *like, const char *name) {
+    mx_value value = like ? mx_graph_find_leaf(like->graph, MX_WEIGHT, name) : -1;
+    return value < 0 ? NULL : like->leaves[value];
+}
+
+static mxw_status load_weight(mx_program *p, mx_value value, const mx_program_options *options) {
     mx_tensor found = {0};
-    mxw_status status = mx_graph_resolve(p->graph, value, source, &found);
+    mxw_status status = mx_graph_resolve(p->graph, value, options->weights, &found);
     if (status < 0)
         return status;
     if (usable_in_place(p, &found)) {
         p->leaves[value] = found.data;
         return MXW_OK;
     }
+    p->leaves[value] = find_like(options->like, p->graph->values[value].name);
+    if (p->leaves[value])
+        return MXW_OK;
     size_t bytes = (size_t)mx_tensor_count(&found) * sizeof(float);
     float *wide = mx_alloc(bytes);
     if (!wide)
@@ -87,10 +96,10 @@ static mxw_status load_weight(mx_program *p, mx_value value, const mx_weight_sou
     return status;
 }
 
-static mxw_status load_leaf(mx_program *p, mx_value value, const mx_weight_source *source) {
+static mxw_status load_leaf(mx_program *p, mx_value value, const mx_program_options *options) {
     const mx_value_info *info = &p->graph->values[value];
     if (info->kind == MX_WEIGHT)
-        return load_weight(p, value, source);
+        return load_weight(p, value, options);
     if (info->kind != MX_CONSTANT || p->leaves[value])
         return MXW_OK;
     if (p->device->host_memory) {
@@ -105,12 +114,12 @@ static mxw_status load_leaves(mx_program *p, const mx_program_options *options) 
     const mx_graph *g = p->graph;
     mxw_status status = MXW_OK;
     for (size_t i = 1; !p->plan && i < g->n_values && status >= 0; i++)
-        status = load_leaf(p, (mx_value)i, options->weights);
+        status = load_leaf(p, (mx_value)i, options);
     for (size_t i = 0; p->plan && i < g->n_outputs && status >= 0; i++)
         if (!p->leaves[g->outputs[i].value])
-            status = load_leaf(p, g->outputs[i].value, options->weights);
+            status = load_leaf(p, g->outputs[i].value, options);
     if (p->plan && status >= 0)
-        status = mx_plan_load(p->plan, options->weights, p->pool);
+        status = mx_plan_load(p->plan, options->weights, options->like ? options->like->plan : NULL, p->pool);
     return status;
 }
 

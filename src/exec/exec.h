@@ -19,6 +19,8 @@ typedef struct mx_program_options {
     const char *device;          /* "auto", "cpu", "cuda:0" */
     mx_pool *pool;               /* outlives the program; NULL: the calling thread alone */
     const mx_weight_source *weights;   /* NULL when the graph has none; its views must live as long as the program */
+    const mx_program *like;      /* of the same engine, device and weights: what both need is kept once, by it, so
+                                    it must live as long; NULL: none */
     int keep_names;              /* max: every named value stays, so that taps see them all; fuses less */
     mxw_precision precision;     /* of products; f16 is refused where the engine or device computes exactly only */
     void (*trace)(void *context, const mxw_trace_event *event);   /* of every op and run; NULL: none */

@@ -136,6 +136,12 @@ mx_value mx_graph_attention_window(mx_graph *g, mx_value q, mx_value k, mx_value
     return append1(g, MX_OP_ATTENTION_WINDOW, &attrs, (mx_value[]){q, k, v, window}, 4);
 }
 
+mx_value mx_graph_attention_scores(mx_graph *g, mx_value q, mx_value k, mx_value head, mx_value window, int heads,
+                                   double scale) {
+    mx_attrs attrs = {.heads = heads, .scale = scale};
+    return append1(g, MX_OP_ATTENTION_SCORES, &attrs, (mx_value[]){q, k, head, window}, 4);
+}
+
 static int is_value(const mx_graph *g, mx_value v) { return v > 0 && (size_t)v < g->n_values; }
 
 mx_value mx_graph_state_write(mx_graph *g, mx_value state, mx_value x, mx_value index) {

@@ -141,6 +141,8 @@ mx_value mx_graph_attention_cached(mx_graph *g, mx_value q, mx_value k, mx_value
                                    mx_value cells, int heads, double scale);
 mx_value mx_graph_attention_window(mx_graph *g, mx_value q, mx_value k, mx_value v, mx_value window, int heads,
                                    double scale);
+mx_value mx_graph_attention_scores(mx_graph *g, mx_value q, mx_value k, mx_value head, mx_value window, int heads,
+                                   double scale);
 mx_value mx_graph_state_write(mx_graph *g, mx_value state, mx_value x, mx_value index);
 /* From logits to candidates (op/select.h): logits f32 [rows,vocab], rules i32 [rows,MX_RULE_WORDS], suppress u8
  * [sets,vocab] (non-zero: never), k an open size or a number. out[0] ids i32 [rows,k], out[1] log probabilities f32

@@ -68,6 +68,7 @@ static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
     case MX_OP_ATTENTION:
     case MX_OP_ATTENTION_CACHED:
     case MX_OP_ATTENTION_WINDOW:
+    case MX_OP_ATTENTION_SCORES:
         mx_str_print(out, ", heads=%d", a->heads);
         print_number("scale", a->scale, out);
         mx_str_text(out, a->causal ? ", causal" : "");

@@ -1,11 +1,13 @@
 /* model/model.h - the door of model/: Whisper, described once on the graph, and nothing else.
  *
- * Three graphs: the encoder (log-mel to features), the cross keys and values (features to a window's slot of the
- * session's state), and the decoder step (rows of tokens to candidates). No device, no dtype, no fast path here.
+ * Four graphs: the encoder (log-mel to features), the cross keys and values (features to a window's slot of the
+ * session's state), the decoder step (rows of tokens to candidates), and the decoder forced on known tokens (what word
+ * times are made of). No device, no dtype, no fast path here.
  * Weights are leaves under openai-whisper's names. Values that a tap may want carry names.
  *
  * Open sizes: windows, rows, sequences, picks, candidates, cells (rows of the self-attention cache), slots (windows
- * whose cross keys and values are kept), sets (rows of the suppression table). */
+ * whose cross keys and values are kept), sets (rows of the suppression table), listeners (rows whose scores are
+ * wanted). */
 #ifndef MX_MODEL_H
 #define MX_MODEL_H
 #include "graph/graph.h"
@@ -25,6 +27,20 @@ mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out);
  *   states "decoder.blocks.N.attn.k"/".v" f32 [cells, d] (written), ".cross_attn.k"/".v" (read)
  *   out "ids" i32 [picks, candidates], "logprobs" f32 [picks, candidates], "stats" f32 [picks, MX_SELECT_STATS] */
 mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out);
+
+/* The heads of the cross attention that follow time: {layer, head}. */
+typedef struct mx_alignment {
+    const int32_t (*heads)[2];
+    size_t n;
+} mx_alignment;
+#define MX_MAX_ALIGNED 256   /* in one layer */
+
+/* force: the decoder over tokens that are known. What the decoder has, and
+ *   in  "wanted" i32 [picks]                  the token whose logit is wanted of each pick
+ *       "listen", "heard" i32 [listeners]     rows whose scores are wanted, and the slot that each hears
+ *   out "logits" f32 [picks]                  of the wanted tokens, before any rule
+ *       "scores" f32 [listeners, heads, n_audio_ctx]   of the alignment heads by layer, before the softmax */
+mxw_status mx_model_force(const mxw_dims *dims, const mx_alignment *alignment, mx_graph **out);
 
 #define MX_LAYER_NORM_EPS 1e-5
 #endif

@@ -210,6 +210,26 @@ out:
     return status;
 }
 
+mxw_status mx_infer_ATTENTION_SCORES(mx_infer *f) {
+    const mx_type *q = f->in[0], *k = f->in[1], *head = f->in[2];
+    mxw_status status;
+    int64_t width;
+    MX_TRY(mx_infer_want_dtype(f, 0, "q", MXW_F32));
+    MX_TRY(mx_infer_want_rank(f, 0, "q", "[rows, d]", 2));
+    MX_TRY(mx_infer_want_dtype(f, 1, "k", MXW_F32));
+    MX_TRY(mx_infer_want_rank(f, 1, "k", "[windows, t, d]", 3));
+    if (!mx_infer_same(q->dims[1], k->dims[2], &width))
+        return mx_infer_bad(f, "k %s does not fit q %s: expected a width of %s", mx_infer_shape(f, k),
+                            mx_infer_shape(f, q), mx_infer_dim(f, q->dims[1]));
+    MX_TRY(want_heads(f, q->dims[1]));
+    if (head->dtype != MXW_I32 || head->rank != 1)
+        return mx_infer_bad(f, "head is %s: expected i32 [n]", mx_infer_type(f, head));
+    MX_TRY(want_row_index(f, 3, "window"));
+    f->out[0] = (mx_type){.dtype = MXW_F32, .rank = 3, .dims = {q->dims[0], head->dims[0], k->dims[1]}};
+out:
+    return status;
+}
+
 /* ---- state, select ----------------------------------------------------------------------------------------------- */
 
 mxw_status mx_infer_STATE_WRITE(mx_infer *f) {

@@ -18,7 +18,7 @@ static void add_escaped(mx_str *out, uint32_t c) {
         mx_str_print(out, "\\u%04x", (unsigned)c);
 }
 
-static void add_string(mx_str *out, const char *text) {
+void mx_output_json_string(mx_str *out, const char *text) {
     size_t n = strlen(text), used;
     mx_str_text(out, "\"");
     for (size_t i = 0; i < n; i += used) {
@@ -32,13 +32,31 @@ static void add_string(mx_str *out, const char *text) {
     mx_str_text(out, "\"");
 }
 
-static void add_number(mx_str *out, double value) {
+void mx_output_json_number(mx_str *out, double value) {
     char digits[32];
     mx_format_double(value, digits);
     mx_str_text(out, isnan(value) ? "NaN" : isinf(value) ? (value > 0 ? "Infinity" : "-Infinity") : digits);
 }
 
-static void add_segment(mx_str *out, const mxw_segment *s) {
+void mx_output_json_key(mx_str *out, const char *key) { mx_str_print(out, ", \"%s\": ", key); }
+
+static void add_words(mx_str *out, const mxw_segment *s) {
+    mx_str_text(out, ", \"words\": [");
+    for (size_t i = 0; i < s->n_words; i++) {
+        mx_str_text(out, i ? ", {\"word\": " : "{\"word\": ");
+        mx_output_json_string(out, s->words[i].word);
+        mx_str_text(out, ", \"start\": ");
+        mx_output_json_number(out, s->words[i].start);
+        mx_str_text(out, ", \"end\": ");
+        mx_output_json_number(out, s->words[i].end);
+        mx_str_text(out, ", \"probability\": ");
+        mx_output_json_number(out, s->words[i].probability);
+        mx_str_text(out, "}");
+    }
+    mx_str_text(out, "]");
+}
+
+void mx_json_segment(mx_str *out, const mxw_segment *s) {
     const struct {
         const char *key;
         double value;
@@ -47,43 +65,56 @@ static void add_segment(mx_str *out, const mxw_segment *s) {
                    {"compression_ratio", s->compression_ratio},
                    {"no_speech_prob", s->no_speech_prob}};
     mx_str_print(out, "{\"id\": %" PRId64 ", \"seek\": %" PRId64 ", \"start\": ", s->id, s->seek);
-    add_number(out, s->start);
+    mx_output_json_number(out, s->start);
     mx_str_text(out, ", \"end\": ");
-    add_number(out, s->end);
+    mx_output_json_number(out, s->end);
     mx_str_text(out, ", \"text\": ");
-    add_string(out, s->text);
+    mx_output_json_string(out, s->text);
     mx_str_text(out, ", \"tokens\": [");
     for (size_t i = 0; i < s->n_tokens; i++)
         mx_str_print(out, "%s%" PRId32, i ? ", " : "", s->tokens[i]);
     mx_str_text(out, "]");
     for (size_t i = 0; i < MX_COUNT(numbers); i++) {
         mx_str_print(out, ", \"%s\": ", numbers[i].key);
-        add_number(out, numbers[i].value);
+        mx_output_json_number(out, numbers[i].value);
     }
     if (s->speaker) {
         mx_str_print(out, ", \"channel\": %d, \"speaker\": ", s->channel);
-        add_string(out, s->speaker);
+        mx_output_json_string(out, s->speaker);
     }
     /* A segment that lasts no time or says nothing is emptied by the reference, which then leaves this key behind. */
-    mx_str_text(out, s->text[0] ? "}" : ", \"words\": []}");
+    if (s->words || !s->text[0])
+        add_words(out, s);
 }
 
 mxw_status mx_write_json(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
     mx_str_text(&sink->text, "{\"text\": ");
-    add_string(&sink->text, result->text);
+    mx_output_json_string(&sink->text, result->text);
     mx_str_text(&sink->text, ", \"segments\": [");
     for (size_t i = 0; i < result->n_segments; i++) {
         mx_str_text(&sink->text, i ? ", " : "");
-        add_segment(&sink->text, &result->segments[i]);
+        mx_json_segment(&sink->text, &result->segments[i]);
+        mx_str_text(&sink->text, "}");
         MX_TRY(mx_sink_pass(sink));
     }
     mx_str_text(&sink->text, "], \"language\": ");
     if (result->language)
-        add_string(&sink->text, result->language);
+        mx_output_json_string(&sink->text, result->language);
     else
         mx_str_text(&sink->text, "null");
     mx_str_text(&sink->text, "}");
+out:
+    return status;
+}
+
+mxw_status mx_write_jsonl(const mxw_result *result, mx_sink *sink) {
+    mxw_status status = MXW_OK;
+    for (size_t i = 0; i < result->n_segments; i++) {
+        mx_json_segment(&sink->text, &result->segments[i]);
+        mx_str_text(&sink->text, "}\n");
+        MX_TRY(mx_sink_pass(sink));
+    }
 out:
     return status;
 }

@@ -43,6 +43,34 @@ static void copy_text(mx_arena *memory, const char **text) {
         *text = mx_arena_strdup(memory, *text);
 }
 
+static mxw_status copy_words(mx_arena *memory, mxw_segment *s) {
+    if (!s->words)
+        return MXW_OK;
+    mxw_word *words = mx_arena_alloc(memory, MX_MAX(s->n_words, 1) * sizeof(*words));
+    for (size_t i = 0; words && i < s->n_words; i++) {
+        words[i] = s->words[i];
+        copy_text(memory, &words[i].word);
+        if (!words[i].word)
+            return MXW_E_MEMORY;
+    }
+    s->words = words;
+    return words ? MXW_OK : MXW_E_MEMORY;
+}
+
+static mxw_status copy_tokens(mx_arena *memory, const mxw_token **tokens, size_t n) {
+    if (!*tokens)
+        return MXW_OK;
+    mxw_token *copy = mx_arena_alloc(memory, MX_MAX(n, 1) * sizeof(*copy));
+    for (size_t i = 0; copy && i < n; i++) {
+        copy[i] = (*tokens)[i];
+        copy_text(memory, &copy[i].text);
+        if ((*tokens)[i].text && !copy[i].text)
+            return MXW_E_MEMORY;
+    }
+    *tokens = copy;
+    return copy ? MXW_OK : MXW_E_MEMORY;
+}
+
 static mxw_status copy_segment(mx_arena *memory, mxw_segment *s) {
     int had_speaker = s->speaker != NULL;
     int32_t *tokens = mx_arena_alloc(memory, MX_MAX(s->n_tokens, 1) * sizeof(*tokens));
@@ -51,7 +79,12 @@ static mxw_status copy_segment(mx_arena *memory, mxw_segment *s) {
     s->tokens = tokens;
     copy_text(memory, &s->text);
     copy_text(memory, &s->speaker);
-    return tokens && s->text && (s->speaker || !had_speaker) ? MXW_OK : MXW_E_MEMORY;
+    mxw_status status = copy_words(memory, s);
+    if (status >= 0)
+        status = copy_tokens(memory, &s->details, s->n_tokens);
+    if (status >= 0)
+        status = copy_tokens(memory, &s->alternatives, s->n_tokens * s->n_alternatives);
+    return status >= 0 && tokens && s->text && (s->speaker || !had_speaker) ? MXW_OK : MXW_E_MEMORY;
 }
 
 static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_result *to) {
@@ -110,6 +143,7 @@ static void add_counts(mxw_result *to, const mxw_result *from) {
     t->mel_ms += f->mel_ms;
     t->encode_ms += f->encode_ms;
     t->decode_ms += f->decode_ms;
+    t->words_ms += f->words_ms;
     t->total_ms = MX_MAX(t->total_ms, f->total_ms);
     if (f->first_encode_ns && (!t->first_encode_ns || f->first_encode_ns < t->first_encode_ns))
         t->first_encode_ns = f->first_encode_ns;

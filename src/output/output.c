@@ -11,7 +11,11 @@ static const struct {
     mxw_status (*write)(const mxw_result *result, mx_sink *sink);
 } formats[] = {
     {"txt", mx_write_txt}, {"srt", mx_write_srt}, {"vtt", mx_write_vtt}, {"tsv", mx_write_tsv}, {"json", mx_write_json},
+    {"csv", mx_write_csv}, {"lrc", mx_write_lrc}, {"ass", mx_write_ass}, {"jsonl", mx_write_jsonl},
+    {"json-full", mx_write_json_full},
 };
+
+static const mxw_write_options plain = {.struct_size = sizeof(plain)};
 
 #define ENOUGH 65536 /* bytes that are worth a call of the receiver */
 
@@ -62,23 +66,37 @@ static mxw_status pass_to_caller(void *user, const void *bytes, size_t n) {
     return to->fn(to->user, bytes, n) == 0 ? MXW_OK : mx_fail(MXW_E_ABORTED, "writing was stopped by the receiver");
 }
 
-mxw_status mx_output_write(const mxw_result *result, const char *format, mxw_write_fn fn, void *user) {
+mxw_status mx_output_write(const mxw_result *result, const char *format, const mxw_write_options *options,
+                           mxw_write_fn fn, void *user) {
     size_t index;
     mxw_status status = find_format(format, &index);
     receiver to = {fn, user};
-    mx_sink sink = {.pass = pass_to_caller, .user = &to};
+    mx_sink sink = {.options = options ? options : &plain, .pass = pass_to_caller, .user = &to};
     return status < 0 ? status : write_to(result, index, &sink);
+}
+
+mxw_status mx_output_segment(const mxw_segment *segment, mxw_write_fn fn, void *user) {
+    receiver to = {fn, user};
+    mx_str line = {0};
+    mx_json_segment(&line, segment);
+    mx_str_text(&line, "}\n");
+    mxw_status status = mx_str_status(&line);
+    if (status >= 0)
+        status = pass_to_caller(&to, line.data, line.n);
+    mx_str_free(&line);
+    return status;
 }
 
 static mxw_status pass_to_file(void *user, const void *bytes, size_t n) { return mx_save_write(user, bytes, n); }
 
-mxw_status mx_output_save(const mxw_result *result, const char *format, const char *path) {
+mxw_status mx_output_save(const mxw_result *result, const char *format, const mxw_write_options *options,
+                          const char *path) {
     size_t index;
     mx_save *save = NULL;
     mxw_status status = MXW_OK;
     MX_TRY(find_format(format, &index));
     MX_TRY(mx_save_open(path, &save));
-    mx_sink sink = {.pass = pass_to_file, .user = save};
+    mx_sink sink = {.options = options ? options : &plain, .pass = pass_to_file, .user = save};
     MX_TRY(write_to(result, index, &sink));
     status = mx_save_commit(save);
     save = NULL;
@@ -95,14 +113,18 @@ const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n) {
     return text;
 }
 
-mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms) {
+mxw_status mx_output_ms(double seconds, int64_t *ms) {
     const double limit_s = 1e12; /* thirty thousand years: far from where whole milliseconds stop being exact */
-    const double times[2] = {segment->start, segment->end};
-    for (int i = 0; i < 2; i++)
-        if (!(times[i] >= 0 && times[i] < limit_s))
-            return mx_fail(MXW_E_ARGUMENT, "segment %lld: %s %g s cannot be written as a time", (long long)segment->id,
-                           i ? "end" : "start", times[i]);
-    *start_ms = (int64_t)rint(segment->start * 1000.0);
-    *end_ms = (int64_t)rint(segment->end * 1000.0);
+    if (!(seconds >= 0 && seconds < limit_s))
+        return mx_fail(MXW_E_ARGUMENT, "%g s cannot be written as a time", seconds);
+    *ms = (int64_t)rint(seconds * 1000.0);
     return MXW_OK;
+}
+
+mxw_status mx_output_times(const mxw_segment *segment, int64_t *start_ms, int64_t *end_ms) {
+    mxw_status status = mx_output_ms(segment->start, start_ms);
+    if (status < 0)
+        return mx_fail_in(status, "segment %lld: start", (long long)segment->id);
+    status = mx_output_ms(segment->end, end_ms);
+    return status < 0 ? mx_fail_in(status, "segment %lld: end", (long long)segment->id) : status;
 }

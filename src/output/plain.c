@@ -1,4 +1,5 @@
-/* output/plain.c - one line per segment: txt (the text), tsv (start and end in milliseconds, the text). */
+/* output/plain.c - one line per segment: txt (the text), tsv and csv (start and end in milliseconds, the text), lrc
+ * (its start, the text; the start of each word where words have times). */
 #include "output/inside.h"
 
 #include <inttypes.h>
@@ -29,6 +30,94 @@ mxw_status mx_write_tsv(const mxw_result *result, mx_sink *sink) {
         for (size_t k = 0; k < n; k++)
             mx_str_add(&sink->text, text[k] == '\t' ? " " : &text[k], 1);
         mx_str_text(&sink->text, "\n");
+        MX_TRY(mx_sink_pass(sink));
+    }
+out:
+    return status;
+}
+
+/* In quotes, those within doubled: as RFC 4180 has it. */
+static void add_quoted(mx_str *out, const char *text, size_t n) {
+    mx_str_text(out, "\"");
+    for (size_t i = 0; i < n; i++)
+        mx_str_add(out, text[i] == '"' ? "\"\"" : &text[i], text[i] == '"' ? 2 : 1);
+    mx_str_text(out, "\"");
+}
+
+/* A column for speakers only where there are some. */
+mxw_status mx_write_csv(const mxw_result *result, mx_sink *sink) {
+    mxw_status status = MXW_OK;
+    mx_str *out = &sink->text;
+    int speakers = 0;
+    for (size_t i = 0; i < result->n_segments; i++)
+        speakers |= result->segments[i].speaker != NULL;
+    mx_str_text(out, speakers ? "start,end,speaker,text\n" : "start,end,text\n");
+    for (size_t i = 0; i < result->n_segments; i++) {
+        const mxw_segment *s = &result->segments[i];
+        size_t n = strlen(s->text);
+        int64_t start_ms, end_ms;
+        MX_TRY(mx_output_times(s, &start_ms, &end_ms));
+        mx_str_print(out, "%" PRId64 ",%" PRId64 ",", start_ms, end_ms);
+        if (speakers) {
+            add_quoted(out, s->speaker ? s->speaker : "", s->speaker ? strlen(s->speaker) : 0);
+            mx_str_text(out, ",");
+        }
+        const char *text = mx_utf8_strip(s->text, &n);
+        add_quoted(out, text, n);
+        mx_str_text(out, "\n");
+        MX_TRY(mx_sink_pass(sink));
+    }
+out:
+    return status;
+}
+
+/* Minutes go on past 99: players that know no hours read them. */
+static mxw_status add_lrc_time(mx_str *out, double seconds, const char *around) {
+    int64_t ms;
+    mxw_status status = mx_output_ms(seconds, &ms);
+    if (status < 0)
+        return status;
+    int64_t cs = (ms + 5) / 10;
+    mx_str_print(out, "%c%02" PRId64 ":%02d.%02d%c", around[0], cs / 6000, (int)(cs / 100 % 60), (int)(cs % 100),
+                 around[1]);
+    return MXW_OK;
+}
+
+static void add_one_line(mx_str *out, const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        mx_str_add(out, text[i] == '\n' || text[i] == '\r' ? " " : &text[i], 1);
+}
+
+static mxw_status add_lrc_words(mx_str *out, const mxw_segment *s) {
+    mxw_status status = MXW_OK;
+    for (size_t i = 0; i < s->n_words; i++) {
+        size_t n = strlen(s->words[i].word);
+        const char *word = mx_utf8_strip(s->words[i].word, &n);
+        mx_str_text(out, i && word != s->words[i].word ? " " : "");
+        MX_TRY(add_lrc_time(out, s->words[i].start, "<>"));
+        add_one_line(out, word, n);
+    }
+out:
+    return status;
+}
+
+mxw_status mx_write_lrc(const mxw_result *result, mx_sink *sink) {
+    mxw_status status = MXW_OK;
+    mx_str *out = &sink->text;
+    mx_str_text(out, "[by:max-whisper]\n");
+    for (size_t i = 0; i < result->n_segments; i++) {
+        const mxw_segment *s = &result->segments[i];
+        size_t n = strlen(s->text);
+        mx_utf8_strip(s->text, &n);
+        if (n == 0)
+            continue;
+        MX_TRY(add_lrc_time(out, s->start, "[]"));
+        const char *text = mx_output_text(out, s, &n);
+        if (s->n_words)
+            MX_TRY(add_lrc_words(out, s));
+        else
+            add_one_line(out, text, n);
+        mx_str_text(out, "\n");
         MX_TRY(mx_sink_pass(sink));
     }
 out:

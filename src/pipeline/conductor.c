@@ -10,7 +10,9 @@
 #define ASK_STOP_NS 20000000   /* how often a waiting session asks whether it should stop */
 #define SPREAD_FROM 8          /* turns from which their bookkeeping pays for waking the pool */
 
-typedef enum request_kind { REQUEST_ALONE, REQUEST_ENCODE, REQUEST_STEPS, REQUEST_KINDS } request_kind;
+typedef enum request_kind {
+    REQUEST_ALONE, REQUEST_ENCODE, REQUEST_FORCE, REQUEST_STEPS, REQUEST_KINDS
+} request_kind;
 typedef enum request_place { PLACE_NONE, PLACE_WAITING, PLACE_RUNNING } request_place;
 
 struct mx_seat {
@@ -25,6 +27,7 @@ struct mx_seat {
     request_place place;
     const float *mel;
     const mx_steps *steps;
+    const mx_force *force;
     mx_decode_step step;       /* the next one */
     int k, more;               /* more: there is a next one */
     mx_alone_fn alone;
@@ -58,6 +61,14 @@ static void advance(void *context, int64_t i) {
     seat->more = seat->steps->next(seat->steps->context, &seat->step, &seat->k);
 }
 
+/* Known tokens of the members, and what they gave to whoever asked. */
+static mxw_status force_members(mx_conductor *c, int first, int n) {
+    mxw_status status = mx_runner_force(&c->runner, c->turns + first, n);
+    for (int i = first; i < first + n && status >= 0; i++)
+        c->members[i]->force->take(c->members[i]->force->context, &c->turns[i].forced);
+    return status;
+}
+
 /* Members first .. first + n - 1 as one run. */
 static mxw_status run_members(mx_conductor *c, request_kind kind, int first, int n) {
     mx_seat *seat = c->members[first];
@@ -65,6 +76,8 @@ static mxw_status run_members(mx_conductor *c, request_kind kind, int first, int
         return seat->alone(seat->alone_context, &c->runner, seat->number);
     if (kind == REQUEST_ENCODE)
         return mx_runner_encode(&c->runner, c->turns + first, n);
+    if (kind == REQUEST_FORCE)
+        return force_members(c, first, n);
     mxw_status status = mx_runner_step(&c->runner, c->turns + first, n);
     if (status < 0)
         return status;
@@ -87,6 +100,14 @@ static void run_all(mx_conductor *c, request_kind kind, int n) {
     }
 }
 
+/* What a seat asks for, as its turn in a run. */
+static mx_turn turn_of(const mx_seat *seat) {
+    if (seat->kind == REQUEST_FORCE)
+        return (mx_turn){.seat = seat->number, .step = &seat->force->step, .k = seat->force->k,
+                         .wanted = seat->force->wanted, .listens = seat->force->listens};
+    return (mx_turn){.seat = seat->number, .mel = seat->mel, .step = &seat->step, .k = seat->k};
+}
+
 /* The members of the next run: the first kind that anyone waits for. 0: nobody waits. */
 static int choose(mx_conductor *c, request_kind *kind) {
     int n = 0, most = 0;
@@ -96,13 +117,13 @@ static int choose(mx_conductor *c, request_kind *kind) {
             mx_seat *seat = &c->seats[(c->first + i) % c->n_seats];
             if (seat->place != PLACE_WAITING || seat->kind != *kind)
                 continue;
-            c->turns[n] = (mx_turn){.seat = seat->number, .mel = seat->mel, .step = &seat->step, .k = seat->k};
+            c->turns[n] = turn_of(seat);
             c->members[n++] = seat;
         }
         if (n)
             break;
     }
-    if (n && *kind == REQUEST_STEPS) {
+    if (n && (*kind == REQUEST_STEPS || *kind == REQUEST_FORCE)) {
         int room = mx_runner_room(&c->runner, c->turns, n);
         c->first = room < n ? c->members[room]->number : c->first;
         n = room;
@@ -123,6 +144,8 @@ static void conduct_once(mx_conductor *c) {
     c->counts.encoder_runs += kind == REQUEST_ENCODE;
     c->counts.steps += kind == REQUEST_STEPS ? n : 0;
     c->counts.decoder_runs += kind == REQUEST_STEPS;
+    c->counts.forced += kind == REQUEST_FORCE ? n : 0;
+    c->counts.force_runs += kind == REQUEST_FORCE;
     for (int i = 0; i < n; i++) {
         mx_seat *seat = c->members[i];
         int goes_on = kind == REQUEST_STEPS && seat->more && seat->status >= 0 && seat->stopped >= 0;
@@ -209,6 +232,11 @@ mxw_status mx_seat_decode(mx_seat *seat, const mx_steps *steps) {
     if (!steps->next(steps->context, &seat->step, &seat->k))
         return MXW_OK;
     return ask(seat, REQUEST_STEPS);
+}
+
+mxw_status mx_seat_force(mx_seat *seat, const mx_force *force) {
+    seat->force = force;
+    return ask(seat, REQUEST_FORCE);
 }
 
 mxw_status mx_seat_alone(mx_seat *seat, mx_alone_fn fn, void *context) {

@@ -6,7 +6,8 @@
  *
  * The rule: whoever asks while nobody conducts becomes the conductor, and runs what is asked, its own and everyone
  * else's, until its own is done; then it wakes the next in waiting. One run at a time: first what must run alone, then
- * windows to encode (up to the encoder's width), then a step of every seat that is decoding, all in one. So nobody is
+ * windows to encode (up to the encoder's width), then known tokens, then a step of every seat that is decoding, all in
+ * one. So nobody is
  * ever waited for, no thread has to wake between two steps, and all threads of the pool work on one run.
  *
  * What holds: results do not depend on who was merged with whom; a run that fails for several seats is repeated for
@@ -41,6 +42,16 @@ mxw_status mx_seat_encode(mx_seat *seat, const float *mel);
 mxw_status mx_seat_decode(mx_seat *seat, const mx_steps *steps);
 /* One step; ids and logprobs hold [n_picks][k], stats [n_picks][MX_SELECT_STATS]. */
 mxw_status mx_seat_step(mx_seat *seat, const mx_decode_step *step, int k, int32_t *ids, float *logprobs, float *stats);
+/* Known tokens, against what the seat encoded last: take is called once, with what is valid during the call. */
+typedef struct mx_force {
+    mx_decode_step step;
+    const int32_t *wanted;     /* [n_picks]: the token whose logit is wanted */
+    int k;                     /* candidates per pick */
+    int listens;               /* the scores of the rows are wanted */
+    void (*take)(void *context, const mx_forced *forced);
+    void *context;
+} mx_force;
+mxw_status mx_seat_force(mx_seat *seat, const mx_force *force);
 /* fn with the runner to itself. */
 typedef mxw_status (*mx_alone_fn)(void *context, mx_runner *runner, int seat);
 mxw_status mx_seat_alone(mx_seat *seat, mx_alone_fn fn, void *context);
@@ -49,6 +60,7 @@ mxw_status mx_seat_alone(mx_seat *seat, mx_alone_fn fn, void *context);
 typedef struct mx_conductor_counts {
     int64_t windows, encoder_runs;
     int64_t steps, decoder_runs;
+    int64_t forced, force_runs;
     int waiting;               /* seats that wait right now */
 } mx_conductor_counts;
 mx_conductor_counts mx_seat_counts(mx_seat *seat);   /* of the conductor that the seat belongs to */

@@ -1,6 +1,6 @@
 /* pipeline/pipeline.h - the door of pipeline/: the only folder that sees the whole road from samples to segments.
  *
- * mx_recognizer: a checkpoint with its tokenizer and its three programs; immutable, shared by sessions and threads.
+ * mx_recognizer: a checkpoint with its tokenizer and its programs; immutable, shared by sessions and threads.
  * mx_session:    one recording: samples in, segments out; one thread at a time. */
 #ifndef MX_PIPELINE_H
 #define MX_PIPELINE_H
@@ -12,7 +12,7 @@
 typedef struct mxw_model mx_recognizer;
 typedef struct mxw_session mx_session;
 
-typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_COUNT } mx_part;
+typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_FORCE, MX_PART_COUNT } mx_part;
 
 mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out);
 void mx_recognizer_close(mx_recognizer *r);
@@ -31,6 +31,7 @@ mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio);
 mxw_status mx_session_finish(mx_session *s);
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment);
 const mxw_result *mx_session_result(mx_session *s);
+mxw_status mx_session_manifest(mx_session *s, const char **json);
 
 /* A checkpoint as one file that whisper.cpp loads: weights (matrices: MXW_F16 or MXW_F32), filter bank, tokens. */
 mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *path);
@@ -41,6 +42,10 @@ mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *p
 #define MX_FORCE_CANDIDATES 32
 mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *prompt, size_t n_prompt,
                             const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob);
+/* For proof: where each of n tokens of text begins in the window of n_frames at seek, in frames of 20 ms, and where the
+ * last ends: frames [n + 1]; and how probable each is among all text: probabilities [n]. */
+mxw_status mx_session_align(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *tokens, size_t n,
+                            int32_t *frames, double *probabilities);
 /* The session's log-mel of a window, [2 n_audio_ctx][n_mels] as the encoder gets it, and its features
  * [n_audio_ctx][n_audio_state]; out holds that many floats. A tap, if any, sees the encoder's named values. */
 mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *out);

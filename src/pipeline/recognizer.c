@@ -17,6 +17,8 @@ static const struct {
     [MX_PART_CROSS] = {"cross", mx_model_cross, "windows=1,slots=1"},
     [MX_PART_DECODER] = {"decoder", mx_model_decoder,
                          "rows=5,sequences=5,picks=5,candidates=6,sets=4,slots=1,cells=2240"},
+    [MX_PART_FORCE] = {"force", NULL,
+                       "rows=100,sequences=1,picks=98,listeners=100,candidates=1,sets=4,slots=1,cells=2240"},
 };
 
 /* Windows that an accelerator encodes in one run, if so many are waiting. A processor's cores are busy with one. */
@@ -26,6 +28,14 @@ static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
     return mx_weights_find(context, name, out);
 }
 
+static mxw_status build_part(mx_recognizer *r, int part) {
+    mx_alignment alignment;
+    if (part != MX_PART_FORCE)
+        return parts[part].build(&r->checkpoint.dims, &r->graphs[part]);
+    alignment.heads = mx_weights_alignment_heads(r->weights, &alignment.n);
+    return mx_model_force(&r->checkpoint.dims, &alignment, &r->graphs[part]);
+}
+
 static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options) {
     mx_weight_source source = {find_weight, r->weights};
     mx_program_options program = {.engine = options->engine, .device = options->device, .pool = r->pool,
@@ -33,7 +43,8 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
                                   .trace_context = options->trace_user, .precision = options->precision};
     mxw_status status = MXW_OK;
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
-        status = parts[i].build(&r->checkpoint.dims, &r->graphs[i]);
+        status = build_part(r, i);
+        program.like = i == MX_PART_FORCE ? r->programs[MX_PART_DECODER] : NULL;
         if (status >= 0)
             status = mx_exec_load(r->graphs[i], &program, &r->programs[i]);
         mx_weights_forget(r->weights);   /* what the programs need they have copied, but for a few rows */
@@ -81,7 +92,7 @@ void mx_recognizer_close(mx_recognizer *r) {
         return;
     mx_conductor_close(r->conductor);
     pthread_mutex_destroy(&r->lock);
-    for (int i = 0; i < MX_PART_COUNT; i++) {
+    for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force uses what the decoder keeps */
         mx_exec_unload(r->programs[i]);
         mx_graph_destroy(r->graphs[i]);
         mx_free(r->graph_texts[i]);
@@ -115,6 +126,7 @@ void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use) {
     use->cross = use_of(r, MX_USE_CROSS);
     use->prompt = use_of(r, MX_USE_PROMPT);
     use->step = use_of(r, MX_USE_STEP);
+    use->force = use_of(r, MX_USE_FORCE);
 }
 
 const mx_text *mx_recognizer_text(const mx_recognizer *r) { return r->text; }
@@ -144,5 +156,5 @@ mxw_status mx_recognizer_graph(mx_recognizer *r, const char *name, const char **
         *text = r->graph_texts[i];
         return status;
     }
-    return mx_fail(MXW_E_NOT_FOUND, "graph: '%s' is not encoder, cross or decoder", name);
+    return mx_fail(MXW_E_NOT_FOUND, "graph: '%s' is not encoder, cross, decoder or force", name);
 }

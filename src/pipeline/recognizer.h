@@ -22,6 +22,7 @@ struct mxw_model {
     int batch;                        /* sessions that share a conductor, at most */
     int encode_width;                 /* windows in one run of the encoder, at most */
     pthread_mutex_t lock;             /* guards what follows, and who sits where */
+    char sha256[65];                  /* of the weights file; empty until somebody asks */
     struct mx_conductor *conductor;   /* shared; NULL until a session needs it */
 };
 #endif

@@ -54,12 +54,16 @@ static mxw_status open_room(mx_runner *runner) {
     runner->cells = mx_alloc_zero((size_t)runner->max_sequences * (size_t)dims->n_text_ctx, sizeof(*runner->cells));
     runner->picks = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->picks));
     runner->rules = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->rules));
+    runner->wanted = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->wanted));
+    runner->listen = mx_alloc_zero((size_t)runner->max_rows, sizeof(*runner->listen));
+    runner->heard = mx_alloc_zero((size_t)runner->max_rows, sizeof(*runner->heard));
     runner->suppress = mx_alloc_zero(n * MX_SET_COUNT, (size_t)dims->n_vocab);
     runner->table_uses = mx_alloc_zero(n, sizeof(*runner->table_uses));
     runner->table_of = mx_alloc_zero(n, sizeof(*runner->table_of));
     runner->slots = mx_alloc_zero((size_t)runner->width, sizeof(*runner->slots));
-    if (!runner->columns || !runner->cells || !runner->picks || !runner->rules || !runner->suppress ||
-        !runner->table_uses || !runner->table_of || !runner->slots)
+    if (!runner->columns || !runner->cells || !runner->picks || !runner->rules || !runner->wanted ||
+        !runner->listen || !runner->heard || !runner->suppress || !runner->table_uses || !runner->table_of ||
+        !runner->slots)
         return MXW_E_MEMORY;
     for (size_t i = 0; i < n; i++)
         runner->table_of[i] = -1;
@@ -98,6 +102,9 @@ void mx_runner_close(mx_runner *runner) {
     mx_free(runner->cells);
     mx_free(runner->picks);
     mx_free(runner->rules);
+    mx_free(runner->wanted);
+    mx_free(runner->listen);
+    mx_free(runner->heard);
     mx_free(runner->suppress);
     mx_free(runner->table_uses);
     mx_free(runner->table_of);
@@ -252,10 +259,10 @@ static void pack(mx_runner *runner, const packing *at, const mx_turn *turn) {
     }
 }
 
-static mxw_status bind_step(mx_runner *runner, const packing *all) {
+/* What the decoder and its forced form both take. */
+static mxw_status bind_step(mx_runner *runner, mx_run *run, const packing *all) {
     mxw_status status;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
-    mx_run *run = runner->runs[MX_PART_DECODER];
     for (size_t c = 0; c < N_COLUMNS; c++)
         MX_TRY(bind(run, column_names[c], MXW_I32, all->n_rows, 0, runner->columns + c * (size_t)runner->max_rows));
     MX_TRY(bind(run, "cells", MXW_I32, all->n_sequences, dims->n_text_ctx, runner->cells));
@@ -280,33 +287,104 @@ static void count_step(const mx_runner *runner, const mx_turn *turns, int n, int
     mx_use_add(runner->recognizer->use, kind, rows, cells, start_ns);
 }
 
-mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
-    mxw_status status;
-    int64_t start = mx_now_ns();
-    mx_run *run = runner->runs[MX_PART_DECODER];
-    mx_tensor ids, logprobs, stats;
-    packing all = {0}, at = {0};
+static mxw_status pack_turns(mx_runner *runner, const mx_turn *turns, int n, packing *all) {
     for (int i = 0; i < n; i++) {
-        if (!fits(runner, &all, turns[i].step))
+        if (!fits(runner, all, turns[i].step))
             return mx_fail(MXW_E_INTERNAL, "decoder: %d more rows than there is room for (%d)", turns[i].step->n_rows,
                            runner->max_rows);
-        pack(runner, &all, &turns[i]);
-        move_on(&all, &turns[i]);
+        pack(runner, all, &turns[i]);
+        move_on(all, &turns[i]);
     }
-    MX_TRY(bind_step(runner, &all));
-    MX_TRY(mx_run_execute(run));
+    return MXW_OK;
+}
+
+/* Each turn's part of the run's candidates. */
+static mxw_status hand_out(mx_run *run, mx_turn *turns, int n, int k) {
+    mxw_status status;
+    mx_tensor ids, logprobs, stats;
+    packing at = {0};
     MX_TRY(mx_run_output(run, "ids", &ids));
     MX_TRY(mx_run_output(run, "logprobs", &logprobs));
     MX_TRY(mx_run_output(run, "stats", &stats));
     for (int i = 0; i < n; i++) {
-        size_t first = (size_t)at.n_picks, k = (size_t)all.k;
-        turns[i].candidates = (mx_candidates){(const int32_t *)ids.data + first * k,
-                                              (const float *)logprobs.data + first * k,
-                                              (const float *)stats.data + first * MX_SELECT_STATS, all.k};
+        size_t first = (size_t)at.n_picks;
+        turns[i].candidates = (mx_candidates){(const int32_t *)ids.data + first * (size_t)k,
+                                              (const float *)logprobs.data + first * (size_t)k,
+                                              (const float *)stats.data + first * MX_SELECT_STATS, k};
         move_on(&at, &turns[i]);
     }
-    count_step(runner, turns, n, start);
     status = MXW_OK;
+out:
+    return status;
+}
+
+mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
+    mxw_status status;
+    int64_t start = mx_now_ns();
+    mx_run *run = runner->runs[MX_PART_DECODER];
+    packing all = {0};
+    MX_TRY(pack_turns(runner, turns, n, &all));
+    MX_TRY(bind_step(runner, run, &all));
+    MX_TRY(mx_run_execute(run));
+    MX_TRY(hand_out(run, turns, n, all.k));
+    count_step(runner, turns, n, start);
+out:
+    return status;
+}
+
+/* ---- the decoder on known tokens --------------------------------------------------------------------------------- */
+
+/* Rows whose scores are wanted, with the slot that each hears; the number of them. */
+static int pack_wanted(mx_runner *runner, const mx_turn *turns, int n) {
+    int n_listen = 0;
+    packing at = {0};
+    for (int i = 0; i < n; i++) {
+        const mx_turn *turn = &turns[i];
+        memcpy(runner->wanted + at.n_picks, turn->wanted, (size_t)turn->step->n_picks * sizeof(*runner->wanted));
+        for (int r = 0; turn->listens && r < turn->step->n_rows; r++, n_listen++) {
+            runner->listen[n_listen] = at.n_rows + r;
+            runner->heard[n_listen] = turn->seat;
+        }
+        move_on(&at, turn);
+    }
+    return n_listen;
+}
+
+static mxw_status hand_out_forced(mx_run *run, mx_turn *turns, int n) {
+    mx_tensor logits, scores;
+    mxw_status status = mx_run_output(run, "logits", &logits);
+    if (status >= 0)
+        status = mx_run_output(run, "scores", &scores);
+    size_t pick = 0, listener = 0;
+    for (int i = 0; i < n && status >= 0; i++) {
+        mx_turn *turn = &turns[i];
+        turn->forced = (mx_forced){.candidates = turn->candidates, .logits = (const float *)logits.data + pick,
+                                   .n_rows = turn->step->n_rows, .n_heads = (int)scores.dims[1],
+                                   .n_keys = (int)scores.dims[2]};
+        pick += (size_t)turn->step->n_picks;
+        if (!turn->listens)
+            continue;
+        turn->forced.scores = (const float *)scores.data + listener * (size_t)(scores.dims[1] * scores.dims[2]);
+        listener += (size_t)turn->step->n_rows;
+    }
+    return status;
+}
+
+mxw_status mx_runner_force(mx_runner *runner, mx_turn *turns, int n) {
+    mxw_status status;
+    int64_t start = mx_now_ns();
+    mx_run *run = runner->runs[MX_PART_FORCE];
+    packing all = {0};
+    MX_TRY(pack_turns(runner, turns, n, &all));
+    int n_listen = pack_wanted(runner, turns, n);
+    MX_TRY(bind_step(runner, run, &all));
+    MX_TRY(bind(run, "wanted", MXW_I32, all.n_picks, 0, runner->wanted));
+    MX_TRY(bind(run, "listen", MXW_I32, n_listen, 0, runner->listen));
+    MX_TRY(bind(run, "heard", MXW_I32, n_listen, 0, runner->heard));
+    MX_TRY(mx_run_execute(run));
+    MX_TRY(hand_out(run, turns, n, all.k));
+    MX_TRY(hand_out_forced(run, turns, n));
+    mx_use_add(runner->recognizer->use, MX_USE_FORCE, all.n_rows, 0, start);
 out:
     return status;
 }

@@ -1,4 +1,5 @@
-/* pipeline/runner.h - seats on the three programs: mel to features, features to a seat's slot, rows to candidates.
+/* pipeline/runner.h - seats on the programs: mel to features, features to a seat's slot, rows to candidates; known rows
+ * to what word times are made of.
  * Between tensors and decode/: the only place that knows both. A seat is one session's share of the caches: a slot of
  * cross keys and values, and a range of cells. Steps of several seats can be one run of the decoder, windows of several
  * seats one run of the encoder.
@@ -17,6 +18,14 @@ typedef struct mx_seat_size {
 
 mx_seat_size mx_seat_size_of(const mx_decode_plan *plan);
 
+/* What a forced run gives of one seat; valid until the next. */
+typedef struct mx_forced {
+    mx_candidates candidates;           /* as of a step */
+    const float *logits;                /* [n_picks]: of the wanted tokens */
+    const float *scores;                /* [n_rows][n_heads][n_keys]: of the alignment heads; NULL if not wanted */
+    int n_rows, n_heads, n_keys;
+} mx_forced;
+
 /* One seat's part of a run. */
 typedef struct mx_turn {
     int seat;
@@ -24,6 +33,9 @@ typedef struct mx_turn {
     const mx_decode_step *step;         /* step: its rows ... */
     int k;                              /* ... and how many candidates per pick it needs */
     mx_candidates candidates;           /* out: k or more, valid until the next step */
+    const int32_t *wanted;              /* force: a step as well, the token that is wanted of each pick ... */
+    int listens;                        /* ... and whether the scores of its rows are */
+    mx_forced forced;                   /* out */
 } mx_turn;
 
 typedef struct mx_runner {
@@ -40,6 +52,8 @@ typedef struct mx_runner {
     int32_t *cells;          /* [max_sequences][n_text_ctx] */
     int32_t *picks;          /* [max_picks] */
     mx_rule *rules;          /* [max_picks] */
+    int32_t *wanted;         /* [max_picks] */
+    int32_t *listen, *heard; /* [max_rows] */
     uint8_t *suppress;       /* [n_seats tables][MX_SET_COUNT][n_vocab]; seats with equal tables share one */
     int *table_uses;         /* [n_seats tables]: seats that share it */
     int *table_of;           /* [n_seats]: its table, -1: nobody sits there */
@@ -59,4 +73,6 @@ void mx_runner_tap(mx_runner *runner, mx_tap_fn tap, void *context);
 int mx_runner_room(const mx_runner *runner, const mx_turn *turns, int n);
 /* One step of each turn's seat, as one run. */
 mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n);
+/* Known tokens of each turn's seat, as one run; whatever the seat's cells held is overwritten. */
+mxw_status mx_runner_force(mx_runner *runner, mx_turn *turns, int n);
 #endif

@@ -89,7 +89,8 @@ static mxw_status encode_initial_prompt(mx_session *s) {
 
 static mxw_status copy_strings(mx_session *s) {
     const char **strings[] = {&s->options.language, &s->options.suppress_tokens, &s->options.initial_prompt,
-                              &s->options.prefix, &s->options.clip_timestamps, &s->options.speaker};
+                              &s->options.prefix, &s->options.clip_timestamps, &s->options.speaker,
+                              &s->options.prepend_punctuations, &s->options.append_punctuations};
     for (size_t i = 0; i < MX_COUNT(strings); i++)
         if (*strings[i] && !(*strings[i] = mx_arena_strdup(&s->memory, *strings[i])))
             return MXW_E_MEMORY;
@@ -139,6 +140,12 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     s->recognizer = r;
     s->options = *options;
     s->result.language_probability = -1;
+    if (!s->options.prepend_punctuations)
+        s->options.prepend_punctuations = "";
+    if (!s->options.append_punctuations)
+        s->options.append_punctuations = "";
+    if (s->options.word_timestamps && s->options.task == MXW_TRANSLATE)
+        mx_log(MXW_LOG_WARN, "words", "word times of a translation may be far off");
     MX_TRY(copy_strings(s));
     MX_TRY(mx_session_check_language(&r->checkpoint, r->text, &s->options, &s->language));
     MX_TRY(parse_clips(s));
@@ -161,8 +168,14 @@ void mx_session_close(mx_session *s) {
     mx_decode_plan_close(s->plan);
     mx_free(s->tokens.items);
     mx_free(s->carried.items);
+    mx_free(s->window_tokens.items);
+    mx_free(s->window_text.items);
+    mx_free(s->pieces);
+    mx_free(s->spoken);
+    mx_words_free(&s->words);
     mx_free(s->segments);
     mx_str_free(&s->text);
+    mx_str_free(&s->manifest);
     mx_arena_free(&s->memory);
     mx_free(s);
 }

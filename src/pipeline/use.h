@@ -6,7 +6,8 @@
 
 #include "base/clock.h"
 
-typedef enum mx_use_kind { MX_USE_ENCODE, MX_USE_CROSS, MX_USE_PROMPT, MX_USE_STEP, MX_USE_COUNT } mx_use_kind;
+typedef enum mx_use_kind { MX_USE_ENCODE, MX_USE_CROSS, MX_USE_PROMPT, MX_USE_STEP, MX_USE_FORCE,
+                           MX_USE_COUNT } mx_use_kind;
 
 typedef struct mx_use {
     struct {

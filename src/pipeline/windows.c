@@ -124,38 +124,66 @@ static double on_clock(const mx_session *s, double seconds) {
     return start == 0 ? seconds : nearbyint((seconds + start) * 1000) / 1000;
 }
 
-/* One segment of the window; an instantaneous or blank one keeps its place but loses text and tokens. */
-static mxw_status add_segment(mx_session *s, double start, double end, const int32_t *tokens, size_t n,
-                              const mx_decode_result *result) {
+/* The words of a piece, in the session's memory. */
+static mxw_status copy_words(mx_session *s, const mx_piece *piece, const mxw_word **out) {
+    mxw_word *words = mx_arena_alloc(&s->memory, MX_MAX(piece->n_words, 1) * sizeof(*words));
+    if (!words)
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < piece->n_words; i++) {
+        const mx_spoken *word = &s->spoken[piece->first_word + i];
+        size_t n = word->end - word->begin;
+        char *text = mx_arena_alloc(&s->memory, n + 1);
+        if (!text)
+            return MXW_E_MEMORY;
+        memcpy(text, mx_str_get(&s->words.text) + word->begin, n);
+        words[i] = (mxw_word){on_clock(s, word->start), on_clock(s, word->end_s), text, word->probability};
+    }
+    *out = words;
+    return MXW_OK;
+}
+
+/* What is known of the piece's tokens: they are a part of the window's. */
+static void set_details(const mx_session *s, const mx_piece *piece, mxw_segment *segment) {
+    size_t first = (size_t)(piece->tokens - s->window_tokens.items);
+    segment->n_alternatives = (size_t)s->options.token_details;
+    segment->details = s->details + first;
+    segment->alternatives = s->alternatives + first * segment->n_alternatives;
+}
+
+/* A piece becomes a segment; an instantaneous or blank one keeps its place but loses text, tokens and words. */
+static mxw_status add_segment(mx_session *s, const mx_piece *piece, const mx_decode_result *result) {
     mxw_status status;
     mx_str text = {0};
+    const mxw_word *words = NULL;
+    size_t n = piece->n_tokens, n_text = 0;
     int32_t *kept = mx_arena_alloc(&s->memory, MX_MAX(n, 1) * sizeof(*kept));
-    size_t n_text = 0;
     if (!kept)
         return MXW_E_MEMORY;
     for (size_t i = 0; i < n; i++)
-        if (tokens[i] < s->plan->special.eot)
-            kept[n_text++] = tokens[i];
+        if (piece->tokens[i] < s->plan->special.eot)
+            kept[n_text++] = piece->tokens[i];
     MX_TRY(mx_text_decode(s->recognizer->text, kept, n_text, &text));
     MX_TRY(mx_str_status(&text));
     size_t length = text.n;
     mx_utf8_strip(mx_str_get(&text), &length);
-    int blank = start == end || length == 0;
+    int blank = piece->start == piece->end || length == 0;
     if (blank)
         mx_str_clear(&text);
     else
-        memcpy(kept, tokens, n * sizeof(*kept));
+        memcpy(kept, piece->tokens, n * sizeof(*kept));
     const char *copy = mx_arena_strdup(&s->memory, mx_str_get(&text));
     status = copy ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
+    if (s->options.word_timestamps)
+        MX_TRY(copy_words(s, piece, &words));
     MX_TRY(mx_grow(&s->segments, &s->capacity, s->n_segments + 1, sizeof(*s->segments)));
     if (!blank)
         MX_TRY(mx_tokens_add(&s->tokens, kept, n));
     s->segments[s->n_segments] = (mxw_segment){.id = (int64_t)s->n_segments,
                                                .seek = s->seek,
-                                               .start = on_clock(s, start),
-                                               .end = on_clock(s, end),
+                                               .start = on_clock(s, piece->start),
+                                               .end = on_clock(s, piece->end),
                                                .text = copy,
                                                .tokens = kept,
                                                .n_tokens = blank ? 0 : n,
@@ -164,7 +192,11 @@ static mxw_status add_segment(mx_session *s, double start, double end, const int
                                                .compression_ratio = result->compression_ratio,
                                                .no_speech_prob = result->no_speech_prob,
                                                .channel = s->options.channel,
-                                               .speaker = s->options.speaker};
+                                               .speaker = s->options.speaker,
+                                               .words = words,
+                                               .n_words = blank ? 0 : piece->n_words};
+    if (s->options.token_details)
+        set_details(s, piece, &s->segments[s->n_segments]);
     s->n_segments++;
     if (s->options.on_segment)
         s->options.on_segment(s->options.user, &s->segments[s->n_segments - 1]);
@@ -173,63 +205,86 @@ out:
     return status;
 }
 
-/* Cuts between each pair of neighbouring timestamps. *n_frames is how far the window was heard: to its last pair, or
- * all of it when a lone timestamp ends the text. */
-static mxw_status add_pairs(mx_session *s, const mx_decode_result *result, int lone_end, int64_t *n_frames) {
+static mxw_status add_piece(mx_session *s, double start, double end, const int32_t *tokens, size_t n) {
+    mxw_status status = mx_grow(&s->pieces, &s->room_pieces, s->n_pieces + 1, sizeof(*s->pieces));
+    if (status >= 0)
+        s->pieces[s->n_pieces++] = (mx_piece){.start = start, .end = end, .tokens = tokens, .n_tokens = n};
+    return status;
+}
+
+/* Cuts between each pair of neighbouring timestamps. The window was heard to its last pair, or all of it when a lone
+ * timestamp ends the text. */
+static mxw_status cut_pairs(mx_session *s, mx_cut *cut) {
     int32_t begin = s->plan->special.timestamp_begin;
-    const int32_t *tokens = result->tokens;
-    size_t last = 0;
+    const int32_t *tokens = s->window_tokens.items;
+    size_t last = 0, n = s->window_tokens.n;
     double offset = frames_to_s(s->seek);
-    for (size_t i = 1; i <= result->n_tokens; i++) {
-        int cut = i < result->n_tokens ? tokens[i - 1] >= begin && tokens[i] >= begin : lone_end;
-        if (!cut)
+    for (size_t i = 1; i <= n; i++) {
+        int here = i < n ? tokens[i - 1] >= begin && tokens[i] >= begin : cut->lone_end;
+        if (!here)
             continue;
         double start = offset + timestamp_to_s(tokens[last] - begin);
         double end = offset + timestamp_to_s(tokens[i - 1] - begin);
-        mxw_status status = add_segment(s, start, end, tokens + last, i - last, result);
+        mxw_status status = add_piece(s, start, end, tokens + last, i - last);
         if (status < 0)
             return status;
         last = i;
     }
-    if (!lone_end)
-        *n_frames = (int64_t)(tokens[last - 1] - begin) * FRAMES_PER_TIMESTAMP;
+    if (!cut->lone_end)
+        cut->seek = s->seek + (int64_t)(tokens[last - 1] - begin) * FRAMES_PER_TIMESTAMP;
     return MXW_OK;
 }
 
-/* No pair: the window is one segment, up to its last timestamp if it has one. */
-static mxw_status add_whole(mx_session *s, const mx_decode_result *result, int64_t n_frames) {
+/* No pair: the window is one piece, up to its last timestamp if it has one. */
+static mxw_status cut_whole(mx_session *s, int64_t n_frames) {
     int32_t begin = s->plan->special.timestamp_begin;
+    const int32_t *tokens = s->window_tokens.items;
+    size_t n = s->window_tokens.n;
     double offset = frames_to_s(s->seek), duration = frames_to_s(n_frames);
-    for (size_t i = result->n_tokens; i-- > 0;)
-        if (result->tokens[i] >= begin) {
-            if (result->tokens[i] != begin)
-                duration = timestamp_to_s(result->tokens[i] - begin);
+    for (size_t i = n; i-- > 0;)
+        if (tokens[i] >= begin) {
+            if (tokens[i] != begin)
+                duration = timestamp_to_s(tokens[i] - begin);
             break;
         }
-    return add_segment(s, offset, offset + duration, result->tokens, result->n_tokens, result);
+    return add_piece(s, offset, offset + duration, tokens, n);
+}
+
+static mxw_status cut_window(mx_session *s, mx_cut *cut) {
+    int32_t begin = s->plan->special.timestamp_begin;
+    const int32_t *tokens = s->window_tokens.items;
+    size_t n = s->window_tokens.n;
+    int pairs = 0;
+    s->n_pieces = 0;
+    cut->seek = s->seek + cut->n_frames;
+    cut->lone_end = n >= 2 && tokens[n - 1] >= begin && tokens[n - 2] < begin;
+    for (size_t i = 1; i < n; i++)
+        pairs += tokens[i - 1] >= begin && tokens[i] >= begin;
+    return pairs > 0 ? cut_pairs(s, cut) : cut_whole(s, cut->n_frames);
 }
 
 static mxw_status add_window(mx_session *s, const mx_decode_result *result, int64_t n_frames) {
     mxw_status status;
-    int32_t begin = s->plan->special.timestamp_begin;
-    const int32_t *tokens = result->tokens;
-    size_t n = result->n_tokens;
-    int64_t whole = n_frames;
-    int pairs = 0;
-    int lone_end = n >= 2 && tokens[n - 1] >= begin && tokens[n - 2] < begin;
-    for (size_t i = 1; i < n; i++)
-        pairs += tokens[i - 1] >= begin && tokens[i] >= begin;
-    if (pairs > 0)
-        status = add_pairs(s, result, lone_end, &n_frames);
-    else
-        status = add_whole(s, result, n_frames);
-    if (status < 0)
-        return status;
+    mx_cut cut = {.n_frames = n_frames};
+    s->window_tokens.n = 0;
+    MX_TRY(mx_tokens_add(&s->window_tokens, result->tokens, result->n_tokens));
+    MX_TRY(cut_window(s, &cut));
+    if (s->options.token_details) {
+        const int32_t *prompt;
+        size_t n_prompt;
+        MX_TRY(prompt_tokens(s, &prompt, &n_prompt));
+        MX_TRY(mx_session_read_details(s, prompt, n_prompt));
+    }
+    if (s->options.word_timestamps)
+        MX_TRY(mx_session_time_words(s, &cut));
+    for (size_t i = 0; i < s->n_pieces && !cut.dropped; i++)
+        MX_TRY(add_segment(s, &s->pieces[i], result));
     /* Without the timestamp rules a pair may stand at the window's very start; the reference would never move on. */
-    s->seek += n_frames > 0 ? n_frames : whole;
-    if (!s->options.condition_on_previous_text || result->temperature > 0.5)
+    s->seek = cut.seek > s->seek ? cut.seek : s->seek + n_frames;
+    if (!cut.dropped && (!s->options.condition_on_previous_text || result->temperature > 0.5))
         s->prompt_reset_since = s->tokens.n;
-    return MXW_OK;
+out:
+    return status;
 }
 
 /* Moves to the clip that has frames left at seek; 0 when there is none. */

@@ -37,6 +37,7 @@ def manual_text():
     """The page as plain words on one line each paragraph"""
     with open(MANUAL, encoding="utf-8") as stream:
         source = stream.read()
+    source = re.sub(r"\\\[u([0-9A-F]{4})\]", lambda code: chr(int(code.group(1), 16)), source)
     return source.replace("\\-", "-").replace("\\fR", "").replace("\\fI", "").replace("\\fB", "")
 
 

@@ -261,6 +261,10 @@ static void test_transcribe_defaults(void) {
     CHECK(got.max_initial_timestamp == want.max_initial_timestamp);
     CHECK_STR(got.clip_timestamps, want.clip_timestamps);
     CHECK(got.seed == want.seed && got.mel_reference == want.mel_reference);
+    CHECK(got.word_timestamps == want.word_timestamps && got.token_details == want.token_details);
+    CHECK(got.hallucination_silence_threshold == want.hallucination_silence_threshold);
+    CHECK_STR(got.prepend_punctuations, want.prepend_punctuations);
+    CHECK_STR(got.append_punctuations, want.append_punctuations);
     CHECK_STR(options.model.model, model.model);
     CHECK_STR(options.model.device, model.device);
     CHECK(options.model.engine == (int)model.engine && options.model.threads == model.threads);

@@ -143,7 +143,7 @@ def test_stats():
     code, _, err = run(CLIP, *FAST, "--stats")
     stats = json.loads(err)
     check(code == 0 and stats["fallbacks"] == 0 and stats["model"] == "tiny.en", "--stats", err)
-    stages = [stats[name] for name in ("audio_ms", "mel_ms", "encode_ms", "decode_ms")]
+    stages = [stats[name] for name in ("audio_ms", "mel_ms", "encode_ms", "decode_ms", "words_ms")]
     check(all(stage >= 0 for stage in stages) and stats["load_ms"] > 0, "--stats: the stages", err)
     check(abs(sum(stages) - stats["total_ms"]) <= 0.05 * stats["total_ms"], "--stats: the stages add up", err)
     check(abs(stats["audio_s"] - 9.97) < 0.5 and stats["windows"] >= 1, "--stats: the recording", err)
@@ -172,7 +172,7 @@ def test_inspect(folder):
     check_equal(run("model", "export", "tiny.en", target, "--format", "ggml"), (0, "", ""), "model export as ggml")
     check(read(target)[:4] == b"lmgg" and os.path.getsize(target) == 77704698, "the ggml file", read(target)[:4])
     check_fails(["model", "export", "tiny.en", os.path.join(folder, "no", "x.npz")], 1, "x.npz")
-    for which in ("encoder", "cross", "decoder"):
+    for which in ("encoder", "cross", "decoder", "force"):
         code, out, _ = run("graph", "dump", which)
         check(code == 0 and len(out.splitlines()) > 5, f"graph dump {which}", out[:300])
 

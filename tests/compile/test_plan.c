@@ -148,7 +148,7 @@ static size_t constants_of(const char *device, mx_form form, size_t *in_place) {
     *in_place = 0;
     CHECK(mx_device_find(device, &found) == MXW_OK);
     CHECK(mx_compile(G, &(mx_compile_options){found, 0}, &plan) == MXW_OK);
-    CHECK(mx_plan_load(plan, &source, NULL) == MXW_OK);
+    CHECK(mx_plan_load(plan, &source, NULL, NULL) == MXW_OK);
     for (size_t i = 0; i < plan->n_constants; i++)
         if (plan->constants[i].form == form) {
             n++;

@@ -55,7 +55,7 @@ static void try_as_result(const uint8_t *data, size_t n) {
     const char *format;
     for (int i = 0; (format = mx_output_format(i)) != NULL; i++) {
         mx_str out = {0}, clean = {0};
-        must(mx_output_write(&result, format, gather, &out) == MXW_OK);
+        must(mx_output_write(&result, format, NULL, gather, &out) == MXW_OK);
         if (strcmp(format, "json") == 0) {
             json_t *root = json_loadb(out.data, out.n, 0, NULL);
             must(root != NULL);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "audio/audio.h"
-#include "sha256.h"
+#include "base/sha256.h"
 
 static void die(const char *what, const char *name) {
     printf("golden: %s: %s\n", name, what);
@@ -132,14 +132,14 @@ const char *golden_clip_path(const char *clip, char *path, size_t n) {
 }
 
 static void take_sha256(golden_clip *clip) {
-    sha256 state;
-    sha256_start(&state);
+    mx_sha256 state;
+    mx_sha256_start(&state);
     for (size_t i = 0; i < clip->n; i++) {
         uint16_t bits = (uint16_t)(int16_t)lrintf(clip->samples[i] * 32768.0f);
         uint8_t bytes[2] = {(uint8_t)(bits & 255), (uint8_t)(bits >> 8)};
-        sha256_add(&state, bytes, 2);
+        mx_sha256_add(&state, bytes, 2);
     }
-    sha256_hex(&state, clip->sha256);
+    mx_sha256_hex(&state, clip->sha256);
 }
 
 int golden_clip_read(const char *path, golden_clip *clip) {

@@ -20,7 +20,8 @@ static const struct option {
                 OPTION(compression_ratio_threshold, NUMBER) OPTION(logprob_threshold, NUMBER)
                     OPTION(no_speech_threshold, NUMBER) OPTION(sample_len, WHOLE) OPTION(without_timestamps, WHOLE)
                         OPTION(max_initial_timestamp, NUMBER) OPTION(clip_timestamps, TEXT) OPTION(language, TEXT)
-                            OPTION(task, TASK)
+                            OPTION(task, TASK) OPTION(prepend_punctuations, TEXT) OPTION(append_punctuations, TEXT)
+                                OPTION(hallucination_silence_threshold, NUMBER)
 #undef OPTION
 };
 

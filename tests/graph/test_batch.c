@@ -129,7 +129,34 @@ static void test_row_place(void) {
     }
 }
 
-/* The same for attention over a window, at the shapes of real models: rows alone, together, among other windows'. */
+/* Rows whose scores are other bits alone, each with the next, than all together. */
+static int scores_differ(const mx_tensor *q, const mx_tensor *k, int32_t *window, int64_t n, int heads) {
+    static int32_t last_head;
+    int64_t d = q->dims[1], t = k->dims[1];
+    int differ = 0;
+    float *all = NULL;
+    last_head = heads - 1;
+    for (int64_t first = 0; first <= n; first++) {
+        int64_t rows_ = first == 0 ? n : MX_MIN(2, n - first + 1), at = first == 0 ? 0 : first - 1;
+        mx_tensor part = mx_tensor_of(MXW_F32, 2, DIMS(rows_, d), (float *)q->data + at * d);
+        mx_tensor index = mx_tensor_of(MXW_I32, 1, DIMS(rows_), window + at);
+        mx_tensor head = mx_tensor_of(MXW_I32, 1, DIMS(1), &last_head);
+        mx_graph_destroy(G);
+        G = NULL;
+        n_bound = 0;
+        CHECK(mx_graph_create("scores", &G) == MXW_OK);
+        mx_value a = in(part), b = in(*k), c = in(head);
+        mx_tensor y = result(mx_graph_attention_scores(G, a, b, c, in(index), heads, 0.125));
+        if (!all)
+            all = y.data;
+        else
+            differ += memcmp(all + at * t, y.data, (size_t)(rows_ * t) * sizeof(float)) != 0;
+    }
+    return differ;
+}
+
+/* The same for attention over a window and for its scores, at the shapes of real models: rows alone, together, among
+ * other windows'. */
 static void test_window_place(void) {
     static const int64_t shapes[][3] = {{1500, 64, 2}, {1500, 128, 1}, {150, 80, 3}, {7, 5, 2}};
     for (size_t s = 0; s < MX_COUNT(shapes); s++) {
@@ -157,6 +184,7 @@ static void test_window_place(void) {
             else
                 differ += memcmp(all + at * d, y.data, (size_t)(rows_ * d) * sizeof(float)) != 0;
         }
+        differ += scores_differ(&q, &k, window, n, (int)shapes[s][2]);
         if (!CHECK(differ == 0))
             printf("    %lld keys of %lld\n", (long long)t, (long long)shapes[s][1]);
     }

@@ -90,6 +90,10 @@ MISTAKE(cached_cells, mx_graph_attention_cached(g, F("q", 2, 5, 8, 0, 0), F("k",
                                               1))
 MISTAKE(window_index, mx_graph_attention_window(g, F("q", 2, 5, 8, 0, 0), F("k", 3, 2, 9, 8, 0), F("v", 3, 2, 9, 8, 0),
                                                 F("w", 1, 5, 0, 0, 0), 2, 1))
+MISTAKE(scores_head, mx_graph_attention_scores(g, F("q", 2, 5, 8, 0, 0), F("k", 3, 2, 9, 8, 0), F("h", 1, 2, 0, 0, 0),
+                                               I("w", 1, 5, 0, 0, 0), 2, 1))
+MISTAKE(scores_width, mx_graph_attention_scores(g, F("q", 2, 5, 8, 0, 0), F("k", 3, 2, 9, 6, 0), I("h", 1, 2, 0, 0, 0),
+                                                I("w", 1, 5, 0, 0, 0), 2, 1))
 MISTAKE(write_no_state, mx_graph_state_write(g, F("s", 2, 5, 8, 0, 0), F("x", 2, 1, 8, 0, 0), I("i", 1, 1, 0, 0, 0)))
 MISTAKE(write_itself, mx_graph_state_write(g, mx_graph_state(g, "s", MXW_F32, 2, (int64_t[]){5, 8}),
                                            mx_graph_state(g, "s", MXW_F32, 2, (int64_t[]){5, 8}),
@@ -178,6 +182,8 @@ static const struct {
     ROW(cached_pos, "attention_cached: ", "pos is i32 [4]", "expected i32 [5]")
     ROW(cached_cells, "attention_cached: ", "cells is i32 [7]", "expected [sequences, ctx]")
     ROW(window_index, "attention_window: ", "window is f32 [5]", "expected i32 [5]")
+    ROW(scores_head, "attention_scores: ", "head is f32 [2]", "expected i32 [n]")
+    ROW(scores_width, "attention_scores: ", "k [2, 9, 6] does not fit q [5, 8]", "expected a width of 8")
     ROW(write_no_state, "state_write: ", "is no state", "expected a state")
     ROW(write_itself, "state_write: ", "is the state itself", "expected another value")
     ROW(write_width, "state_write: ", "x f32 [1, 7] does not fit state f32 [5, 8]", "expected")

@@ -237,6 +237,36 @@ static void test_attention_rows(void) {
     }
 }
 
+static void attention_scores(int64_t rows, int64_t keys, int heads, int64_t width, int64_t n) {
+    int64_t d = heads * width, windows = 3, bad = -1;
+    begin();
+    mx_tensor q = FLOATS(2, rows, d), k = FLOATS(2, windows, keys, d), head = INTS(heads, n);
+    mx_tensor window = INTS(windows, rows);
+    double scale = 1 / sqrt((double)width);
+    mx_value a = in(q), b = in(k), c = in(head);
+    mx_tensor y = result(mx_graph_attention_scores(G, a, b, c, in(window), heads, scale));
+    CHECK_DIMS(y, rows, n, keys);
+    for (int64_t i = 0; i < rows * n * keys; i++) {
+        int64_t j = i % keys, at = i / keys % n, row = i / keys / n, shift = i32(&head, at) * width;
+        double want = 0;
+        for (int64_t w = 0; w < width; w++)
+            want += (double)f32(&q, row * d + shift + w) *
+                    (double)f32(&k, (i32(&window, row) * keys + j) * d + shift + w);
+        if (!near((double)f32(&y, i), want * scale, 4e-6))
+            bad = i;
+    }
+    CHECK_EQ_INT(bad, -1);
+}
+
+static void test_attention_scores(void) {
+    attention_scores(1, 1, 1, 1, 1);
+    attention_scores(5, 37, 3, 5, 2);
+    attention_scores(9, 150, 2, 64, 4);
+    attention_scores(140, 33, 6, 17, 1);
+    attention_scores(0, 8, 2, 4, 2);
+    attention_scores(4, 8, 2, 4, 0);
+}
+
 int main(int argc, char **argv) {
     harness_open("graph-ops-nn", argc, argv);
     mx_pool_open(2, &harness_pool);
@@ -246,6 +276,7 @@ int main(int argc, char **argv) {
     test_conv2d();
     test_attention();
     test_attention_rows();
+    test_attention_scores();
     end();
     mx_pool_close(harness_pool);
     CHECK_EQ_INT(mx_mem_live(), 0);

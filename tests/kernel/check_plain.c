@@ -68,6 +68,32 @@ static void test_attend(void) {
         }
 }
 
+static void test_score_rows(void) {
+    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 9, 7}, {4, 16, 16, 5}, {9, 64, 130, 33}, {70, 17, 40, 16}};
+    for (size_t s = 0; s < MX_COUNT(sizes); s++) {
+        int64_t n = sizes[s][0], width = sizes[s][1], ld = sizes[s][2] > width ? sizes[s][2] : width;
+        int64_t keys = sizes[s][3];
+        float *q = floats(n * ld, 2, 4), *k = floats(keys * ld, 2, 12);
+        float *y = take((size_t)(n * (keys + 1)) * sizeof(float), 4);
+        float *scratch = take((size_t)(MX_LANES * width) * sizeof(float), 8);
+        int32_t *rows = take((size_t)n * sizeof(int32_t), 4);
+        memset(y, 0, (size_t)(n * (keys + 1)) * sizeof(float));
+        for (int64_t i = 0; i < n; i++)
+            rows[i] = (int32_t)(n - 1 - i);
+        K->score_rows(y, keys + 1, q, ld, rows, n, k, ld, keys, width, 0.3f, scratch);
+        for (int64_t r = 0; r < n; r++)
+            for (int64_t j = 0; j <= keys; j++) {
+                double want = 0;
+                for (int64_t i = 0; i < width && j < keys; i++)
+                    want += (double)q[r * ld + i] * (double)k[j * ld + i] * (double)0.3f;
+                near((double)y[r * (keys + 1) + j], want, 3e-5);
+            }
+        record(y, (size_t)(n * (keys + 1)) * sizeof(float));
+        NOTHING_OFF();
+        done();
+    }
+}
+
 /* ---- element by element ------------------------------------------------------------------------------------------ */
 
 typedef void (*binary_f32)(float *, const float *, int, const float *, int, int64_t);
@@ -392,6 +418,7 @@ static void test_select(void) {
 const kcheck_test kcheck_plain[] = {
     {"gemm", test_gemm, 0},
     {"attend", test_attend, 0},
+    {"score_rows", test_score_rows, 1},
     {"add_f32", test_add_f32, 1},
     {"sub_f32", test_sub_f32, 1},
     {"mul_f32", test_mul_f32, 1},

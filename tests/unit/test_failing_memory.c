@@ -49,6 +49,7 @@ static mxw_status transcribe(const run_case *c) {
     options.beam_size = c->beam_size;
     options.initial_prompt = options.prefix = c->prompt;
     options.carry_initial_prompt = c->prompt != NULL;
+    options.word_timestamps = options.token_details = c->prompt == NULL;   /* a broken config.json moves words */
     mxw_audio_options_default(&audio_options);
     audio_options.path = c->wav;
     srt.n = 0;
@@ -63,7 +64,9 @@ static mxw_status transcribe(const run_case *c) {
         status = MXW_E_MEMORY;
         goto out;
     }
-    MX_TRY(mxw_result_save(result, "json", json_path));
+    const char *manifest;
+    MX_TRY(mxw_session_manifest(session, &manifest));
+    MX_TRY(mxw_result_save(result, "json-full", json_path));
     MX_TRY(mxw_result_write(result, "srt", keep_srt, NULL));
 out:
     mxw_audio_close(audio);

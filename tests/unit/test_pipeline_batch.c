@@ -1,6 +1,6 @@
 /* test_pipeline_batch.c - sessions that share a device give what each gives alone, byte for byte: other lengths, other
- * searches, other prompts, languages to detect, fallbacks, clips; for batches of 1, 2, 3, 8 and 16 and several thread
- * counts; whoever fails, stops, or finds no seat. That runs are merged is seen, not hoped for.
+ * searches, other prompts, languages to detect, fallbacks, clips, words; for batches of 1, 2, 3, 8 and 16 and several
+ * thread counts; whoever fails, stops, or finds no seat. That runs are merged is seen, not hoped for.
  *
  * usage: test_pipeline_batch [WHERE] [full]    full: every batch with every thread count, every allocation failing */
 #include "check.h"
@@ -58,6 +58,9 @@ static void fill(job *j, int i) {
     j->options.clip_timestamps = i == 10 ? "1,4,6" : "0";
     j->options.mel_reference = i == 12 ? MXW_MEL_RUNNING : MXW_MEL_FILE;
     j->options.no_speech_threshold = MXW_NONE;
+    j->options.word_timestamps = i % 4 != 1;
+    j->options.hallucination_silence_threshold = i == 4 ? 8 : MXW_NONE;
+    j->options.token_details = i % 5 == 3 ? 4 : 0;
     j->piece = i == 12 ? 16000 : 0;
     j->n_samples = i == 15 ? 0 : (size_t)(i % 8 == 3 ? 32 : 3 + i) * MXW_SAMPLE_RATE + (size_t)i * 411;
     j->samples = mx_alloc_array(j->n_samples + 1, sizeof(float));

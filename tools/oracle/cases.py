@@ -1,12 +1,14 @@
 """Which clips are decoded with which options. Options are openai-whisper's own, under its names.
 
-`MODES` are the two ways the whole of the speech is decoded; `OPTION_CASES` cover the other options on a few short
-clips; `FALLBACK_CLIPS` are those whose decision to fall back is recorded.
+`MODES` are the ways the whole of the speech is decoded (`words`: with word times); `OPTION_CASES` cover the other
+options on a few short clips, `WORD_CASES` those that word times meet; `FALLBACK_CLIPS` are those whose decision to fall
+back is recorded.
 """
 
 MODES = {
     "greedy": {"temperature": 0.0},
     "beam5": {"temperature": 0.0, "beam_size": 5},
+    "words": {"temperature": 0.0},
 }
 
 SHORT = "package:pocketsphinx-librivox-0870"  # 7 s, kept in tests/data
@@ -57,6 +59,39 @@ OPTION_CASES = {
         ("german-no-timestamps", GERMAN, {"without_timestamps": True}),
         ("clip-two", LONG, {"clip_timestamps": "0,4.5,20.25,31"}),
         ("prefix", SHORT, {"prefix": "And Mr.", "beam_size": 5}),
+    ],
+}
+
+GAPS = "package:pocketsphinx-numbers"  # silence around few words
+HALLUCINATED = "package:beckett"
+
+WORD_CASES = {
+    "tiny.en": [
+        ("beam", LONG, {"beam_size": 5}),
+        ("beam-two-speakers", BECKETT, {"beam_size": 5}),
+        ("threshold-2", LONG, {"hallucination_silence_threshold": 2.0}),
+        ("threshold-small", HALLUCINATED, {"hallucination_silence_threshold": 0.1}),
+        ("threshold-gaps", GAPS, {"hallucination_silence_threshold": 0.5}),
+        ("threshold-noise", "nonspeech/sb_noise2.wav", {"hallucination_silence_threshold": 1.0}),
+        ("threshold-music", "nonspeech/moh_macroform-cold_day.wav", {"hallucination_silence_threshold": 0.2}),
+        ("threshold-zero", BECKETT, {"hallucination_silence_threshold": 0.0}),
+        ("prompt", LONG, {"initial_prompt": PROMPT, "carry_initial_prompt": True}),
+        ("clips", LONG, {"clip_timestamps": "0,4.5,20.25,31"}),
+        ("clip-tiny", LONG, {"clip_timestamps": "3,3.5,20,20.06"}),
+        ("no-timestamps", LONG, {"without_timestamps": True}),
+        ("no-condition", LONG, {"condition_on_previous_text": False}),
+        ("punctuation-none", LONG, {"prepend_punctuations": "", "append_punctuations": ""}),
+        ("punctuation-other", BECKETT, {"prepend_punctuations": "\"'", "append_punctuations": ".,?"}),
+        ("sample-len", BECKETT, {"sample_len": 12}),
+    ],
+    "base": [
+        ("translate", GERMAN, {"task": "translate"}),
+        ("german-beam", GERMAN, {"beam_size": 5}),
+        ("wrong-language", "package:pocketsphinx-librivox-0870", {"language": "ja"}),
+        ("as-thai", "package:pocketsphinx-librivox-0870", {"language": "th"}),
+        ("threshold-2", LONG, {"hallucination_silence_threshold": 2.0}),
+        ("threshold-small", HALLUCINATED, {"hallucination_silence_threshold": 0.1}),
+        ("threshold-noise", "nonspeech/sb_noise4.wav", {"hallucination_silence_threshold": 0.2}),
     ],
 }
 

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import time
 
-from . import cases, models, trace
+from . import cases, models, trace, words
 from .clips import Clips
 from .common import dumps, number, write_json_lines
 
@@ -29,13 +29,15 @@ def run_job(job):
     model_path = job["path"]
     if model_path not in state["models"]:
         state["models"][model_path] = models.load(model_path)
+        words.set_heads(state["models"][model_path], job["model"])
     samples = state["clips"].samples(job["clip"])
     started = time.time()
     row = {"clip": job["clip"], **Clips.identity(samples)}
     if job.get("case"):
         row = {"case": job["case"], "options": job["options"], **row}
     options = {"temperature": 0.0, **job["options"]}
-    row.update(trace.transcribe(state["models"][model_path], samples, **options))
+    transcribe = words.transcribe if job["mode"].startswith("words") else trace.transcribe
+    row.update(transcribe(state["models"][model_path], samples, **options))
     if job["mode"] == "fallback":
         row = fallback_row(row)
     return job, row, time.time() - started
@@ -73,8 +75,8 @@ def plan(model_paths, modes, names):
         for mode in modes:
             if mode in cases.MODES:
                 rows = [(None, name, cases.MODES[mode]) for name in names]
-            elif mode == "options":
-                rows = [(case, clip, options) for case, clip, options in cases.OPTION_CASES[model]]
+            elif mode in ("options", "words-options"):
+                rows = (cases.OPTION_CASES if mode == "options" else cases.WORD_CASES)[model]
             else:
                 rows = [
                     (None, clip, {"temperature": (0.0, 0.2), "beam_size": 5, "best_of": 5})

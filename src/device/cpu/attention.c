@@ -1,4 +1,5 @@
-/* device/cpu/attention.c - attention in its three forms: whole windows, rows over a cache, rows over a window. */
+/* device/cpu/attention.c - attention in its three forms: whole windows, rows over a cache, rows over a window; and the
+ * scores of rows over a window alone. */
 #include "device/cpu/cpu.h"
 
 #include <limits.h>
@@ -195,6 +196,41 @@ mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernel
     MX_TRY(mx_cpu_check_index(call, "window", &call->inputs[3], call->inputs[1].dims[0]));
     a.tiles = mx_cpu_order_rows(call, ROW_TILE, call->scratch, &a.by_window);
     mx_cpu_for(call, a.tiles * a.heads, run_window, &a);
+out:
+    return status;
+}
+
+/* ---- scores of rows over a window -------------------------------------------------------------------------------- */
+
+#define SCORE_TILE 64   /* rows of a window that share its keys once they are laid side by side */
+
+mx_cpu_scratch mx_cpu_attention_scores_scratch(const mx_call *call) {
+    int64_t width = call->inputs[0].dims[1] / call->attrs->heads;
+    return (mx_cpu_scratch){.slot = (size_t)(MX_LANES * width) * sizeof(float), .shared = mx_cpu_order_bytes(call)};
+}
+
+/* One of the heads that were asked for, a tile of rows. */
+static void run_scores(void *context, int64_t piece, int slot) {
+    const attention *a = context;
+    const mx_tensor *q = &a->call->inputs[0], *k = &a->call->inputs[1], *y = &a->call->outputs[0];
+    const int32_t *heads = a->call->inputs[2].data;
+    int64_t tile = piece % a->tiles, at = piece / a->tiles, shift = heads[at] * a->width;
+    const int32_t *rows = a->by_window.order + a->by_window.starts[tile];
+    a->kernels->score_rows((float *)y->data + at * a->s, y->dims[1] * a->s, (const float *)q->data + shift,
+                           q->strides[0], rows, a->by_window.starts[tile + 1] - a->by_window.starts[tile],
+                           (const float *)k->data + a->window[rows[0]] * a->s * a->d + shift, a->d, a->s, a->width,
+                           (float)a->call->attrs->scale, mx_cpu_slot(a->call, a->scratch, slot));
+}
+
+mxw_status mx_cpu_attention_scores(const mx_call *call, const mx_kernels *kernels) {
+    attention a = begin(call, kernels, mx_cpu_attention_scores_scratch(call));
+    mxw_status status;
+    a.s = call->inputs[1].dims[1];
+    a.window = call->inputs[3].data;
+    MX_TRY(mx_cpu_check_index(call, "head", &call->inputs[2], a.heads));
+    MX_TRY(mx_cpu_check_index(call, "window", &call->inputs[3], call->inputs[1].dims[0]));
+    a.tiles = mx_cpu_order_rows(call, SCORE_TILE, call->scratch, &a.by_window);
+    mx_cpu_for(call, a.tiles * call->inputs[2].dims[0], run_scores, &a);
 out:
     return status;
 }

@@ -33,6 +33,7 @@ const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION] = {mx_cpu_attention_scratch, mx_cpu_attention},
     [MX_OP_ATTENTION_CACHED] = {mx_cpu_attention_cached_scratch, mx_cpu_attention_cached},
     [MX_OP_ATTENTION_WINDOW] = {mx_cpu_attention_window_scratch, mx_cpu_attention_window},
+    [MX_OP_ATTENTION_SCORES] = {mx_cpu_attention_scores_scratch, mx_cpu_attention_scores},
     [MX_OP_STATE_WRITE] = {NULL, mx_cpu_state_write},
     [MX_OP_SELECT] = {mx_cpu_select_scratch, mx_cpu_select},
 };

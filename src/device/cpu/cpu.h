@@ -51,9 +51,11 @@ mx_cpu_scratch mx_cpu_conv2d_scratch(const mx_call *call);
 mxw_status mx_cpu_attention(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_attention_cached(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_attention_scores(const mx_call *call, const mx_kernels *kernels);
 mx_cpu_scratch mx_cpu_attention_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_attention_cached_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call);
+mx_cpu_scratch mx_cpu_attention_scores_scratch(const mx_call *call);
 
 /* What both ways of attention need. Fails with a line unless all that attention_cached will read lies in the cache. */
 mxw_status mx_cpu_check_cells(const mx_call *call);

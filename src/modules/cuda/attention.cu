@@ -1,5 +1,5 @@
 /* modules/cuda/attention.cu - attention in its three forms: whole windows by products; rows over a cache and rows over
- * a window by a kernel of our own.
+ * a window by a kernel of our own, and so the scores of rows alone.
  * What holds: an entry is computed by calls of its own, a row and head by a block of its own; the order of their sums
  * follows from the number of keys and the width of a head. */
 #include "modules/cuda/block.cuh"
@@ -205,4 +205,53 @@ mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call) {
     a.keys = call->inputs[1].dims[1];
     mxw_status status = mx_cuda_check_index(gpu, call, 3, "window", call->inputs[1].dims[0]);
     return status < 0 ? status : launch(gpu, call, a);
+}
+
+/* ---- scores of rows alone ---------------------------------------------------------------------------------------- */
+
+struct row_scores {
+    const float *q, *k;            /* q [rows][d], k [windows][keys][d] */
+    float *y;                      /* [rows][n][keys] */
+    const int32_t *head, *window;
+    int64_t rows, n, d, width, keys;
+    float scale;
+};
+
+/* A block for each row and head: a warp for each key, the sum of its lanes in a fixed order. */
+__global__ void __launch_bounds__(MX_BLOCK) rows_scores_kernel(row_scores a) {
+    int lane = threadIdx.x % MX_WARP;
+    for (int64_t piece = blockIdx.x; piece < a.rows * a.n; piece += gridDim.x) {
+        int64_t row = piece / a.n, shift = a.head[piece % a.n] * a.width;
+        const float *q = a.q + row * a.d + shift, *k = a.k + a.window[row] * a.keys * a.d + shift;
+        for (int64_t j = threadIdx.x / MX_WARP; j < a.keys; j += MX_WARPS) {
+            float sum = 0;
+            for (int64_t i = lane; i < a.width; i += MX_WARP)
+                sum = fmaf(q[i], k[j * a.d + i], sum);
+            sum = mx_join_warp(sum, mx_sum());
+            if (lane == 0)
+                a.y[piece * a.keys + j] = sum * a.scale;
+        }
+    }
+}
+
+mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call) {
+    row_scores a = {};
+    a.q = (const float *)call->inputs[0].data;
+    a.k = (const float *)call->inputs[1].data;
+    a.head = (const int32_t *)call->inputs[2].data;
+    a.window = (const int32_t *)call->inputs[3].data;
+    a.y = (float *)call->outputs[0].data;
+    a.rows = call->inputs[0].dims[0];
+    a.d = call->inputs[0].dims[1];
+    a.width = a.d / call->attrs->heads;
+    a.n = call->inputs[2].dims[0];
+    a.keys = call->inputs[1].dims[1];
+    a.scale = (float)call->attrs->scale;
+    mxw_status status = mx_cuda_check_index(gpu, call, 2, "head", call->attrs->heads);
+    if (status >= 0)
+        status = mx_cuda_check_index(gpu, call, 3, "window", call->inputs[1].dims[0]);
+    if (status < 0 || mx_cuda_count(&call->outputs[0]) == 0)
+        return status;
+    rows_scores_kernel<<<mx_grid(a.rows * a.n, 1), MX_BLOCK, 0, gpu->stream>>>(a);
+    return mx_cuda_launched(gpu, call);
 }

@@ -205,6 +205,7 @@ mxw_status mx_cuda_cast(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_scratch(const mx_call *call);
 /* flash.cu: compiled calls of attention over whole windows */
 int mx_cuda_flash_takes(const mx_call *call);

@@ -40,6 +40,7 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION] = {mx_cuda_attention_scratch, mx_cuda_attention},
     [MX_OP_ATTENTION_CACHED] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_cached},
     [MX_OP_ATTENTION_WINDOW] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_window},
+    [MX_OP_ATTENTION_SCORES] = {NULL, mx_cuda_attention_scores},
     [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write},
     [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select},
     [MX_OP_FUSED_LINEAR] = {mx_cuda_fused_op_scratch, mx_cuda_fused_linear},

@@ -49,3 +49,48 @@ void MX_REF(attend)(float *y, const float *q, const float *k, const float *v, co
             y[i] += scores[j] * row[i];
     }
 }
+
+/* ---- scores alone ------------------------------------------------------------------------------------------------ */
+
+#define ROWS 4   /* that share a key's elements while those are in registers */
+
+/* Keys j .. j + MX_LANES - 1 side by side, [width][MX_LANES]; zeros where there are fewer. */
+static void lay_keys(float *to, const float *k, int64_t ldk, int64_t keys, int64_t width) {
+    for (int64_t l = 0; l < MX_LANES; l++)
+        for (int64_t p = 0; p < width; p++)
+            to[p * MX_LANES + l] = l < keys ? k[l * ldk + p] : 0;
+}
+
+static void score_rows(float sums[ROWS][MX_LANES], const float *const q[ROWS], const float *keys, int64_t width) {
+    float s0[MX_LANES] = {0}, s1[MX_LANES] = {0}, s2[MX_LANES] = {0}, s3[MX_LANES] = {0};
+    for (int64_t p = 0; p < width; p++)
+        for (int l = 0; l < MX_LANES; l++) {
+            float key = keys[p * MX_LANES + l];
+            s0[l] += q[0][p] * key;
+            s1[l] += q[1][p] * key;
+            s2[l] += q[2][p] * key;
+            s3[l] += q[3][p] * key;
+        }
+    memcpy(sums[0], s0, sizeof(s0));
+    memcpy(sums[1], s1, sizeof(s1));
+    memcpy(sums[2], s2, sizeof(s2));
+    memcpy(sums[3], s3, sizeof(s3));
+}
+
+void MX_REF(score_rows)(float *y, int64_t ldy, const float *q, int64_t ldq, const int32_t *rows, int64_t n,
+                        const float *k, int64_t ldk, int64_t keys, int64_t width, float scale, float *scratch) {
+    for (int64_t j = 0; j < keys; j += MX_LANES) {
+        int64_t lanes = MX_MIN(MX_LANES, keys - j);
+        lay_keys(scratch, k + j * ldk, ldk, lanes, width);
+        for (int64_t i = 0; i < n; i += ROWS) {
+            float sums[ROWS][MX_LANES];
+            const float *queries[ROWS];
+            for (int64_t r = 0; r < ROWS; r++)   /* the last ones once more where fewer are left */
+                queries[r] = q + rows[MX_MIN(i + r, n - 1)] * ldq;
+            score_rows(sums, queries, scratch, width);
+            for (int64_t r = 0; r < MX_MIN(ROWS, n - i); r++)
+                for (int64_t l = 0; l < lanes; l++)
+                    y[rows[i + r] * ldy + j + l] = sums[r][l] * scale;
+        }
+    }
+}

@@ -1,21 +1,14 @@
-/* tests/golden/sha256.h - SHA-256 (FIPS 180-4), so that a golden can name the samples it was made from. */
-#ifndef SHA256_H
-#define SHA256_H
-#include <stdint.h>
+/* base/sha256.c - SHA-256 (FIPS 180-4). */
+#include "base/sha256.h"
+
 #include <stdio.h>
 #include <string.h>
 
-typedef struct sha256 {
-    uint32_t h[8];
-    uint8_t block[64];
-    uint64_t n; /* bytes so far */
-} sha256;
-
-static inline uint32_t sha256_rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 /* clang-format off; lint: table */
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
-static const uint32_t sha256_k[64] = {
+static const uint32_t constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -26,21 +19,21 @@ static const uint32_t sha256_k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 /* clang-format on; lint: end */
 
-static inline void sha256_block(sha256 *s) {
+static void add_block(mx_sha256 *s) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)s->block[4 * i] << 24 | (uint32_t)s->block[4 * i + 1] << 16 |
                (uint32_t)s->block[4 * i + 2] << 8 | s->block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t a = sha256_rotate(w[i - 15], 7) ^ sha256_rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t b = sha256_rotate(w[i - 2], 17) ^ sha256_rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
+        uint32_t a = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
+        uint32_t b = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
         w[i] = w[i - 16] + a + w[i - 7] + b;
     }
     memcpy(v, s->h, sizeof(v));
     for (int i = 0; i < 64; i++) {
-        uint32_t e = sha256_rotate(v[4], 6) ^ sha256_rotate(v[4], 11) ^ sha256_rotate(v[4], 25);
-        uint32_t one = v[7] + e + ((v[4] & v[5]) ^ (~v[4] & v[6])) + sha256_k[i] + w[i];
-        uint32_t a = sha256_rotate(v[0], 2) ^ sha256_rotate(v[0], 13) ^ sha256_rotate(v[0], 22);
+        uint32_t e = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
+        uint32_t one = v[7] + e + ((v[4] & v[5]) ^ (~v[4] & v[6])) + constants[i] + w[i];
+        uint32_t a = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
         uint32_t two = a + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof(*v));
         v[4] += one;
@@ -50,31 +43,35 @@ static inline void sha256_block(sha256 *s) {
         s->h[i] += v[i];
 }
 
-static inline void sha256_start(sha256 *s) {
+void mx_sha256_start(mx_sha256 *s) {
     static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     memcpy(s->h, first, sizeof(first));
     s->n = 0;
 }
 
-static inline void sha256_add(sha256 *s, const uint8_t *bytes, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        s->block[s->n++ % 64] = bytes[i];
-        if (s->n % 64 == 0)
-            sha256_block(s);
+void mx_sha256_add(mx_sha256 *s, const void *bytes, size_t n) {
+    const uint8_t *from = bytes;
+    while (n > 0) {
+        size_t at = (size_t)(s->n % 64), room = 64 - at, taken = n < room ? n : room;
+        memcpy(s->block + at, from, taken);
+        s->n += taken;
+        from += taken;
+        n -= taken;
+        if (at + taken == 64)
+            add_block(s);
     }
 }
 
-static inline void sha256_hex(sha256 *s, char out[65]) {
+void mx_sha256_hex(mx_sha256 *s, char out[65]) {
     uint64_t bits = s->n * 8;
     uint8_t end = 0x80, zero = 0, length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    sha256_add(s, &end, 1);
+    mx_sha256_add(s, &end, 1);
     while (s->n % 64 != 56)
-        sha256_add(s, &zero, 1);
-    sha256_add(s, length, 8);
+        mx_sha256_add(s, &zero, 1);
+    mx_sha256_add(s, length, 8);
     for (int i = 0; i < 8; i++)
         snprintf(out + 8 * i, 9, "%08x", s->h[i]);
 }
-#endif

@@ -1,0 +1,66 @@
+/* model/force.c - the decoder over tokens that are known: how probable each of them was, and what the heads that follow
+ * time listened to. Word times and the log probabilities of a transcript come from here. */
+#include <stdio.h>
+
+#include "model/rows.h"
+
+/* The heads of block i, as a constant of the graph; 0 when it has none that follow time. */
+static mx_value heads_of(mx_graph *g, const mx_alignment *alignment, int i) {
+    int32_t heads[MX_MAX_ALIGNED];
+    int64_t n = 0;
+    char name[MX_NAME_BYTES];
+    for (size_t j = 0; j < alignment->n; j++)
+        if (alignment->heads[j][0] == i && n < MX_MAX_ALIGNED)
+            heads[n++] = alignment->heads[j][1];
+    if (!n)
+        return 0;
+    mx_tensor t = mx_tensor_of(MXW_I32, 1, &n, heads);
+    snprintf(name, sizeof(name), "decoder.blocks.%d.cross_attn.alignment_heads", i);
+    return mx_graph_constant(g, name, &t);
+}
+
+/* Scores of the heads of one block for the rows that listen; 0: none. */
+static mx_value scores_of(mx_graph *g, mx_value query, int i, const mxw_dims *dims, const mx_alignment *alignment,
+                          mx_value listen, mx_value heard) {
+    mx_value heads = heads_of(g, alignment, i);
+    if (!heads)
+        return 0;
+    return mx_graph_attention_scores(g, mx_graph_gather(g, query, listen), mx_rows_cross_state(g, dims, i, "k"), heads,
+                                     heard, dims->n_text_head, mx_block_scale(dims->n_text_state, dims->n_text_head));
+}
+
+mxw_status mx_model_force(const mxw_dims *dims, const mx_alignment *alignment, mx_graph **out) {
+    mxw_status status;
+    mx_graph *g = NULL;
+    mx_rows rows;
+    mx_value parts[MX_MAX_INPUTS], picked;
+    int n_parts = 0;
+    MX_TRY(mx_graph_create("force", &g));
+    mx_value x = mx_rows_begin(g, dims, &rows);
+    int64_t listeners = mx_graph_size(g, "listeners", 65536);
+    mx_value listen = mx_graph_input(g, "listen", MXW_I32, 1, &listeners);
+    mx_value heard = mx_graph_input(g, "heard", MXW_I32, 1, &listeners);
+    for (int i = 0; i < dims->n_text_layer; i++) {
+        mx_value query;
+        x = mx_rows_block(g, x, i, &rows, &query);
+        mx_value scores = scores_of(g, query, i, dims, alignment, listen, heard);
+        status = scores && n_parts == MX_MAX_INPUTS
+                     ? mx_fail(MXW_E_UNSUPPORTED, "alignment heads in more than %d layers", MX_MAX_INPUTS) : MXW_OK;
+        if (status < 0)
+            goto out;
+        if (scores)
+            parts[n_parts++] = scores;
+    }
+    MX_TRY(mx_graph_output(g, "scores", n_parts == 1 ? parts[0] : mx_graph_concat(g, parts, n_parts, 1)));
+    MX_TRY(mx_rows_candidates(g, x, &rows, &picked));
+    int64_t picks = mx_graph_size(g, "picks", 65536);
+    mx_value wanted = mx_graph_input(g, "wanted", MXW_I32, 1, &picks);
+    mx_value products = mx_graph_mul(g, picked, mx_graph_gather(g, rows.embedding, wanted));
+    MX_TRY(mx_graph_output(g, "logits", mx_graph_reduce(g, products, MXW_REDUCE_SUM, 1)));
+    MX_TRY(mx_graph_status(g));
+    *out = g;
+    return MXW_OK;
+out:
+    mx_graph_destroy(g);
+    return status;
+}

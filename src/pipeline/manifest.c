@@ -1,0 +1,120 @@
+/* pipeline/manifest.c - how a run is made, as JSON: enough to repeat it. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/base.h"
+#include "base/sha256.h"
+#include "output/output.h"
+#include "pipeline/session.h"
+
+/* The digest of the weights file, made when first asked for. */
+static mxw_status model_sha256(mx_recognizer *r, const char **out) {
+    mxw_status status = MXW_OK;
+    pthread_mutex_lock(&r->lock);
+    if (!r->sha256[0]) {
+        mx_map map;
+        mx_sha256 state;
+        status = mx_map_open(r->checkpoint.path, &map);
+        if (status >= 0) {
+            mx_sha256_start(&state);
+            mx_sha256_add(&state, map.data, map.n);
+            mx_sha256_hex(&state, r->sha256);
+            mx_map_close(&map);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    *out = r->sha256;
+    return status;
+}
+
+static void add_text(mx_str *out, const char *key, const char *value) {
+    mx_output_json_key(out, key);
+    if (value)
+        mx_output_json_string(out, value);
+    else
+        mx_str_text(out, "null");
+}
+
+static void add_number(mx_str *out, const char *key, double value) {
+    mx_output_json_key(out, key);
+    if (value == MXW_NONE || !isfinite(value))
+        mx_str_text(out, "null");
+    else
+        mx_output_json_number(out, value);
+}
+
+static void add_whole(mx_str *out, const char *key, int64_t value) {
+    mx_output_json_key(out, key);
+    mx_str_print(out, "%" PRId64, value);
+}
+
+static void add_flag(mx_str *out, const char *key, int value) {
+    mx_output_json_key(out, key);
+    mx_str_text(out, value ? "true" : "false");
+}
+
+static void add_model(mx_str *out, const mx_recognizer *r, const char *sha256) {
+    static const char *const engines[] = {"cpu", "gpu", "max"};
+    mxw_model_info info;
+    mx_recognizer_info(r, &info);
+    add_text(out, "engine", engines[info.engine]);
+    add_text(out, "device", info.device);
+    add_whole(out, "threads", info.threads);
+    mx_output_json_key(out, "model");
+    mx_str_text(out, "{\"name\": ");
+    mx_output_json_string(out, info.checkpoint.size_name);
+    add_text(out, "path", info.checkpoint.path);
+    add_text(out, "format", info.checkpoint.format);
+    add_whole(out, "bytes", (int64_t)info.checkpoint.file_bytes);
+    add_text(out, "sha256", sha256);
+    mx_str_text(out, "}");
+}
+
+static void add_options(mx_str *out, const mxw_session_options *o) {
+    mx_output_json_key(out, "options");
+    mx_str_print(out, "{\"task\": \"%s\"", o->task == MXW_TRANSLATE ? "translate" : "transcribe");
+    add_text(out, "language", o->language);
+    add_number(out, "temperature", o->temperature);
+    add_number(out, "temperature_increment", o->temperature_increment);
+    add_whole(out, "best_of", o->best_of);
+    add_whole(out, "beam_size", o->beam_size);
+    add_number(out, "patience", o->patience);
+    add_number(out, "length_penalty", o->length_penalty);
+    add_text(out, "suppress_tokens", o->suppress_tokens);
+    add_flag(out, "suppress_blank", o->suppress_blank);
+    add_text(out, "initial_prompt", o->initial_prompt);
+    add_flag(out, "carry_initial_prompt", o->carry_initial_prompt);
+    add_text(out, "prefix", o->prefix);
+    add_flag(out, "condition_on_previous_text", o->condition_on_previous_text);
+    add_number(out, "compression_ratio_threshold", o->compression_ratio_threshold);
+    add_number(out, "logprob_threshold", o->logprob_threshold);
+    add_number(out, "no_speech_threshold", o->no_speech_threshold);
+    add_whole(out, "sample_len", o->sample_len);
+    add_flag(out, "without_timestamps", o->without_timestamps);
+    add_number(out, "max_initial_timestamp", o->max_initial_timestamp);
+    add_text(out, "clip_timestamps", o->clip_timestamps);
+    mx_str_print(out, ", \"seed\": %" PRIu64, o->seed);
+    add_text(out, "mel_reference", o->mel_reference == MXW_MEL_RUNNING ? "running" : "file");
+    add_flag(out, "word_timestamps", o->word_timestamps);
+    add_text(out, "prepend_punctuations", o->prepend_punctuations);
+    add_text(out, "append_punctuations", o->append_punctuations);
+    add_number(out, "hallucination_silence_threshold", o->hallucination_silence_threshold);
+    add_whole(out, "token_details", o->token_details);
+    add_number(out, "start_s", o->start_s);
+    mx_str_text(out, "}");
+}
+
+mxw_status mx_session_manifest(mx_session *s, const char **json) {
+    const char *sha256;
+    mxw_status status = model_sha256(s->recognizer, &sha256);
+    if (status < 0)
+        return status;
+    mx_str_clear(&s->manifest);
+    mx_str_text(&s->manifest, "{\"program\": \"max-whisper\"");
+    add_text(&s->manifest, "version", MXW_VERSION);
+    add_model(&s->manifest, s->recognizer, sha256);
+    add_options(&s->manifest, &s->options);
+    mx_str_text(&s->manifest, "}");
+    *json = mx_str_get(&s->manifest);
+    return mx_str_status(&s->manifest);
+}
