@@ -76,7 +76,10 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
     force.step.n_picks = MX_MIN(force.step.n_picks, (int)tokens->n);   /* the end of text is not asked for */
     r.n = (size_t)force.step.n_picks;
     MX_TRY(mx_seat_force(s->seat, &force));
-    MX_TRY(r.status);
+    if (r.status < 0) {   /* its line may be another thread's */
+        status = mx_fail(r.status, "token details: %s", mxw_status_text(r.status));
+        goto out;
+    }
     for (size_t i = r.n; i < tokens->n; i++)   /* past the model's last position */
         MX_TRY(set_unknown(s, i, r.k));
     s->result.times.decode_ms += mx_since_ms(start);

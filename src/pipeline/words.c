@@ -66,7 +66,10 @@ static mxw_status listen(mx_session *s, const int32_t *tokens, size_t n, size_t 
     if (status < 0)
         goto out;
     MX_TRY(mx_seat_force(s->seat, &force));
-    MX_TRY(a.status);
+    if (a.status < 0) {   /* its line may be another thread's */
+        status = mx_fail(a.status, "word times: %s", mxw_status_text(a.status));
+        goto out;
+    }
     MX_TRY(mx_words_path(a.matrix, n + 1, n_frames, frames));
 out:
     mx_free(a.matrix);

@@ -116,7 +116,7 @@ mxw_status kit_write(mxw_session *session, const char *format, mx_str *out) {
     if (!result)
         return MXW_E_MEMORY;
     mxw_status status = mxw_result_write(result, format, append, out);
-    return mx_str_status(out) < 0 ? mx_str_status(out) : status;
+    return mx_str_status(out) < 0 ? mx_fail(mx_str_status(out), "out of memory (the test's own)") : status;
 }
 
 mxw_status kit_transcribe(mxw_model *model, const mxw_session_options *options, const float *samples, size_t n,
