@@ -160,7 +160,7 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.tiles = (int)tiles_of(call);
     /* powers of 2; mx_operand takes q at 1/16, as it does the keys and values */
     f.scale = (float)(call->attrs->scale * 1.4426950408889634 * MX_X_UP * MX_X_UP);
-    if (parts_of(call) == 2 && mx_flash_is_wide(gpu))
+    if (mx_flash_is_wide(gpu))
         mx_flash_wide(gpu, f, parts_of(call), (unsigned)q->dims[0]);
     else if (parts_of(call) == 1)
         launch<1>(gpu, f, (unsigned)q->dims[0]);

@@ -83,17 +83,14 @@ __device__ __forceinline__ void product_of(float (&hi)[32], float (&lo)[32], con
         mx_wide_hold(lo);
 }
 
-/* ptxas 13.0 takes an operand of a wide step for dead behind it, though a loop comes back to it: what is to stay goes
- * in as a copy. */
+/* ptxas 13.0 takes an operand of a wide step for dead behind it, though a loop comes back to it, and sees through plain
+ * copies: what is to stay goes in as a value of its own, by way of a zero that only the run knows, tile by tile. */
 template <int parts>
-__device__ __forceinline__ void copy_operands(const uint4 (&from)[4][parts], uint4 (&to)[4][parts]) {
+__device__ __forceinline__ void copy_operands(const uint4 (&from)[4][parts], uint32_t zero, uint4 (&to)[4][parts]) {
 #pragma unroll
     for (int i = 0; i < 4 * parts; i++) {
         const uint4 &a = from[i / parts][i % parts];
-        uint4 &b = to[i / parts][i % parts];
-        asm volatile("mov.b32 %0, %4; mov.b32 %1, %5; mov.b32 %2, %6; mov.b32 %3, %7;"
-                     : "=r"(b.x), "=r"(b.y), "=r"(b.z), "=r"(b.w)
-                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w));
+        to[i / parts][i % parts] = make_uint4(a.x ^ zero, a.y ^ zero, a.z ^ zero, a.w ^ zero);
     }
 }
 
@@ -123,7 +120,7 @@ template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, c
         const char *keys = shared + stage * wide_shape<parts>::stage, *values = keys + parts * PART;
         uint4 asked[4][parts];
         mx_gate_wait(&full[stage], tile / WIDE_STAGES % 2);
-        copy_operands<parts>(q, asked);
+        copy_operands<parts>(q, f.zero & tile, asked);
         product_of<parts>(hi, lo, asked, keys);
 #pragma unroll
         for (int i = 0; i < 32; i++)

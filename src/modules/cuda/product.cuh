@@ -132,32 +132,63 @@ __device__ __forceinline__ float mx_act_of(int act, float v) {
     return v;
 }
 
-/* Columns `column` and the one after it; column is even. */
-__device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b) {
+/* Two neighbours of a row; 0 for the second where there is none. Pair: they can be read as one. */
+__device__ __forceinline__ float2 mx_two_of(const float *from, int both, int pair) {
+    if (pair)
+        return __ldg((const float2 *)from);
+    return make_float2(__ldg(from), both ? __ldg(from + 1) : 0);
+}
+
+/* What is added to columns `column` and the one after it; column is even. To be fetched before the sums are ready, and
+ * for many at once: a load is not waited for until its value is used. */
+struct mx_ending {
+    float2 bias, residual;
+    int there;   /* of the two: 0, 1 or both */
+};
+
+__device__ __forceinline__ mx_ending mx_ending_of(const mx_product &p, int64_t row, int column) {
     const mx_cuda_fused &f = p.f;
+    mx_ending e = {};
     if (row >= f.m || column >= f.n)
+        return e;
+    e.there = column + 1 < f.n ? 2 : 1;
+    if (f.bias)
+        e.bias = mx_two_of(f.bias + column, e.there == 2, 0);
+    if (f.residual)
+        e.residual = mx_two_of(f.residual + (f.residual_rows == f.m ? row : row % f.residual_rows) * f.ld_residual +
+                                   column, e.there == 2, p.even_y && e.there == 2);
+    return e;
+}
+
+__device__ __forceinline__ void mx_finish_with(const mx_product &p, int64_t row, int column, float a, float b,
+                                               const mx_ending &e) {
+    const mx_cuda_fused &f = p.f;
+    if (!e.there)
         return;
-    int both = column + 1 < f.n;
-    const float *residual = NULL;
     a = __fmul_rn(a, MX_X_UP);
     b = __fmul_rn(b, MX_X_UP);
-    if (f.residual)
-        residual = f.residual + (f.residual_rows == f.m ? row : row % f.residual_rows) * f.ld_residual + column;
     if (f.bias) {
-        a = __fadd_rn(a, __ldg(f.bias + column));
-        b = both ? __fadd_rn(b, __ldg(f.bias + column + 1)) : b;
+        a = __fadd_rn(a, e.bias.x);
+        b = __fadd_rn(b, e.bias.y);
     }
     a = mx_act_of(f.act, a);
     b = mx_act_of(f.act, b);
-    float *y = f.y + row * f.ldy + column;
-    if (p.even_y && both) {
-        float2 r = residual ? __ldg((const float2 *)residual) : make_float2(0, 0);
-        *(float2 *)y = residual ? make_float2(__fadd_rn(a, r.x), __fadd_rn(b, r.y)) : make_float2(a, b);
-    } else {
-        y[0] = residual ? __fadd_rn(a, __ldg(residual)) : a;
-        if (both)
-            y[1] = residual ? __fadd_rn(b, __ldg(residual + 1)) : b;
+    if (f.residual) {
+        a = __fadd_rn(a, e.residual.x);
+        b = __fadd_rn(b, e.residual.y);
     }
+    float *y = f.y + row * f.ldy + column;
+    if (p.even_y && e.there == 2) {
+        *(float2 *)y = make_float2(a, b);
+    } else {
+        y[0] = a;
+        if (e.there == 2)
+            y[1] = b;
+    }
+}
+
+__device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b) {
+    mx_finish_with(p, row, column, a, b, mx_ending_of(p, row, column));
 }
 
 /* ---- the kernels' doors ------------------------------------------------------------------------------------------ */

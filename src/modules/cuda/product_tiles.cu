@@ -103,6 +103,23 @@ __device__ __forceinline__ void add_chunk(float (&total)[S::m_tiles][S::n_tiles]
             }
 }
 
+/* The thread's results, from `row` and `column` on; what is added to all of a row is under way at once. */
+template <typename S>
+__device__ __forceinline__ void finish(const mx_product &p, int64_t row, int column,
+                                       const float (&total)[S::m_tiles][S::n_tiles][4]) {
+#pragma unroll
+    for (int i = 0; i < 2 * S::m_tiles; i++) {   /* rows 8 apart */
+        mx_ending ends[S::n_tiles];
+#pragma unroll
+        for (int nt = 0; nt < S::n_tiles; nt++)
+            ends[nt] = mx_ending_of(p, row + i * 8, column + nt * 8);
+#pragma unroll
+        for (int nt = 0; nt < S::n_tiles; nt++)
+            mx_finish_with(p, row + i * 8, column + nt * 8, total[i / 2][nt][i % 2 * 2],
+                           total[i / 2][nt][i % 2 * 2 + 1], ends[nt]);
+    }
+}
+
 template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel(mx_product p) {
     extern __shared__ uint4 shared[];
     uint4 *x = shared, *w = shared + S::x_stages * S::x_stage;
@@ -142,15 +159,8 @@ template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel
             chunk++;
         }
     }
-#pragma unroll
-    for (int mt = 0; mt < S::m_tiles; mt++)
-#pragma unroll
-        for (int nt = 0; nt < S::n_tiles; nt++) {
-            int64_t r = row + (warp / S::warps_n * S::m_tiles + mt) * 16 + lane / 4;
-            int column = (first_tile + warp % S::warps_n * S::n_tiles + nt) * 8 + lane % 4 * 2;
-            mx_finish(p, r, column, total[mt][nt][0], total[mt][nt][1]);
-            mx_finish(p, r + 8, column, total[mt][nt][2], total[mt][nt][3]);
-        }
+    finish<S>(p, row + warp / S::warps_n * S::m_tiles * 16 + lane / 4,
+              (first_tile + warp % S::warps_n * S::n_tiles) * 8 + lane % 4 * 2, total);
 }
 
 template <typename S> static int64_t tiles_in(const mx_product &p) {
