@@ -27,6 +27,7 @@ WRONG = [
     (["--best-of", "-1", "x.wav"], ["--best-of: '-1'"]),
     (["--threads", "-1", "x.wav"], ["--threads: '-1' is not a whole number from 0 to 1024"]),
     (["--threads", "none", "x.wav"], ["--threads: 'none'"]),
+    (["--precision", "f32", "x.wav"], ["--precision: 'f32'"]),
     (["--batch", "257", "x.wav"], ["--batch: '257' is not a whole number from 0 to 256"]),
     (["--batch", "-2", "x.wav"], ["--batch: '-2'"]),
     (["--temperature", "hot", "x.wav"], ["--temperature: 'hot' is not a number from 0 to 10"]),
@@ -218,6 +219,9 @@ def test_reports():
 
 
 def test_graph():
+    for device in (["--engine", "max", "--device", "cpu"], ["--engine", "cpu"]):
+        code, out, err = run("graph", "test", *device, "--precision", "f16")
+        check(code == 1 and "f16 is for engine max on a CUDA device" in err, "f16 on a processor", (code, err))
     code, out, err = run("graph", "test", "--quiet")
     check(code == 0 and err == "" and out.endswith("MAX Graph ready\n"), "graph test", (code, out, err))
     check("100 of 100 runs bit-identical" in out and "accelerator_count" in out, "graph test: what it found", out)
