@@ -405,6 +405,9 @@ typedef struct mxw_session_options {
     double hallucination_silence_threshold; /* MXW_NONE; seconds of silence around a doubtful segment that make it be
                                              * left out; needs word_timestamps */
     int token_details;                   /* 0; 1 to 32: log probabilities of all tokens, and so many alternatives */
+    /* NULL; called when a window is done, with a record of it that mxw_session_replay takes; valid during the call.
+     * Not with mel_reference RUNNING. */
+    void (*on_window)(void *user, const void *record, size_t n);
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options);
@@ -424,6 +427,12 @@ MXW_API const mxw_result *mxw_session_result(mxw_session *session);
 /* How the run is made, as a JSON object: version, model with its SHA-256, engine, device, every option; so that it can
  * be repeated. The model's file is read for it, once. Owned by the session, valid until it is closed. */
 MXW_API mxw_status mxw_session_manifest(mxw_session *session, const char **json);
+/* To go on where an earlier session stopped, or was killed: after finish and before the first next, give its records
+ * back, from the first on in their order. Each stands for a window that is not decoded again; next and the result are
+ * as if it had been, to the last bit. The session must have on_window, too, and be of the same model (its weights),
+ * options and samples: E_ARGUMENT says which is not. E_FORMAT: not a record. A record that was refused changes
+ * nothing; what follows the last good one is decoded. Keep records whole: a checksum of each is the caller's. */
+MXW_API mxw_status mxw_session_replay(mxw_session *session, const void *record, size_t n);
 
 /* Results of the channels of one recording as one: segments in the order of their starts, those of one channel in their
  * own order, numbered anew; of languages the first channel's. What is added is copied; the order of adding does not

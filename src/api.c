@@ -224,6 +224,8 @@ static mxw_status check_ranges(const mxw_session_options *o) {
     mxw_status status = check_all(ranges, MX_COUNT(ranges));
     if (status < 0)
         return status;
+    if (o->on_window && o->mel_reference != MXW_MEL_FILE)
+        return mx_fail(MXW_E_ARGUMENT, "on_window: needs mel_reference file");
     for (const char *p = o->speaker; p && *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
             return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");
@@ -271,6 +273,12 @@ mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
     MX_NEED(session, MXW_E_ARGUMENT);
     MX_NEED(segment, MXW_E_ARGUMENT);
     return mx_session_next(session, segment);
+}
+
+mxw_status mxw_session_replay(mxw_session *session, const void *record, size_t n) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(record, MXW_E_ARGUMENT);
+    return mx_session_replay(session, record, n);
 }
 
 const mxw_result *mxw_session_result(mxw_session *session) {

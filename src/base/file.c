@@ -124,16 +124,32 @@ mxw_status mx_save_write(mx_save *save, const void *bytes, size_t n) {
     return MXW_OK;
 }
 
+/* The folder of a file is told to keep its new name, too. Where it cannot be told, the name is as safe as the system
+ * makes it. */
+static void sync_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path)
+                  : snprintf(folder, sizeof(folder), ".");
+    int fd = n < (int)sizeof(folder) ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+}
+
 mxw_status mx_save_commit(mx_save *save) {
     mxw_status status = MXW_OK;
     int ok = fflush(save->file) == 0 && fsync(fileno(save->file)) == 0;
     int why = errno;
     ok = fclose(save->file) == 0 && ok;
     save->file = NULL;
-    if (ok && rename(save->temporary, save->path) == 0)
+    if (ok && rename(save->temporary, save->path) == 0) {
         save->temporary[0] = 0;
-    else
+        sync_folder(save->path);
+    } else {
         status = mx_fail(MXW_E_IO, "%s: cannot write: %s", save->path, strerror(ok ? errno : why));
+    }
     mx_save_abort(save);
     return status;
 }

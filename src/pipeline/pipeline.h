@@ -19,6 +19,8 @@ void mx_recognizer_close(mx_recognizer *r);
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info);
 /* What its programs did so far; struct_size is left alone. */
 void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use);
+/* CRC-32 over the CRC-32s of its tensors, as `model inspect` has it; computed when first asked for. */
+mxw_status mx_recognizer_crc32(mx_recognizer *r, uint32_t *crc);
 const mx_text *mx_recognizer_text(const mx_recognizer *r);
 const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part);
 /* The part's graph as text, and what the compiler made of it; E_NOT_FOUND for an unknown name. */
@@ -32,6 +34,7 @@ mxw_status mx_session_finish(mx_session *s);
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment);
 const mxw_result *mx_session_result(mx_session *s);
 mxw_status mx_session_manifest(mx_session *s, const char **json);
+mxw_status mx_session_replay(mx_session *s, const void *record, size_t n);
 
 /* A checkpoint as one file that whisper.cpp loads: weights (matrices: MXW_F16 or MXW_F32), filter bank, tokens. */
 mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *path);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/base.h"
 #include "model/model.h"
@@ -127,6 +128,29 @@ void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use) {
     use->prompt = use_of(r, MX_USE_PROMPT);
     use->step = use_of(r, MX_USE_STEP);
     use->force = use_of(r, MX_USE_FORCE);
+}
+
+static mxw_status sum_weights(const mx_weights *w, uint32_t *sum) {
+    *sum = 0;
+    for (int64_t i = 0; i < mx_weights_count(w); i++) {
+        uint32_t crc;
+        mxw_status status = mx_weights_crc32(w, i, &crc);
+        if (status < 0)
+            return status;
+        const uint8_t bytes[4] = {crc & 255, crc >> 8 & 255, crc >> 16 & 255, crc >> 24};
+        *sum = (uint32_t)crc32_z(*sum, bytes, sizeof(bytes));
+    }
+    mx_weights_forget(w);
+    return MXW_OK;
+}
+
+mxw_status mx_recognizer_crc32(mx_recognizer *r, uint32_t *crc) {
+    pthread_mutex_lock(&r->lock);
+    mxw_status status = r->has_crc32 ? MXW_OK : sum_weights(r->weights, &r->crc32);
+    r->has_crc32 |= status >= 0;
+    *crc = r->crc32;
+    pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 const mx_text *mx_recognizer_text(const mx_recognizer *r) { return r->text; }

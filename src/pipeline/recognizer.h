@@ -23,6 +23,8 @@ struct mxw_model {
     int encode_width;                 /* windows in one run of the encoder, at most */
     pthread_mutex_t lock;             /* guards what follows, and who sits where */
     char sha256[65];                  /* of the weights file; empty until somebody asks */
+    uint32_t crc32;                   /* of the weights, ... */
+    int has_crc32;                    /* ... once it was asked for */
     struct mx_conductor *conductor;   /* shared; NULL until a session needs it */
 };
 #endif

@@ -151,6 +151,8 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     MX_TRY(parse_clips(s));
     MX_TRY(encode_initial_prompt(s));
     MX_TRY(open_decoding(s));
+    if (s->options.on_window)
+        MX_TRY(mx_binding_start(s));
     s->opened_ns = mx_now_ns();
     *out = s;
     return MXW_OK;
@@ -202,6 +204,8 @@ mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
     if (s->finished)
         return mx_fail(MXW_E_STATE, "feed after finish");
     int64_t start = mx_now_ns();
+    if (s->options.on_window)
+        mx_binding_hear(&s->binding, samples, n);
     mxw_status status = mx_mel_feed(s->mel, samples, n);
     s->result.times.mel_ms += mx_since_ms(start);
     return status < 0 ? fail_for_good(s, status) : status;

@@ -3,6 +3,7 @@
 #define MX_SESSION_H
 #include "feature/feature.h"
 #include "pipeline/conductor.h"
+#include "pipeline/record.h"
 #include "words/words.h"
 
 typedef struct mx_tokens {
@@ -63,6 +64,7 @@ struct mxw_session {
     mxw_status failed;                /* a failure is final */
     char failure[512];                /* its line, told again to whoever goes on */
     int finished;                     /* no more samples */
+    mx_binding binding;               /* of records, if they are asked for */
 
     /* what has come out */
     mxw_segment *segments;
@@ -77,6 +79,7 @@ mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_
                                      const mxw_session_options *options, const char **language);
 /* Decodes windows until there are new segments or nothing is left: OK, END, or MORE. */
 mxw_status mx_session_advance(mx_session *s);
+void mx_session_report(mx_session *s);   /* how far the text is */
 mxw_status mx_session_stop_if_asked(void *session);   /* E_ABORTED, and final, when the caller wants to stop */
 /* What a window's cutting into pieces left to be done. */
 typedef struct mx_cut {

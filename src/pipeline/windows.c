@@ -308,7 +308,7 @@ static int heard(const mx_session *s, int64_t end) {
     return s->finished || (s->options.mel_reference == MXW_MEL_RUNNING && mx_mel_frames(s->mel) >= end);
 }
 
-static void report(mx_session *s) {
+void mx_session_report(mx_session *s) {
     int64_t frames = mx_mel_frames(s->mel);
     mxw_progress progress = {"text", frames_to_s(MX_MIN(s->seek, frames)), s->finished ? frames_to_s(frames) : -1,
                              mx_since_ms(s->opened_ns) / 1e3};
@@ -339,7 +339,8 @@ mxw_status mx_session_advance(mx_session *s) {
         else
             MX_TRY(add_window(s, &result, n_frames));
         s->result.n_windows++;
-        report(s);
+        MX_TRY(mx_session_record(s, n_before));
+        mx_session_report(s);
     }
     status = MXW_OK;
 out:
