@@ -29,8 +29,8 @@ _max_whisper_options() {
         "gpu-check") echo "--device --json" ;;
         "help") ;;
         *) echo "--model --model-dir --engine --device --threads --precision --batch --format --output-format \
---output-dir --output-name --alternatives --verbose --stats --trace --channel --audio-track --language --task \
---clip-timestamps --without-timestamps \
+--output-dir --output-name --alternatives --verbose --stats --trace --recursive --skip-existing --resume \
+--channel --audio-track --language --task --clip-timestamps --without-timestamps \
 --mel-reference --beam-size --greedy --patience \
 --length-penalty --temperature --best-of --seed --sample-len --suppress-tokens --suppress-blank \
 --max-initial-timestamp --initial-prompt --carry-initial-prompt --condition-on-previous-text --prefix \

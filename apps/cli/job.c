@@ -21,34 +21,42 @@ enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32 };
 
 typedef struct job {
     recording_batch batch;
-    char **paths;
+    const inputs *list;
     int n;
     pthread_mutex_t lock;
-    int next, n_running, n_failed;
+    int next, n_running, n_done, n_failed;
+    char **failures; /* [n] why each failed that did */
 } job;
 
 static sem_t news; /* a worker has ended, or a signal came */
 static atomic_int several_threads;
+static int tell_signal; /* on a terminal */
 
 /* ---- signals -------------------------------------------------------------------------------------------- */
 
-/* Alone, nothing is lost by leaving a pipe that may never end; others may still have something to print. */
+/* The first asks for a clean stop, the second is obeyed at once. Alone, nothing is lost by leaving a pipe that may
+ * never end; others may still have something to print. */
 static void interrupt(int signal_number) {
+    static const char line[] = "max-whisper: stopping after the current window; once more to stop at once\n";
     int saved = errno;
-    recording_interrupt(signal_number);
-    if (several_threads) {
-        sem_post(&news);
-    } else if (recording_waits_for_input()) {
+    if (recording_interrupted() || (!several_threads && recording_waits_for_input())) {
         progress_abandon();
         _exit(128 + signal_number);
     }
+    recording_interrupt(signal_number);
+    if (tell_signal) {
+        progress_abandon();
+        if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+            tell_signal = 0;
+    }
+    if (several_threads)
+        sem_post(&news);
     errno = saved;
 }
 
-/* The first signal asks for a clean stop, a second one kills; one that was ignored (nohup, a background job) stays so.
- */
+/* One that was ignored (nohup, a background job) stays so. */
 static void catch_signal(int number) {
-    struct sigaction action = {.sa_flags = SA_RESETHAND | SA_RESTART}, before;
+    struct sigaction action = {.sa_flags = SA_RESTART}, before;
     action.sa_handler = interrupt;
     sigemptyset(&action.sa_mask);
     if (!sigaction(number, NULL, &before) && before.sa_handler != SIG_IGN)
@@ -61,11 +69,12 @@ static void *work(void *argument) {
     job *j = argument;
     recording_end end = RECORDING_DONE;
     pthread_mutex_lock(&j->lock);
-    while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped) {
+    while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped && !recording_interrupted()) {
         int place = j->next++;
         pthread_mutex_unlock(&j->lock);
-        end = recording_transcribe(&j->batch, place, j->paths[place]);
+        end = recording_transcribe(&j->batch, place, &j->list->items[place], &j->failures[place]);
         pthread_mutex_lock(&j->lock);
+        j->n_done += end == RECORDING_DONE;
         j->n_failed += end == RECORDING_FAILED;
     }
     j->n_running--;
@@ -150,40 +159,84 @@ static int share_out(job *j, const transcribe_options *o) {
 }
 
 /* The bar for all of them; a file's size stands for its length. */
-static void start_progress(const transcribe_options *o, char **paths, int n) {
+static void start_progress(const transcribe_options *o, const inputs *list) {
     int wanted = !o->common.quiet && o->verbose >= 0 && progress_possible();
-    double *sizes = wanted ? calloc((size_t)n, sizeof(*sizes)) : NULL;
-    for (int i = 0; sizes && i < n; i++) {
+    double *sizes = wanted ? calloc((size_t)list->n, sizeof(*sizes)) : NULL;
+    for (int i = 0; sizes && i < list->n; i++) {
         struct stat info;
-        if (strcmp(paths[i], "-") && !stat(paths[i], &info) && S_ISREG(info.st_mode))
+        const char *path = list->items[i].path;
+        if (strcmp(path, "-") && !stat(path, &info) && S_ISREG(info.st_mode))
             sizes[i] = (double)info.st_size;
     }
-    progress_start(n, sizes, sizes != NULL);
+    progress_start(list->n, sizes, sizes != NULL);
     free(sizes);
+    tell_signal = wanted;
 }
 
-int job_run(const transcribe_options *options, char **paths, int n) {
-    job j = {.paths = paths, .n = n, .batch = {.options = options, .several = n > 1}};
-    j.batch.order = order_open(n, n > 1);
-    if (!j.batch.order) {
-        log_error("out of memory: %d files", n);
+/* ---- how it went ---------------------------------------------------------------------------------------- */
+
+/* What was stopped, and the words that go on with it. */
+static void tell_stopped(const job *j, const transcribe_options *o) {
+    const char *skip = o->output_dir && !o->skip_existing && j->n_done ? " --skip-existing" : "";
+    if (o->common.quiet || o->mel_reference == MXW_MEL_RUNNING)
+        return;
+    if (o->resume)
+        log_error("stopped; %d of %d files are done. To go on: the same command%s%s", j->n_done, j->n,
+                  skip[0] ? " with" : "", skip);
+    else if (o->output_dir)
+        log_error("stopped; %d of %d files are done. To go on with the others: the same command%s%s (--resume from the "
+                  "beginning keeps unfinished ones, too)",
+                  j->n_done, j->n, skip[0] ? " with" : "", skip);
+    else
+        log_error("stopped. A run that is begun with --resume can be gone on with");
+}
+
+/* Every failure once more: where there are many files, what was said of each is far above. */
+static void tell_failures(const job *j) {
+    log_error("%d of %d files failed:", j->n_failed, j->n);
+    for (int i = 0; i < j->n; i++)
+        if (j->failures[i])
+            log_error("  %s", j->failures[i]);
+}
+
+static int tell_end(job *j, const transcribe_options *o) {
+    int interrupted = recording_interrupted() && j->n_done + j->n_failed < j->n;
+    if (j->n_failed && j->n > 1)
+        tell_failures(j);
+    if (interrupted) {
+        tell_stopped(j, o);
+        return 128 + recording_interrupted();
+    }
+    if (j->batch.stopped)
+        return j->batch.exit_status;
+    return j->n_failed ? EXIT_FAILED : EXIT_OK;
+}
+
+int job_run(const transcribe_options *options, const inputs *list, int several) {
+    job j = {.list = list, .n = list->n, .batch = {.options = options, .several = several}};
+    j.batch.order = order_open(j.n, several);
+    j.failures = calloc((size_t)j.n, sizeof(*j.failures));
+    if (!j.batch.order || !j.failures) {
+        log_error("out of memory: %d files", j.n);
+        order_close(j.batch.order);
+        free(j.failures);
         return EXIT_FAILED;
     }
     int n_workers = share_out(&j, options);
     pthread_mutex_init(&j.lock, NULL);
     pthread_mutex_init(&j.batch.lock, NULL);
     sem_init(&news, 0, 0);
+    start_progress(options, list);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
-    start_progress(options, paths, n);
     run_workers(&j, n_workers);
     order_finish(j.batch.order);
     progress_stop();
     mxw_model_close(j.batch.model);
     order_close(j.batch.order);
-    if (j.batch.stopped)
-        return j.batch.exit_status;
-    if (j.n_failed && n > 1)
-        log_error("%d of %d files failed", j.n_failed, n);
-    return j.n_failed ? EXIT_FAILED : EXIT_OK;
+    int exit_status = tell_end(&j, options);
+    for (int i = 0; i < j.n; i++)
+        free(j.failures[i]);
+    free(j.failures);
+    return exit_status;
 }

@@ -1,15 +1,18 @@
 /* cli/job.h - all the recordings of a command line: several at once, each as if it were alone.
  *
- * In: the options and the paths. Out: what each recording gives, in the order of the paths; the exit status.
- * What holds: one recording's failure leaves the others; a signal ends all of them soon, and what was finished by then
- * is printed.
+ * In: the options and the recordings. Out: what each gives, in their order; at the end each failure once more; the
+ * exit status.
+ * What holds: one recording's failure leaves the others; a signal ends all of them once their windows are done, and
+ * the way to go on is told; what was finished by then is printed.
  */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
+#include "inputs.h"
 #include "transcribe_options.h"
 
-/* Runs until the last is done; returns the exit status. */
-int job_run(const transcribe_options *options, char **paths, int n);
+/* Runs until the last is done; returns the exit status. several: each that prints something gets a line with its name.
+ */
+int job_run(const transcribe_options *options, const inputs *list, int several);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "options.h"
-#include "recording.h"
+#include "outputs.h"
 
 static const char *const names[] = {"{stem}", "{format}", "{model}", "{language}", NULL};
 
@@ -38,7 +38,7 @@ int output_name_has(const char *pattern, const char *field) { return strstr(patt
 
 int output_name_expand(const char *pattern, const output_fields *fields, char *out, size_t size) {
     size_t used = 0, n;
-    const char *values[] = {recording_stem(fields->path, &n), fields->format, fields->model, fields->language};
+    const char *values[] = {outputs_stem(fields->path, &n), fields->format, fields->model, fields->language};
     for (const char *p = pattern; *p;) {
         int field = *p == '{' ? field_at(p) : -1;
         const char *text = field < 0 ? p : values[field];

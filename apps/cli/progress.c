@@ -14,6 +14,7 @@ enum { MAX_COLUMNS = 200, REDRAW_MS = 100 };
 typedef struct share {
     double weight, fraction; /* fraction: how much of it is done */
     double done_s;
+    double before, before_s; /* how much of both was done before this run */
     int ended;
 } share;
 
@@ -98,6 +99,15 @@ void progress_end(int index) {
     funlockfile(stderr);
 }
 
+void progress_resumed(int index, double seconds) {
+    flockfile(stderr);
+    if (bar.wanted) {
+        bar.shares[index].before = bar.shares[index].fraction;
+        bar.shares[index].before_s = seconds;
+    }
+    funlockfile(stderr);
+}
+
 void progress_hide(void) {
     flockfile(stderr);
     if (bar.visible) {
@@ -155,6 +165,9 @@ static void draw(double fraction, const char *tail) {
         left = room - 4;
     }
     int width = left >= 60 ? 30 : left >= 13 ? (left < 33 ? left - 3 : 30) : 0;
+    int beside = bar.n > 1 && bar.label ? left - 4 - characters(bar.label) : 0; /* a job's label is worth its place */
+    if (beside >= 8 && beside < width)
+        width = beside;
     if (width)
         left -= width + 3;
     if (left >= 12 && bar.label)
@@ -230,20 +243,23 @@ static void update_share(share *own, const mxw_progress *p) {
 /* All recordings: those ended, and those under way by what is done of them. */
 static void update_job(void) {
     char label[64], time[24], tail[64] = "";
-    double weight = 0, done = 0, done_s = 0, spent = (now_ms() - bar.start_ms) / 1e3;
+    double weight = 0, done = 0, done_s = 0, before = 0, before_s = 0, spent = (now_ms() - bar.start_ms) / 1e3;
     int n_ended = 0;
     for (int i = 0; i < bar.n; i++) {
         weight += bar.shares[i].weight;
         done += bar.shares[i].weight * bar.shares[i].fraction;
         done_s += bar.shares[i].done_s;
+        before += bar.shares[i].weight * bar.shares[i].before;
+        before_s += bar.shares[i].before_s;
         n_ended += bar.shares[i].ended;
     }
     double fraction = weight > 0 && done < weight ? done / weight : weight > 0;
-    if (fraction > 0 && spent > 0) {
-        print_time(time, sizeof(time), spent / fraction - spent);
-        snprintf(tail, sizeof(tail), "%.1fx real time, %s left", done_s / spent, time);
+    if (done > before && spent > 0) {
+        print_time(time, sizeof(time), spent * (weight - done) / (done - before));
+        snprintf(tail, sizeof(tail), "%.1fx real time, %s left", (done_s - before_s) / spent, time);
     }
-    snprintf(label, sizeof(label), "%d of %d files", n_ended, bar.n);
+    print_time(time, sizeof(time), done_s);
+    snprintf(label, sizeof(label), "%d of %d files, %s of audio", n_ended, bar.n, time);
     bar.label = label;
     draw(fraction, tail);
     bar.label = NULL;

@@ -19,6 +19,8 @@ void progress_stop(void);
 void progress_name(const char *name);
 void progress_update(int index, const mxw_progress *progress);
 void progress_end(int index);
+/* So much of the recording was done before this run: it is no measure of its speed. */
+void progress_resumed(int index, double seconds);
 /* A word instead of a bar, for work of unknown length ("loading tiny.en"). */
 void progress_note(const char *what);
 /* Takes the line off the screen; the next update draws it again. */

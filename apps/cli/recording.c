@@ -1,6 +1,7 @@
 /* cli/recording.c - feeds one recording to a session and puts what comes out where it was asked for. */
 #include "recording.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -9,11 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "jsonw.h"
+#include "journal.h"
 #include "log.h"
 #include "out.h"
-#include "output_name.h"
+#include "outputs.h"
 #include "progress.h"
+#include "stats.h"
 
 /* What standard output gets. */
 typedef enum screen_form { SCREEN_NOTHING, SCREEN_LINES, SCREEN_JSON_LINES, SCREEN_TEXT, SCREEN_FORMAT } screen_form;
@@ -22,7 +24,8 @@ typedef struct recording {
     recording_batch *batch;
     const transcribe_options *options;
     int place;
-    const char *path;
+    const input *in;
+    const char *path; /* in->path */
     const char *name; /* as it is told to people */
     screen_form screen;
     int told_language; /* if it was detected */
@@ -31,6 +34,13 @@ typedef struct recording {
     int channel;         /* of those */
     char speaker[24];
     const char *manifest; /* of its channels */
+    int in_text;        /* windows are being decoded, ... */
+    int window_ended;   /* ... and one ended after a signal came */
+    journal *journal;   /* with --resume */
+    int n_resumed;      /* windows that were taken from it */
+    double resumed_s;   /* how far they reach */
+    int told;           /* why it failed */
+    char **failure;     /* the last error that was told */
 } recording;
 
 static atomic_int caught_signal;
@@ -51,12 +61,17 @@ typedef struct split {
     mxw_merge *merge;
     double *done_s;    /* [n_channels] */
     char *manifest;    /* of the first channel that ended, where a result tells it */
+    journal **journals; /* [n_channels], until all are delivered */
+    int n_resumed;      /* windows that were taken from them */
     atomic_int failed; /* the first failure, which alone is told */
 } split;
 
 static int is_standard_input(const char *path) { return !strcmp(path, "-"); }
 
 static int must_stop(const recording_batch *batch) { return caught_signal || out_failed() || batch->stopped; }
+
+/* A signal lets windows come to their end. */
+static int must_stop_now(const recording_batch *batch) { return out_failed() || (batch->stopped && !caught_signal); }
 
 /* ---- timed lines ---------------------------------------------------------------------------------------- */
 
@@ -128,15 +143,33 @@ static int split_progress(split *s, int channel, mxw_progress *progress) {
 }
 
 static void on_progress(void *user, const mxw_progress *progress) {
-    const recording *r = user;
+    recording *r = user;
     mxw_progress whole = *progress;
+    int text = !strcmp(progress->stage, "text");
+    if (text && caught_signal)
+        r->window_ended = 1;
+    if (text && !r->in_text)
+        r->resumed_s = progress->done_s;
     if (!r->split || split_progress(r->split, r->channel, &whole))
         progress_update(r->place, &whole);
 }
 
+/* After a signal a window that has been begun is brought to its end: with --resume it is then not lost. */
 static int should_abort(void *user) {
     const recording *r = user;
-    return must_stop(r->batch) || (r->split && atomic_load(&r->split->failed));
+    if (caught_signal && !out_failed())
+        return !r->in_text || r->window_ended;
+    return must_stop_now(r->batch) || (r->split && atomic_load(&r->split->failed));
+}
+
+static void on_window(void *user, const void *record, size_t n) {
+    recording *r = user;
+    if (r->journal && !journal_add(r->journal, record, n)) {
+        log_say(MXW_LOG_WARN, "%s: %s: cannot write: %s; going on without it", r->name, journal_name(r->journal),
+                strerror(errno));
+        journal_close(r->journal, 1);
+        r->journal = NULL;
+    }
 }
 
 /* Before the first line, so that a wrong guess is seen at once. */
@@ -154,55 +187,13 @@ static void tell_language(recording *r) {
 
 /* ---- results -------------------------------------------------------------------------------------------- */
 
-const char *recording_stem(const char *path, size_t *length) {
-    const char *slash = strrchr(path, '/');
-    const char *name = is_standard_input(path) ? "stdin" : slash ? slash + 1 : path;
-    const char *dot = strrchr(name, '.');
-    size_t n = dot ? (size_t)(dot - name) : 0;
-    *length =
-        n > strspn(name, ".") ? n : strlen(name); /* dots in front are part of the name: ".hidden" has no extension */
-    return name;
-}
-
-/* How results are written; of json-full, how the run was made. */
-static mxw_status write_options_of(recording *r, const char *format, mxw_write_options *options) {
-    transcribe_write_options(r->options, options);
-    if (strcmp(format, "json-full"))
-        return MXW_OK;
-    options->manifest = r->manifest;
-    return r->session ? mxw_session_manifest(r->session, &options->manifest) : MXW_OK;
-}
-
-static mxw_status save_file(recording *r, const mxw_result *result, const char *format) {
-    char path[PATH_MAX];
-    mxw_model_info info;
-    mxw_write_options options;
-    mxw_status status = mxw_model_get_info(r->batch->model, &info);
-    if (status >= 0)
-        status = write_options_of(r, format, &options);
-    output_fields fields = {r->path, format, status < 0 ? "" : info.checkpoint.size_name,
-                            result->language ? result->language : ""};
-    int base = snprintf(path, sizeof(path), "%s/", r->options->output_dir);
-    if (base < 0 || base > PATH_MAX - 16 ||
-        !output_name_expand(r->options->output_name, &fields, path + base, sizeof(path) - (size_t)base)) {
-        log_error("%s: the output path is too long", r->name);
-        return MXW_E_ARGUMENT;
-    }
-    if (status >= 0)
-        status = mxw_result_save_as(result, format, &options, path);
-    if (status < 0)
-        log_failure(path, status);
-    else
-        log_say(MXW_LOG_INFO, "wrote %s", path);
-    return status;
-}
-
-static mxw_status save_files(recording *r, const mxw_result *result) {
-    mxw_status status = MXW_OK;
-    for (int i = 0; mxw_format_name(i) && status >= 0; i++)
-        if (transcribe_wants(r->options, mxw_format_name(i)))
-            status = save_file(r, result, mxw_format_name(i));
-    return status;
+static outputs_source source_of(const recording *r) {
+    return (outputs_source){.options = r->options,
+                            .in = r->in,
+                            .name = r->name,
+                            .model = r->batch->model,
+                            .session = r->session,
+                            .manifest = r->manifest};
 }
 
 /* json ends without a newline (as openai-whisper's file does): one is added where something follows it. */
@@ -211,7 +202,8 @@ static mxw_status print_result(recording *r, const mxw_result *result) {
     if (r->screen == SCREEN_TEXT)
         order_begin(r->batch->order, r->place, r->name);
     mxw_write_options options;
-    mxw_status status = write_options_of(r, format, &options);
+    outputs_source source = source_of(r);
+    mxw_status status = outputs_options(&source, format, &options);
     if (status >= 0)
         status = mxw_result_write_as(result, format, &options, write_out, r);
     if (status < 0 && !out_failed())
@@ -223,41 +215,9 @@ static mxw_status print_result(recording *r, const mxw_result *result) {
 }
 
 static void print_stats(const recording *r, const mxw_result *result) {
-    mxw_model_info info;
-    char *line = NULL;
-    size_t length = 0;
-    FILE *stream = open_memstream(&line, &length);
-    if (!stream || mxw_model_get_info(r->batch->model, &info) < 0)
-        return;
-    const mxw_stage_times *t = &result->times;
-    json_writer json;
-    json_start(&json, stream, 0);
-    json_object(&json, NULL);
-    json_text(&json, "file", r->path);
-    json_text(&json, "model", info.checkpoint.size_name);
-    json_text(&json, "engine", engine_names[info.engine]);
-    json_text(&json, "device", info.device);
-    json_text(&json, "precision", precision_names[info.precision]);
-    json_whole(&json, "threads", info.threads);
-    json_text(&json, "language", result->language);
-    json_number(&json, "audio_s", result->duration_s, 3);
-    json_whole(&json, "windows", result->n_windows);
-    json_whole(&json, "segments", (int64_t)result->n_segments);
-    json_whole(&json, "temperature_fallbacks", result->n_fallbacks_temperature);
-    json_whole(&json, "fallbacks", result->fallbacks + info.fallbacks);
-    json_number(&json, "load_ms", t->load_ms, 3);
-    json_number(&json, "compile_ms", t->compile_ms, 3);
-    json_number(&json, "audio_ms", t->audio_ms, 3);
-    json_number(&json, "mel_ms", t->mel_ms, 3);
-    json_number(&json, "encode_ms", t->encode_ms, 3);
-    json_number(&json, "decode_ms", t->decode_ms, 3);
-    json_number(&json, "words_ms", t->words_ms, 3);
-    json_number(&json, "total_ms", t->total_ms, 3);
-    json_whole(&json, "first_encode_ns", t->first_encode_ns);
-    if (result->duration_s > 0)
-        json_number(&json, "real_time_factor", t->total_ms / 1000 / result->duration_s, 5);
-    json_end(&json);
-    if (!fclose(stream))
+    size_t length;
+    char *line = stats_line(r->batch->model, r->path, result, r->options->resume ? r->n_resumed : -1, &length);
+    if (line)
         order_report(r->batch->order, r->place, line, length);
     free(line);
 }
@@ -268,10 +228,11 @@ static mxw_status deliver(recording *r, const mxw_result *result) {
         return MXW_E_INTERNAL;
     }
     mxw_status status = MXW_OK;
+    outputs_source source = source_of(r);
     if (r->screen == SCREEN_FORMAT || r->screen == SCREEN_TEXT)
         status = print_result(r, result);
     if (status >= 0 && r->options->output_dir)
-        status = save_files(r, result);
+        status = outputs_save(&source, result);
     if (status >= 0 && r->options->stats)
         print_stats(r, result);
     return status;
@@ -283,7 +244,7 @@ static mxw_status deliver(recording *r, const mxw_result *result) {
 static mxw_status take_segments(recording *r) {
     const mxw_segment *segment;
     mxw_status status;
-    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop(r->batch)) {
+    while ((status = mxw_session_next(r->session, &segment)) == MXW_OK && !must_stop_now(r->batch)) {
         tell_language(r);
         print_segment(r, segment);
     }
@@ -330,11 +291,37 @@ static mxw_status feed_all(recording *r, mxw_audio *audio) {
     return status;
 }
 
+/* What the journal has of this recording is not decoded again. */
+static void resume(recording *r) {
+    const void *record;
+    size_t n;
+    while (journal_next(r->journal, &record, &n)) {
+        mxw_status status = mxw_session_replay(r->session, record, n);
+        if (status < 0) {
+            const char *why = mxw_last_error();
+            log_say(MXW_LOG_WARN, "%s: %s is of another run (%s): %s", r->name, journal_name(r->journal), why,
+                    r->n_resumed ? "not all of it is used" : "starting anew");
+            journal_refuse(r->journal);
+            break;
+        }
+        r->n_resumed++;
+    }
+    if (r->n_resumed) {
+        char time[40];
+        recording_timestamp(time, sizeof(time), r->resumed_s);
+        log_note("%s: going on at %s, after %d windows that were done before", r->name, time, r->n_resumed);
+        progress_resumed(r->place, r->resumed_s);
+    }
+}
+
 static mxw_status run_session(recording *r, mxw_audio *audio) {
-    int live = r->options->mel_reference == MXW_MEL_RUNNING;
-    mxw_status status = live ? feed_running(r, audio) : feed_all(r, audio);
+    r->in_text = r->options->mel_reference == MXW_MEL_RUNNING;
+    mxw_status status = r->in_text ? feed_running(r, audio) : feed_all(r, audio);
     if (status >= 0)
         status = mxw_session_finish(r->session);
+    if (status >= 0 && r->journal)
+        resume(r);
+    r->in_text = 1;
     if (status >= 0)
         status = take_segments(r);
     if (status >= 0)
@@ -370,6 +357,8 @@ static mxw_status open_session(recording *r, const mxw_audio *audio) {
     session.user = r;
     session.on_progress = on_progress;
     session.should_abort = should_abort;
+    if (r->journal)
+        session.on_window = on_window;
     mxw_status status = mxw_session_open(r->batch->model, &session, &r->session);
     int usage = status == MXW_E_ARGUMENT || status == MXW_E_UNSUPPORTED;
     if (status < 0 && is_first_to_stop(r->batch, usage ? EXIT_USAGE : EXIT_FAILED))
@@ -423,10 +412,25 @@ static mxw_status open_audio(const recording *r, mxw_audio **audio) {
     return status;
 }
 
-/* The session stays open, for its result. */
+static mxw_status open_journal(recording *r) {
+    char path[PATH_MAX], message[PATH_MAX + 200];
+    if (!r->options->resume)
+        return MXW_OK;
+    if (journal_path(r->options, r->in, r->split ? r->channel : 0, path, sizeof(path), message, sizeof(message)))
+        r->journal = journal_open(path, message, sizeof(message));
+    if (r->journal)
+        return MXW_OK;
+    log_error("%s: --resume: %s", r->name, message);
+    r->told = 1;
+    return MXW_E_IO;
+}
+
+/* The session and the journal stay open, for the result. */
 static mxw_status run_recording(recording *r) {
     mxw_audio *audio = NULL;
     mxw_status status = open_audio(r, &audio);
+    if (status >= 0)
+        status = open_journal(r);
     if (status >= 0 && (!load_model(r->batch) || open_session(r, audio) < 0))
         status = MXW_E_ABORTED; /* for all recordings: said already */
     if (status >= 0)
@@ -437,18 +441,26 @@ static mxw_status run_recording(recording *r) {
 
 static recording_end transcribe(recording *r) {
     mxw_status status = run_recording(r);
-    if (status < 0 && !must_stop(r->batch))
+    if (status < 0 && !must_stop(r->batch) && !r->told)
         log_failure(r->name, status);
     if (status >= 0)
         status = deliver(r, mxw_session_result(r->session));
     recording_end end = end_of(r, status);
     mxw_session_close(r->session);
+    journal_close(r->journal, end == RECORDING_DONE);
     return end;
 }
 
 static void say_in_order(void *user, mxw_log_level level, const char *message) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of its own: a line may be said under any other */
     const recording *r = user;
     order_say(r->batch->order, r->place, level, message);
+    if (level != MXW_LOG_ERROR)
+        return;
+    pthread_mutex_lock(&lock);
+    free(*r->failure);
+    *r->failure = strdup(message);
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- channels ------------------------------------------------------------------------------------------- */
@@ -477,9 +489,11 @@ static void transcribe_channel(split *s, int channel) {
         s->manifest = strdup(manifest);
     if (status < 0 && !s->failed) {
         s->failed = status;
-        if (!must_stop(r.batch))
+        if (!must_stop(r.batch) && !r.told)
             log_failure(s->whole->name, status);
     }
+    s->journals[channel - 1] = r.journal;
+    s->n_resumed += r.n_resumed;
     pthread_mutex_unlock(&s->lock);
     mxw_session_close(r.session);
 }
@@ -541,30 +555,40 @@ static recording_end transcribe_split(recording *r) {
     mxw_status status = count_channels(r, &s.n_channels);
     pthread_mutex_init(&s.lock, NULL);
     s.done_s = calloc((size_t)s.n_channels, sizeof(*s.done_s));
+    s.journals = calloc((size_t)s.n_channels, sizeof(*s.journals));
     if (status >= 0)
-        status = s.done_s ? mxw_merge_open(&s.merge) : MXW_E_MEMORY;
+        status = s.done_s && s.journals ? mxw_merge_open(&s.merge) : MXW_E_MEMORY;
     if (status < 0) {
         log_failure(r->name, status);
     } else {
         run_channels(&s);
         progress_end(r->place);
+        r->n_resumed = s.n_resumed;
         status = s.failed ? (mxw_status)s.failed : deliver_channels(r, &s);
     }
     recording_end end = end_of(r, status);
     mxw_merge_close(s.merge);
     free(s.manifest);
+    for (int i = 0; s.journals && i < s.n_channels; i++)
+        journal_close(s.journals[i], end == RECORDING_DONE);
+    free(s.journals);
     free(s.done_s);
     pthread_mutex_destroy(&s.lock);
     return end;
 }
 
-recording_end recording_transcribe(recording_batch *batch, int place, const char *path) {
-    recording r = {.batch = batch, .options = batch->options, .place = place, .path = path};
+recording_end recording_transcribe(recording_batch *batch, int place, const input *in, char **failure) {
+    recording r = {.batch = batch, .options = batch->options, .place = place, .in = in, .path = in->path};
+    recording_end end = RECORDING_FAILED;
+    r.failure = failure;
     r.screen = choose_screen(r.options);
-    r.name = is_standard_input(path) ? "standard input" : path;
+    r.name = is_standard_input(r.path) ? "standard input" : r.path;
     log_divert(say_in_order, &r);
     progress_name(r.name);
-    recording_end end = transcribe_splits(r.options) ? transcribe_split(&r) : transcribe(&r);
+    if (in->problem)
+        log_error("%s: %s", r.name, in->problem);
+    else
+        end = transcribe_splits(r.options) ? transcribe_split(&r) : transcribe(&r);
     progress_end(place);
     log_divert(NULL, NULL);
     order_end(batch->order, place, end == RECORDING_STOP);

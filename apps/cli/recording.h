@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "inputs.h"
 #include "order.h"
 #include "transcribe_options.h"
 
@@ -31,13 +32,13 @@ typedef struct recording_batch {
     atomic_int stopped; /* the others end too, soon */
 } recording_batch;
 
-/* place: its number on the command line, from 0. */
-recording_end recording_transcribe(recording_batch *batch, int place, const char *path);
-/* The name its files get before the extension, *length bytes: the file's own up to the last dot; "stdin" for "-". */
-const char *recording_stem(const char *path, size_t *length);
+/* place: its number on the command line, from 0. *failure, if it fails, is the line that told why (or NULL), the
+ * caller's. */
+recording_end recording_transcribe(recording_batch *batch, int place, const input *in, char **failure);
 /* mm:ss.mmm, hours in front from the first hour on; rounded as Python's round() does. 40 bytes are enough. */
 void recording_timestamp(char *out, size_t size, double seconds);
-/* For a signal handler: makes all recordings under way stop soon, but for one that waits for standard input. */
+/* For a signal handler: makes all recordings under way stop once their window is done, but for one that waits for
+ * standard input. */
 void recording_interrupt(int signal_number);
 int recording_interrupted(void); /* the signal's number, 0 if none came */
 int recording_waits_for_input(void);

@@ -1,15 +1,14 @@
 /* cli/transcribe.c - `transcribe`: checks what the files ask for together, then has them done. */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli.h"
 #include "job.h"
 #include "log.h"
 #include "output_name.h"
-#include "recording.h"
+#include "outputs.h"
 #include "trace.h"
 #include "transcribe_options.h"
 
@@ -61,80 +60,121 @@ static int check_combination(const transcribe_options *o) {
                   o->greedy ? "--greedy" : "--beam-size none");
         return 0;
     }
+    if (o->skip_existing && !o->output_dir) {
+        log_error("--skip-existing: looks for results in --output-dir DIR, which is missing");
+        return 0;
+    }
+    if (o->skip_existing &&
+        (output_name_has(o->output_name, "{model}") || output_name_has(o->output_name, "{language}"))) {
+        log_error("--skip-existing: --output-name '%s' is not known beforehand; only {stem} and {format} are",
+                  o->output_name);
+        return 0;
+    }
+    if (o->resume && o->mel_reference == MXW_MEL_RUNNING) {
+        log_error("--resume: live sound (--mel-reference running) cannot be heard again");
+        return 0;
+    }
     return check_words(o) && check_names(o);
 }
 
-/* Whether the files of two recordings would have the same names, as far as can be known now. */
-static int same_names(const transcribe_options *o, const char *a, const char *b) {
-    char name_a[PATH_MAX], name_b[PATH_MAX];
-    output_fields fields_a = {a, "", "", ""}, fields_b = {b, "", "", ""};
-    return output_name_expand(o->output_name, &fields_a, name_a, sizeof(name_a)) ==
-               output_name_expand(o->output_name, &fields_b, name_b, sizeof(name_b)) &&
-           !strcmp(name_a, name_b);
+/* Two recordings that would write the same files stand beside each other in this order. */
+static int by_output(const void *a, const void *b) {
+    const input *x = *(const input *const *)a, *y = *(const input *const *)b;
+    size_t n, m;
+    const char *stem_x = outputs_stem(x->path, &n), *stem_y = outputs_stem(y->path, &m);
+    int order = strcmp(x->folder, y->folder);
+    if (!order)
+        order = memcmp(stem_x, stem_y, n < m ? n : m);
+    return order ? order : n < m ? -1 : n > m;
+}
+
+static int check_outputs(const transcribe_options *o, const inputs *list) {
+    const input **sorted = malloc((size_t)list->n * sizeof(*sorted));
+    int n = 0, right = sorted != NULL, alike = !output_name_has(o->output_name, "{stem}");
+    for (int i = 0; sorted && i < list->n; i++)
+        if (!list->items[i].problem)
+            sorted[n++] = &list->items[i];
+    if (sorted)
+        qsort(sorted, (size_t)n, sizeof(*sorted), by_output);
+    for (int i = 1; right && i < n; i++)
+        if (alike ? !strcmp(sorted[i - 1]->folder, sorted[i]->folder) : !by_output(&sorted[i - 1], &sorted[i])) {
+            int swap = sorted[i - 1] > sorted[i]; /* named in the order of the command line */
+            log_error("'%s' and '%s' would be written to the same files in %s; rename one or use two folders",
+                      sorted[i - !swap]->path, sorted[i - swap]->path, o->output_dir);
+            right = 0;
+        }
+    free(sorted);
+    return right;
 }
 
 /* Two recordings must not write the same files, and nothing reads standard input twice. */
-static int check_collisions(const transcribe_options *o, char **paths, int n) {
-    for (int i = 0; i < n; i++) {
-        if (!strcmp(paths[i], "-") && transcribe_splits(o)) {
-            log_error("--channel: split reads a recording once for each channel, and standard input comes only once; "
-                      "save it to a file");
-            return 0;
-        }
-        for (int j = 0; j < i; j++) {
-            if (!strcmp(paths[i], "-") && !strcmp(paths[j], "-")) {
-                log_error("standard input (-) is named twice");
-                return 0;
-            }
-            if (o->output_dir && same_names(o, paths[i], paths[j])) {
-                log_error("'%s' and '%s' would be written to the same files in %s; rename one or use two folders",
-                          paths[j], paths[i], o->output_dir);
-                return 0;
-            }
-        }
-    }
-    return 1;
-}
-
-/* The folder and those above it. */
-static int make_folder(const char *path) {
-    char partial[PATH_MAX];
-    size_t n = strlen(path);
-    if (!n || n >= sizeof(partial)) {
-        log_error("--output-dir: '%s' cannot be a folder", path);
+static int check_collisions(const transcribe_options *o, const inputs *list) {
+    int n_standard = 0;
+    for (int i = 0; i < list->n; i++)
+        n_standard += !strcmp(list->items[i].path, "-");
+    if (n_standard && transcribe_splits(o)) {
+        log_error("--channel: split reads a recording once for each channel, and standard input comes only once; "
+                  "save it to a file");
         return 0;
     }
-    memcpy(partial, path, n + 1);
-    for (size_t i = 1; i <= n; i++) {
-        if (partial[i] != '/' && partial[i])
-            continue;
-        char kept = partial[i];
-        partial[i] = 0;
-        struct stat info;
-        if (mkdir(partial, 0777) && (errno != EEXIST || stat(partial, &info) || !S_ISDIR(info.st_mode))) {
-            log_error("--output-dir: cannot create %s: %s", partial,
-                      errno == EEXIST ? "not a folder" : strerror(errno));
-            return 0;
-        }
-        partial[i] = kept;
+    if (n_standard > 1) {
+        log_error("standard input (-) is named twice");
+        return 0;
     }
-    return 1;
+    return !o->output_dir || check_outputs(o, list);
+}
+
+static int make_folder(const char *path) {
+    int made = outputs_make_folder(path);
+    if (!made)
+        log_error("--output-dir: cannot create %s: %s", path, errno == ENOTDIR ? "not a folder" : strerror(errno));
+    return made;
+}
+
+/* Takes out those whose results are there. */
+static void skip_existing(const transcribe_options *o, inputs *list) {
+    int n_skipped = 0, n = list->n;
+    for (int i = list->n - 1; i >= 0; i--)
+        if (!list->items[i].problem && outputs_exist(o, &list->items[i])) {
+            log_say(MXW_LOG_INFO, "%s: skipped: its results exist", list->items[i].path);
+            inputs_drop(list, i);
+            n_skipped++;
+        }
+    if (n_skipped)
+        log_note("%d of %d files are skipped: their results exist", n_skipped, n);
 }
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
 
-static int run(const void *chosen, char **words, int n_words) {
-    const transcribe_options *o = chosen;
-    if (!check_combination(o) || !check_collisions(o, words, n_words))
-        return EXIT_USAGE;
+static int run_list(const transcribe_options *o, inputs *list) {
+    int several = list->n > 1;
     if (o->output_dir && !make_folder(o->output_dir))
         return EXIT_FAILED;
+    if (o->skip_existing)
+        skip_existing(o, list);
     if (o->fp16)
         log_say(MXW_LOG_WARN, "--fp16 has no effect: this engine computes in f32");
+    if (!list->n)
+        return EXIT_OK;
     if (o->trace && !trace_open(o->trace))
         return EXIT_FAILED;
-    int exit_status = job_run(o, words, n_words);
+    int exit_status = job_run(o, list, several);
     return trace_close() || exit_status ? exit_status : EXIT_FAILED;
+}
+
+static int run(const void *chosen, char **words, int n_words) {
+    const transcribe_options *o = chosen;
+    inputs list = {0};
+    if (!check_combination(o))
+        return EXIT_USAGE;
+    if (!inputs_expand(&list, words, n_words, o->recursive)) {
+        log_error("out of memory: the list of files");
+        inputs_free(&list);
+        return EXIT_FAILED;
+    }
+    int exit_status = check_collisions(o, &list) ? run_list(o, &list) : EXIT_USAGE;
+    inputs_free(&list);
+    return exit_status;
 }
 
 const command command_transcribe = {
@@ -144,8 +184,10 @@ const command command_transcribe = {
     .max_words = INT_MAX,
     .word_name = "an audio or video file",
     .summary = "Turn recordings into text; 'max-whisper FILE...' is the same.",
-    .details = "FILE is any audio or video file, or - for standard input. Without --format, segments are printed as "
-               "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir. "
+    .details = "FILE is any audio or video file, a folder of them, a pattern like '*.mp3', or - for standard input. "
+               "Without --format, segments are printed as "
+               "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir "
+               "or --resume. "
                "Defaults are in brackets; - and _ are the same in option names.",
     .options = transcribe_rows,
     .options_size = sizeof(transcribe_options),

@@ -128,6 +128,7 @@ static int check_clips(const char *value, char *message, size_t size) {
 
 #define OUTPUT .group = "Output"
 #define SOUND .group = "Sound"
+#define JOB .group = "Long jobs"
 #define SPEECH .group = "Language and task"
 #define WORDS .group = "Words"
 #define SEARCH .group = "Decoding"
@@ -160,6 +161,14 @@ const option_row transcribe_rows[] = {
      .help = "After each file a JSON line on standard error: the time of each stage, and more."},
     {.name = "trace", .kind = OPTION_TEXT, .placeholder = "FILE", OUTPUT, AT(trace),
      .help = "Write every op that was run, with its time, kernel and bytes, as a Chrome trace."},
+
+    {.name = "recursive", .letter = 'r', SWITCH(recursive, "False"), JOB,
+     .help = "Of folders, also the audio and video files in the folders below; --output-dir gets the same folders."},
+    {.name = "skip-existing", SWITCH(skip_existing, "False"), JOB,
+     .help = "Leave out files whose results all lie in --output-dir already."},
+    {.name = "resume", SWITCH(resume, "False"), JOB,
+     .help = "Keep a journal of every window done, and go on from one: after Ctrl-C, a crash or a power cut the same "
+             "command ends with the same result."},
 
     {.name = "channel", .kind = OPTION_TEXT, .fallback = "all", .placeholder = "WHICH", SOUND, AT(channel),
      .check = check_channel,

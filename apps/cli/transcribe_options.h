@@ -41,6 +41,7 @@ typedef struct transcribe_options {
     int verbose; /* 1, 0, -1 for None */
     int stats;
     const char *trace;
+    int recursive, skip_existing, resume;
 } transcribe_options;
 
 extern const option_row transcribe_rows[];

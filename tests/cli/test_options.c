@@ -5,6 +5,7 @@
 #include "../unit/check.h"
 #include "jsonw.h"
 #include "options.h"
+#include "outputs.h"
 #include "recording.h"
 #include "suggest.h"
 #include "transcribe_options.h"
@@ -231,7 +232,7 @@ static void test_times_and_names(void) {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         size_t length;
         char stem[64];
-        const char *start = recording_stem(names[i][0], &length);
+        const char *start = outputs_stem(names[i][0], &length);
         snprintf(stem, sizeof(stem), "%.*s", (int)length, start);
         CHECK_STR(stem, names[i][1]);
     }

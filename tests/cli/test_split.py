@@ -106,7 +106,7 @@ def test_failure(path):
     with open(bad, "wb") as stream:
         stream.write(b"no sound" * 100)
     code, out, err = run(*SHORT, "--channel", "split", bad, path)
-    check(code == 1 and err.count("\n") == 2 and "bad.wav" in err and "1 of 2" in err, "one line for a bad file", err)
+    check(code == 1 and err.count("\n") == 3 and "bad.wav" in err and "1 of 2" in err, "one line for a bad file", err)
     check_equal(out, f"==> {path} <==\n" + run(*SHORT, "--channel", "split", path)[1], "the other is done")
 
 
