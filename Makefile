@@ -13,7 +13,7 @@ BUILD   := build
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
-.PHONY: bench bench-peers demo install clean
+.PHONY: bench bench-peers demo examples install clean
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
@@ -92,6 +92,9 @@ demo: build model ## run every engine on FILE (default: a sample) with MODEL, si
 bench-peers: test-data build ## time max-whisper beside other engines (from PyPI, 7 GB): ARGS='--rounds 5', RESULT=prefix
 	@tools/setup bench
 	@bench/peers.py --build $(BUILD) --out "$${RESULT:-docs/results/cpu-peers}" $(ARGS)
+
+examples: build ## build the library's examples against it, as installed: build/examples
+	@tools/examples $(BUILD)
 
 install: ## build and install under PREFIX: command, library, modules, header, manual page, completion
 	@tools/setup build

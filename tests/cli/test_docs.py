@@ -7,6 +7,8 @@ import subprocess
 from clitest import ROOT, check, check_equal, done, run
 
 MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
+LIBRARY_MANUAL = os.path.join(ROOT, "docs", "man", "max_whisper.3")
+HEADER = os.path.join(ROOT, "include", "max_whisper.h")
 COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
 COMMANDS = ["transcribe", "bench", "demo", "model list", "model inspect", "model export", "devices", "gpu-check",
             "graph dump", "graph test", "version", "help"]
@@ -88,8 +90,34 @@ def test_manual_is_clean():
     if not shutil.which("groff"):
         print("SKIP: manual page: groff is not installed")
         return
-    made = subprocess.run(["groff", "-man", "-Tutf8", "-ww", MANUAL], capture_output=True, text=True, check=False)
-    check(made.returncode == 0 and made.stderr == "", "groff has nothing to say about the manual", made.stderr)
+    for page in (MANUAL, LIBRARY_MANUAL):
+        made = subprocess.run(["groff", "-man", "-Tutf8", "-ww", page], capture_output=True, text=True, check=False)
+        check(made.returncode == 0 and made.stderr == "", f"groff has nothing to say about {page}", made.stderr)
+
+
+def test_library_manual():
+    """Every function of the header is told of, and no other."""
+    with open(HEADER, encoding="utf-8") as stream:
+        declared = set(re.findall(r"^MXW_API[^;(]*?(\w+)\(", stream.read(), re.MULTILINE))
+    with open(LIBRARY_MANUAL, encoding="utf-8") as stream:
+        told = set(re.findall(r"^\.BR (mxw_\w+) \(\)", stream.read(), re.MULTILINE))
+    check(len(declared) > 80, "the header was read", len(declared))
+    check_equal(declared - told, set(), "functions that max_whisper.3 leaves out")
+    check_equal(told - declared, set(), "functions that max_whisper.3 makes up")
+
+
+def test_subcommand_pages():
+    """Each subcommand leads to the manual, which has an entry for it."""
+    folder = os.path.dirname(MANUAL)
+    subcommands = {command.split()[0] for command in COMMANDS}
+    pages = {name[len("max-whisper-"):-2] for name in os.listdir(folder) if name.startswith("max-whisper-")}
+    check_equal(pages, subcommands, "pages of subcommands")
+    for name in pages:
+        with open(os.path.join(folder, f"max-whisper-{name}.1"), encoding="utf-8") as stream:
+            check_equal(stream.read(), ".so man1/max-whisper.1\n", f"the page of {name}")
+    section = manual_text().split(".SH SUBCOMMANDS")[1].split("\n.SH ")[0]
+    for command in COMMANDS:
+        check(re.search(rf'^\.BR? "?{command}\b', section, re.MULTILINE), f"the manual's entry of {command}")
 
 
 def test_completion(options):
@@ -131,6 +159,8 @@ OPTIONS = {command: options_of(command) for command in COMMANDS}
 check(len(OPTIONS["transcribe"]) > 40, "the help of transcribe was read", OPTIONS["transcribe"])
 test_manual(OPTIONS)
 test_manual_is_clean()
+test_library_manual()
+test_subcommand_pages()
 test_completion(OPTIONS)
 test_languages()
 test_short_forms(OPTIONS)
