@@ -245,7 +245,7 @@ def test_output_folder():
 def test_json_messages():
     code, out, err = run("--log-format", "json", "no-such-file.wav", "no-such-file-2.wav")
     lines = [json.loads(line) for line in err.splitlines()]
-    check(code == 1 and out == "" and len(lines) == 3, "--log-format json: a line for each file, one at the end", err)
+    check(code == 1 and out == "" and len(lines) == 5, "--log-format json: a line for each file, and a summary", err)
     check(all(line["level"] == "error" for line in lines), "their level", err)
     check("no-such-file.wav" in lines[0]["message"], "their message", err)
 
@@ -253,7 +253,7 @@ def test_json_messages():
 def test_failures_are_counted():
     code, out, err = run("no-such-1.wav", "no-such-2.wav", "no-such-3.wav")
     lines = err.splitlines()
-    check(code == 1 and out == "" and len(lines) == 4, "three missing files", err)
+    check(code == 1 and out == "" and len(lines) == 7, "three missing files", err)
     check(all(f"no-such-{i + 1}.wav" in lines[i] for i in range(3)) and "3 of 3" in lines[3], "named and counted", err)
 
 
