@@ -9,7 +9,7 @@
  * calls. The content is floor(n_samples / 160) frames; 3000 frames of (almost) silence follow it. */
 #ifndef MX_FEATURE_H
 #define MX_FEATURE_H
-#include "base/status.h"
+#include "base/pool.h"
 
 #define MX_MEL_HOP 160        /* samples from one frame to the next */
 #define MX_MEL_FFT 400        /* samples that a frame looks at, centred on its own */
@@ -23,6 +23,8 @@ typedef struct mx_mel mx_mel;
 mxw_status mx_mel_open(int n_mels, mxw_mel_reference reference, mx_mel **out);
 /* The same with another limit on the memory that frames may take before they go to the temporary file. */
 mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t memory_bytes, mx_mel **out);
+/* Before the first samples: frames are computed on all threads of the pool, which outlives this; the same bits. */
+mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool);
 void mx_mel_close(mx_mel *mel);   /* NULL is fine */
 
 mxw_status mx_mel_feed(mx_mel *mel, const float *samples, size_t n);

@@ -1,7 +1,8 @@
 /* feature/mel.c - samples to stored log-mel frames, and windows cut from them.
  *
  * A frame waits until the 201 samples from its centre on are known (frame 0 needs the 201st for its reflection), so
- * that every frame is computed the same way however the samples arrive. Frames are computed MX_LANES at a time.
+ * that every frame is computed the same way however the samples arrive. Frames are computed MX_LANES at a time; with a
+ * pool, each thread takes such a group and has a desk of its own for it. The maximum is taken in order, afterwards.
  * A stored record is the frame's unclamped log10 mel and, behind it, the maximum of all frames up to and with it. */
 #include "feature/feature.h"
 
@@ -16,9 +17,17 @@
 #define HALF (MX_MEL_FFT / 2)
 #define AHEAD (HALF + 1)          /* samples from a frame's centre on that must be known */
 #define BUFFER 8192               /* samples held: what frames still look back at, and room for new ones */
+#define SHARED_BUFFER (BUFFER * 8)   /* with a pool: enough for all its threads */
 #define MEMORY_LIMIT (16u << 20)
 #define FLOOR_POWER 1e-10f
 #define SILENCE (-10.0f)          /* log10 of the floor */
+
+/* What a group of frames is computed in. */
+typedef struct desk {
+    mx_spectrum spectrum;
+    float frame[MX_MEL_FFT][MX_LANES];
+    double power[MX_SPECTRUM_BINS][MX_LANES];
+} desk;
 
 struct mx_mel {
     int n_mels;
@@ -31,14 +40,14 @@ struct mx_mel {
     float maximum;
     float hann[MX_MEL_FFT];
     mx_filters filters;
-    mx_spectrum spectrum;
     mx_spool spool;
+    mx_pool *pool;                /* NULL: this thread alone */
+    desk *desks;                  /* [n_desks]: one for each thread */
+    int n_desks;
     int64_t first;                /* index of buffer[0] */
-    int filled;
-    float buffer[BUFFER];
-    float frame[MX_MEL_FFT][MX_LANES];
-    double power[MX_SPECTRUM_BINS][MX_LANES];
-    float records[MX_LANES][MX_FILTERS_MAX + 1];
+    int filled, room;
+    float *buffer;                /* [room] */
+    float *records;               /* [frames that room holds][n_mels + 1] */
     float *cut;                   /* [MX_MEL_WINDOW][n_mels + 1]: a window's records */
 };
 
@@ -51,6 +60,30 @@ static void fill_window(float hann[MX_MEL_FFT]) {
         float cosine = (float)cos((double)angle);
         hann[i] = 0.5f - 0.5f * cosine;
     }
+}
+
+/* Before there are samples. */
+static mxw_status make_room(mx_mel *mel, int room, int n_desks) {
+    float *buffer = mx_alloc_zero((size_t)room, sizeof(*buffer));
+    float *records = mx_alloc_zero((size_t)(room / MX_MEL_HOP + 1) * (size_t)(mel->n_mels + 1), sizeof(*records));
+    desk *desks = mx_alloc_zero((size_t)n_desks, sizeof(*desks));
+    if (!buffer || !records || !desks) {
+        mx_free(buffer);
+        mx_free(records);
+        mx_free(desks);
+        return MXW_E_MEMORY;
+    }
+    mx_free(mel->buffer);
+    mx_free(mel->records);
+    mx_free(mel->desks);
+    mel->buffer = buffer;
+    mel->records = records;
+    mel->desks = desks;
+    mel->room = room;
+    mel->n_desks = n_desks;
+    for (int i = 0; i < n_desks; i++)
+        mx_spectrum_init(&desks[i].spectrum);
+    return MXW_OK;
 }
 
 mxw_status mx_mel_open(int n_mels, mxw_mel_reference reference, mx_mel **out) {
@@ -66,19 +99,27 @@ mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t m
         return MXW_E_MEMORY;
     size_t record_bytes = (size_t)(n_mels + 1) * sizeof(float);
     mx_spool_init(&mel->spool, record_bytes, memory_bytes);
+    mel->n_mels = n_mels;
     mel->cut = mx_alloc_array(MX_MEL_WINDOW, record_bytes);
-    if (!mel->cut) {
+    if (!mel->cut || make_room(mel, BUFFER, 1) < 0) {
         mx_mel_close(mel);
         return MXW_E_MEMORY;
     }
-    mel->n_mels = n_mels;
     mel->reference = reference;
     mel->maximum = SILENCE;
     fill_window(mel->hann);
     mx_filters_init(&mel->filters, n_mels);
-    mx_spectrum_init(&mel->spectrum);
     *out = mel;
     return MXW_OK;
+}
+
+mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool) {
+    if (mel->n_known > 0)
+        return mx_fail(MXW_E_STATE, "log-mel: a pool after the first samples");
+    mxw_status status = make_room(mel, SHARED_BUFFER, mx_pool_threads(pool));
+    if (status >= 0)
+        mel->pool = pool;
+    return status;
 }
 
 void mx_mel_close(mx_mel *mel) {
@@ -86,47 +127,70 @@ void mx_mel_close(mx_mel *mel) {
         return;
     mx_spool_free(&mel->spool);
     mx_free(mel->cut);
+    mx_free(mel->buffer);
+    mx_free(mel->records);
+    mx_free(mel->desks);
     mx_free(mel);
 }
 
+/* Of two numbers; unlike fmaxf, it is no call. */
+static inline float larger(float a, float b) { return b > a ? b : a; }
+
 /* Samples [centre - 200, centre + 200) times the window; those before the start are reflected. */
-static void load_lane(mx_mel *mel, int64_t centre, int lane) {
+static void load_lane(const mx_mel *mel, desk *d, int64_t centre, int lane) {
     for (int i = 0; i < MX_MEL_FFT; i++) {
         int64_t at = centre - HALF + i;
-        mel->frame[i][lane] = mel->buffer[(at < 0 ? -at : at) - mel->first] * mel->hann[i];
+        d->frame[i][lane] = mel->buffer[(at < 0 ? -at : at) - mel->first] * mel->hann[i];
     }
 }
 
-static void project_lane(mx_mel *mel, int lane) {
+static void project_lane(const mx_mel *mel, const desk *d, int lane, float *record) {
     const mx_filters *filters = &mel->filters;
-    float *record = mel->records[lane];
+    record[mel->n_mels] = SILENCE;
     for (int i = 0; i < mel->n_mels; i++) {
         const float *weight = filters->weight + filters->offset[i];
         double sum = 0;
         for (int j = 0; j < filters->count[i]; j++)
-            sum += (double)weight[j] * mel->power[filters->first[i] + j][lane];
+            sum += (double)weight[j] * d->power[filters->first[i] + j][lane];
         record[i] = (float)log10(fmax((float)sum, FLOOR_POWER));
-        mel->maximum = fmaxf(mel->maximum, record[i]);
+        record[mel->n_mels] = larger(record[mel->n_mels], record[i]);
     }
-    record[mel->n_mels] = mel->maximum;
+}
+
+static float *record_of(const mx_mel *mel, int64_t i) { return mel->records + i * (mel->n_mels + 1); }
+
+/* Frames that the samples known allow for and that are not computed yet. */
+static int64_t ready(const mx_mel *mel) {
+    return mel->n_known < mel->n_frames * MX_MEL_HOP + AHEAD
+               ? 0
+               : (mel->n_known - AHEAD) / MX_MEL_HOP - mel->n_frames + 1;
+}
+
+/* One group of those frames. */
+static void run_group(void *context, int64_t group, int slot) {
+    const mx_mel *mel = context;
+    desk *d = &mel->desks[slot];
+    int64_t first = group * MX_LANES;
+    int count = (int)MX_MIN(ready(mel) - first, MX_LANES);
+    for (int lane = 0; lane < count; lane++)
+        load_lane(mel, d, (mel->n_frames + first + lane) * MX_MEL_HOP, lane);
+    mx_spectrum_power(&d->spectrum, d->frame, d->power);
+    for (int lane = 0; lane < count; lane++)
+        project_lane(mel, d, lane, record_of(mel, first + lane));
 }
 
 /* Computes every frame whose samples are known; the buffer then keeps only what later frames look back at. */
 static mxw_status compute(mx_mel *mel) {
-    while (mel->n_frames * MX_MEL_HOP + AHEAD <= mel->n_known) {
-        int64_t ready = (mel->n_known - AHEAD) / MX_MEL_HOP - mel->n_frames + 1;
-        int count = (int)MX_MIN(ready, MX_LANES);
-        for (int lane = 0; lane < count; lane++)
-            load_lane(mel, (mel->n_frames + lane) * MX_MEL_HOP, lane);
-        mx_spectrum_power(&mel->spectrum, mel->frame, mel->power);
-        for (int lane = 0; lane < count; lane++) {
-            project_lane(mel, lane);
-            mxw_status status = mx_spool_add(&mel->spool, mel->records[lane]);
-            if (status < 0)
-                return status;
-        }
-        mel->n_frames += count;
+    int64_t count = ready(mel);
+    mx_pool_for_slots(mel->pool, (count + MX_LANES - 1) / MX_LANES, mel->n_desks, run_group, mel);
+    for (int64_t i = 0; i < count; i++) {
+        float *record = record_of(mel, i);
+        record[mel->n_mels] = mel->maximum = larger(mel->maximum, record[mel->n_mels]);
+        mxw_status status = mx_spool_add(&mel->spool, record);
+        if (status < 0)
+            return status;
     }
+    mel->n_frames += count;
     int64_t keep = MX_MAX(mel->n_frames * MX_MEL_HOP - HALF, 0);
     if (keep > mel->first) {
         int drop = (int)(keep - mel->first);
@@ -140,7 +204,7 @@ static mxw_status compute(mx_mel *mel) {
 /* samples NULL: zeros */
 static mxw_status take(mx_mel *mel, const float *samples, size_t n) {
     while (n > 0 && mel->broken >= 0) {
-        size_t room = (size_t)(BUFFER - mel->filled);
+        size_t room = (size_t)(mel->room - mel->filled);
         size_t count = MX_MIN(n, room);
         if (samples)
             memcpy(mel->buffer + mel->filled, samples, count * sizeof(float));
@@ -217,7 +281,7 @@ mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded
     float floor_value = maximum - 8.0f;
     for (int64_t t = 0; t < stored; t++)
         for (int i = 0; i < n_mels; i++)
-            out[t * n_mels + i] = (fmaxf(mel->cut[t * (n_mels + 1) + i], floor_value) + 4.0f) / 4.0f;
+            out[t * n_mels + i] = (larger(mel->cut[t * (n_mels + 1) + i], floor_value) + 4.0f) / 4.0f;
     float rest = padded ? (fmaxf(SILENCE, floor_value) + 4.0f) / 4.0f : 0.0f;
     for (int64_t i = stored * n_mels; i < (int64_t)MX_MEL_WINDOW * n_mels; i++)
         out[i] = rest;

@@ -128,6 +128,8 @@ static mxw_status open_decoding(mx_session *s) {
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
     MX_TRY(mx_seat_open(s->recognizer, s->plan, o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->seat));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
+    if (s->recognizer->batch == 1)   /* else the sessions share the threads among them */
+        MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
 out:
     return status;
 }

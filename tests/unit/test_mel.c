@@ -275,7 +275,33 @@ static void test_no_memory(void) {
     free(audio);
 }
 
+/* On the threads of a pool: the same bits, however the samples arrive. */
+static void test_shared(void) {
+    const int64_t n = 16000 * 33 + 77;
+    float *audio = make_audio(n);
+    mx_pool *pool;
+    CHECK(mx_pool_open(3, &pool) == MXW_OK);
+    for (int64_t step = 700; step < 2 * n; step = step * 40 + 11) {
+        mx_mel *alone = feed_all(80, MXW_MEL_FILE, 1 << 24, audio, n, 16000), *shared = NULL;
+        CHECK(mx_mel_open(80, MXW_MEL_FILE, &shared) == MXW_OK && mx_mel_share(shared, pool) == MXW_OK);
+        for (int64_t at = 0; at < n; at += step)
+            CHECK(mx_mel_feed(shared, audio + at, (size_t)MX_MIN(step, n - at)) == MXW_OK);
+        CHECK(mx_mel_share(shared, pool) == MXW_E_STATE);
+        CHECK(mx_mel_finish(alone) == MXW_OK && mx_mel_finish(shared) == MXW_OK);
+        for (int64_t seek = 0; seek <= 300; seek += 100) {
+            CHECK(mx_mel_window(alone, seek, MX_MEL_WINDOW, 0, window_a) == MXW_OK);
+            CHECK(mx_mel_window(shared, seek, MX_MEL_WINDOW, 0, window_b) == MXW_OK);
+            CHECK(memcmp(window_a, window_b, MX_MEL_WINDOW * 80 * sizeof(float)) == 0);
+        }
+        mx_mel_close(alone);
+        mx_mel_close(shared);
+    }
+    mx_pool_close(pool);
+    free(audio);
+}
+
 int main(void) {
+    test_shared();
     test_against_definition();
     test_wrong_mel_is_caught();
     test_chunks_and_spool();
