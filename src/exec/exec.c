@@ -195,3 +195,5 @@ void mx_exec_unload(mx_program *program) {
 }
 
 const char *mx_exec_device(const mx_program *program) { return program->device->info.id; }
+
+int mx_exec_replays(const mx_program *program) { return program->plan && program->device->replay; }

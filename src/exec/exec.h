@@ -31,6 +31,7 @@ typedef struct mx_program_options {
 mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);
 void mx_exec_unload(mx_program *program);
 const char *mx_exec_device(const mx_program *program);   /* "cpu" */
+int mx_exec_replays(const mx_program *program);          /* sizes that come again cost less than new ones */
 /* What the compiler made of it: the graph after each pass in numbers, the graph it became, the kernel of each node, the
  * memory with and without the plan. For the given sizes of "name=number,..", the rest 1. Nothing for an eager one. */
 mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str *out);
@@ -57,6 +58,9 @@ mxw_status mx_run_hold(mx_run *run, const char *name, const mx_tensor *tensor);
 mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output);
 /* An open size that no input carries. */
 mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
+/* Takes the memory that a compiled run with these sizes needs ("name=number,..", the rest 1), so that a run of smaller
+ * ones moves nothing and what was recorded stays. */
+mxw_status mx_run_reserve(mx_run *run, const char *sizes);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
 mxw_status mx_run_execute(mx_run *run);
 /* A host view, valid until the next execute. */

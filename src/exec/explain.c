@@ -1,4 +1,5 @@
-/* exec/explain.c - what the compiler made of a graph, for people: passes, the graph it became, kernels, memory. */
+/* exec/explain.c - a plan at sizes that nobody has bound: its memory taken ahead; and shown to people, with its passes,
+ * kernels and memory. */
 #include "base/mem.h"
 #include "exec/program.h"
 
@@ -25,7 +26,7 @@ static mxw_status read_size(mx_run *run, const char **at) {
 }
 
 /* Leaves with the sizes of the question and no data: enough to lay a plan out. */
-static mxw_status assume_sizes(mx_run *run, const char *sizes) {
+static mxw_status assume(mx_run *run, const char *sizes) {
     const mx_graph *g = run->program->graph;
     for (size_t i = 0; i < g->n_sizes; i++)
         run->sizes[i] = 1;
@@ -43,6 +44,15 @@ static mxw_status assume_sizes(mx_run *run, const char *sizes) {
         run->values[i] = mx_tensor_of(t.dtype, t.rank, t.dims, NULL);
     }
     return MXW_OK;
+}
+
+mxw_status mx_run_reserve(mx_run *run, const char *sizes) {
+    if (!run->program->plan)
+        return MXW_OK;
+    mxw_status status = assume(run, sizes);
+    if (status >= 0)
+        status = mx_compiled_lay_out(run);
+    return status < 0 ? mx_fail_in(status, "graph %s", run->program->graph->name) : status;
 }
 
 static void print_kernels(const mx_run *run, mx_str *out) {
@@ -121,7 +131,7 @@ mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str 
     if (!program->plan)
         return MXW_OK;
     MX_TRY(mx_run_open(program, NULL, &run));
-    MX_TRY(assume_sizes(run, sizes));
+    MX_TRY(assume(run, sizes));
     MX_TRY(mx_compiled_lay_out(run));
     MX_TRY(bytes_without_plan(run, program->source, &without));
     mx_str_print(out, "compiled for %s: %zu nodes", program->device->info.id, program->source->n_nodes);

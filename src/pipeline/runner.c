@@ -27,7 +27,8 @@ static mxw_status add_states(mx_runner *runner) {
     for (int i = 0; i < dims->n_text_layer; i++)
         for (size_t j = 0; j < MX_COUNT(suffixes); j++) {
             char name[96];
-            int64_t self[] = {(int64_t)runner->n_seats * runner->size.n_cells, dims->n_text_state};
+            int64_t n_cells = (int64_t)runner->n_seats * runner->size.n_cells + 1;   /* 1: of padding */
+            int64_t self[] = {n_cells, dims->n_text_state};
             int64_t cross[] = {runner->n_seats, dims->n_audio_ctx, dims->n_text_state};
             snprintf(name, sizeof(name), "decoder.blocks.%d.attn.%s", i, suffixes[j]);
             mxw_status status = mx_state_add(runner->state, name, MXW_F32, 2, self);
@@ -41,6 +42,12 @@ static mxw_status add_states(mx_runner *runner) {
     return MXW_OK;
 }
 
+/* Few sizes for many: with the steps of several seats in a run, hardly a size would come twice. */
+static int rounded(int n) {
+    int step = n <= 8 ? 1 : n <= 32 ? 8 : n <= 128 ? 32 : 64;
+    return (n + step - 1) / step * step;
+}
+
 /* Room for the largest step there is, beside an ordinary one of every other seat: memory that does not grow with the
  * prompts of many windows that happen to begin together. */
 static mxw_status open_room(mx_runner *runner) {
@@ -50,13 +57,15 @@ static mxw_status open_room(mx_runner *runner) {
     runner->max_rows = size->n_rows + (int)others * size->n_sequences;
     runner->max_sequences = (int)n * size->n_sequences;
     runner->max_picks = size->n_picks + (int)others * (size->n_sequences + 1);
-    runner->columns = mx_alloc_zero((size_t)N_COLUMNS * (size_t)runner->max_rows, sizeof(*runner->columns));
-    runner->cells = mx_alloc_zero((size_t)runner->max_sequences * (size_t)dims->n_text_ctx, sizeof(*runner->cells));
-    runner->picks = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->picks));
-    runner->rules = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->rules));
-    runner->wanted = mx_alloc_zero((size_t)runner->max_picks, sizeof(*runner->wanted));
-    runner->listen = mx_alloc_zero((size_t)runner->max_rows, sizeof(*runner->listen));
-    runner->heard = mx_alloc_zero((size_t)runner->max_rows, sizeof(*runner->heard));
+    size_t rows = (size_t)rounded(runner->max_rows), sequences = (size_t)rounded(runner->max_sequences);
+    size_t picks = (size_t)rounded(runner->max_picks);
+    runner->columns = mx_alloc_zero(N_COLUMNS * rows, sizeof(*runner->columns));
+    runner->cells = mx_alloc_zero(sequences * (size_t)dims->n_text_ctx, sizeof(*runner->cells));
+    runner->picks = mx_alloc_zero(picks, sizeof(*runner->picks));
+    runner->rules = mx_alloc_zero(picks, sizeof(*runner->rules));
+    runner->wanted = mx_alloc_zero(picks, sizeof(*runner->wanted));
+    runner->listen = mx_alloc_zero(rows, sizeof(*runner->listen));
+    runner->heard = mx_alloc_zero(rows, sizeof(*runner->heard));
     runner->suppress = mx_alloc_zero(n * MX_SET_COUNT, (size_t)dims->n_vocab);
     runner->table_uses = mx_alloc_zero(n, sizeof(*runner->table_uses));
     runner->table_of = mx_alloc_zero(n, sizeof(*runner->table_of));
@@ -74,6 +83,15 @@ static mxw_status open_room(mx_runner *runner) {
     return runner->mels ? MXW_OK : MXW_E_MEMORY;
 }
 
+/* The decoder's memory for the largest run there may be: what is recorded of a step outlives every prompt. */
+static mxw_status reserve(mx_runner *runner) {
+    char sizes[192];
+    snprintf(sizes, sizeof(sizes), "rows=%d,sequences=%d,picks=%d,candidates=8,sets=%d,slots=%d,cells=%d",
+             rounded(runner->max_rows), rounded(runner->max_sequences), rounded(runner->max_picks), MX_SET_COUNT,
+             runner->n_seats, runner->n_seats * runner->size.n_cells + 1);
+    return mx_run_reserve(runner->runs[MX_PART_DECODER], sizes);
+}
+
 mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_seat_size *size, int n_seats, int width) {
     mxw_status status;
     memset(runner, 0, sizeof(*runner));
@@ -81,12 +99,15 @@ mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_se
     runner->size = *size;
     runner->n_seats = n_seats;
     runner->width = MX_MIN(width, n_seats);
+    runner->padded = n_seats > 1 && mx_exec_replays(r->programs[MX_PART_DECODER]);
     MX_TRY(open_room(runner));
     MX_TRY(mx_state_open(r->programs[MX_PART_DECODER], &runner->state));
     MX_TRY(add_states(runner));
     for (int i = 0; i < MX_PART_COUNT; i++)
         MX_TRY(mx_run_open(r->programs[i], runner->state, &runner->runs[i]));
     MX_TRY(mx_run_pipe(runner->runs[MX_PART_CROSS], "features", runner->runs[MX_PART_ENCODER], "features"));
+    if (mx_exec_replays(r->programs[MX_PART_DECODER]))
+        MX_TRY(reserve(runner));
     status = MXW_OK;
 out:
     return status;
@@ -124,6 +145,7 @@ void mx_runner_sit(mx_runner *runner, int seat, const mx_decode_plan *plan) {
     }
     if (table < 0) {
         table = unused;
+        runner->n_tables[0] = runner->n_tables[1] = 0;
         memcpy(runner->suppress + (size_t)table * bytes, plan->suppress, bytes);
     }
     runner->table_uses[table]++;
@@ -235,7 +257,7 @@ int mx_runner_room(const mx_runner *runner, const mx_turn *turns, int n) {
  * position in the step are looked at by anyone. */
 static void pack(mx_runner *runner, const packing *at, const mx_turn *turn) {
     const mx_decode_step *step = turn->step;
-    size_t stride = (size_t)runner->max_rows, ctx = (size_t)runner->recognizer->checkpoint.dims.n_text_ctx;
+    size_t stride = (size_t)rounded(runner->max_rows), ctx = (size_t)runner->recognizer->checkpoint.dims.n_text_ctx;
     int32_t first_cell = turn->seat * runner->size.n_cells, first_set = runner->table_of[turn->seat] * MX_SET_COUNT;
     size_t n_positions = 0;
     for (int i = 0; i < step->n_rows; i++) {
@@ -259,16 +281,42 @@ static void pack(mx_runner *runner, const packing *at, const mx_turn *turn) {
     }
 }
 
+/* Rows and picks up to sizes that will come again. A row of padding writes to a cell that no seat has and reads one
+ * that some seat has; nobody asks for what becomes of it. */
+static void pad(mx_runner *runner, packing *all, int seat) {
+    packing to = {rounded(all->n_rows), rounded(all->n_sequences), rounded(all->n_picks), all->k};
+    size_t stride = (size_t)rounded(runner->max_rows);
+    const int32_t values[N_COLUMNS] = {0, 0, 0, runner->n_seats * runner->size.n_cells, seat};
+    for (size_t c = 0; c < N_COLUMNS; c++)
+        for (int i = all->n_rows; i < to.n_rows; i++)
+            runner->columns[c * stride + (size_t)i] = values[c];
+    for (int i = all->n_picks; i < to.n_picks; i++) {
+        runner->picks[i] = 0;
+        runner->rules[i] = runner->rules[0];
+        runner->rules[i].temperature = 0;
+        runner->rules[i].no_speech = -1;
+    }
+    *all = to;
+}
+
 /* What the decoder and its forced form both take. */
 static mxw_status bind_step(mx_runner *runner, mx_run *run, const packing *all) {
     mxw_status status;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     for (size_t c = 0; c < N_COLUMNS; c++)
-        MX_TRY(bind(run, column_names[c], MXW_I32, all->n_rows, 0, runner->columns + c * (size_t)runner->max_rows));
+        MX_TRY(bind(run, column_names[c], MXW_I32, all->n_rows, 0,
+                    runner->columns + c * (size_t)rounded(runner->max_rows)));
     MX_TRY(bind(run, "cells", MXW_I32, all->n_sequences, dims->n_text_ctx, runner->cells));
     MX_TRY(bind(run, "pick", MXW_I32, all->n_picks, 0, runner->picks));
     MX_TRY(bind(run, "rules", MXW_I32, all->n_picks, MX_RULE_WORDS, runner->rules));
-    MX_TRY(bind(run, "suppress", MXW_U8, tables_in_use(runner) * MX_SET_COUNT, dims->n_vocab, runner->suppress));
+    int n_tables = tables_in_use(runner);
+    int *sent = &runner->n_tables[run != runner->runs[MX_PART_DECODER]];
+    if (n_tables != *sent) {
+        int64_t shape[] = {n_tables * MX_SET_COUNT, dims->n_vocab};
+        mx_tensor t = mx_tensor_of(MXW_U8, 2, shape, runner->suppress);
+        MX_TRY(mx_run_hold(run, "suppress", &t));
+        *sent = n_tables;
+    }
     status = mx_run_size(run, "candidates", all->k);
 out:
     return status;
@@ -324,6 +372,8 @@ mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
     mx_run *run = runner->runs[MX_PART_DECODER];
     packing all = {0};
     MX_TRY(pack_turns(runner, turns, n, &all));
+    if (runner->padded)
+        pad(runner, &all, turns[0].seat);
     MX_TRY(bind_step(runner, run, &all));
     MX_TRY(mx_run_execute(run));
     MX_TRY(hand_out(run, turns, n, all.k));

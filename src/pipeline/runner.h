@@ -43,7 +43,8 @@ typedef struct mx_runner {
     mx_seat_size size;
     int n_seats;
     int width;               /* windows in one run of the encoder, at most */
-    int max_rows, max_sequences, max_picks;   /* in one run of the decoder */
+    int max_rows, max_sequences, max_picks;   /* in one run of the decoder, padding apart */
+    int padded;              /* 1: a run's sizes are rounded up, so that they come again and can be replayed */
     mx_state *state;
     mx_run *runs[MX_PART_COUNT];
     float *mels;             /* [width][2 n_audio_ctx][n_mels]; NULL for a width of 1 */
@@ -55,6 +56,7 @@ typedef struct mx_runner {
     int32_t *wanted;         /* [max_picks] */
     int32_t *listen, *heard; /* [max_rows] */
     uint8_t *suppress;       /* [n_seats tables][MX_SET_COUNT][n_vocab]; seats with equal tables share one */
+    int n_tables[2];         /* of them that the decoder and its forced form have been sent; 0: they changed since */
     int *table_uses;         /* [n_seats tables]: seats that share it */
     int *table_of;           /* [n_seats]: its table, -1: nobody sits there */
 } mx_runner;

@@ -84,7 +84,7 @@ struct row_attention {
     const float *q, *k, *v;       /* q [rows][d] */
     float *y, *scores;            /* scores: `room` for each row and head */
     const int32_t *seq, *pos, *cells, *window;   /* of a cache: seq, pos and cells; of windows: window */
-    int64_t rows, heads, d, ctx, keys, room;
+    int64_t rows, heads, d, ld_q, ctx, keys, room;
     float scale;
 };
 
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(MX_BLOCK) rows_attention_kernel(row_attention 
         int64_t n = a.cells ? (int64_t)a.pos[row] + 1 : a.keys, start = a.cells ? 0 : a.window[row] * a.keys * a.d;
         float *scores = a.scores + piece * a.room, top = a.scale >= 0 ? -CUDART_INF_F : CUDART_INF_F;
         double sum = 0;
-        score_keys(scores, a.q + row * a.d + shift, a.k + start + shift, cells, n, a.d, width);
+        score_keys(scores, a.q + row * a.ld_q + shift, a.k + start + shift, cells, n, a.d, width);
         __syncthreads();
         for (int64_t j = threadIdx.x; j < n; j += MX_BLOCK)
             top = a.scale >= 0 ? mx_largest()(top, scores[j]) : mx_smallest()(top, scores[j]);
@@ -160,7 +160,8 @@ static int64_t room_of(const mx_call *call) {
 }
 
 size_t mx_cuda_attention_rows_scratch(const mx_call *call) {
-    return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * room_of(call)) * sizeof(float);
+    size_t plain = (size_t)(call->inputs[0].dims[0] * call->attrs->heads * room_of(call)) * sizeof(float);
+    return call->compiled ? MX_MAX(plain, mx_cuda_rows_attention_scratch(call)) : plain;
 }
 
 static row_attention begin(const mx_call *call) {
@@ -172,6 +173,7 @@ static row_attention begin(const mx_call *call) {
     a.scores = (float *)call->scratch;
     a.rows = call->inputs[0].dims[0];
     a.d = call->inputs[0].dims[1];
+    a.ld_q = call->inputs[0].strides[0];
     a.heads = call->attrs->heads;
     a.room = room_of(call);
     a.scale = (float)call->attrs->scale;
@@ -186,25 +188,23 @@ static mxw_status launch(mx_cuda *gpu, const mx_call *call, const row_attention 
 }
 
 mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call) {
+    if (mx_cuda_rows_attention_takes(call))
+        return mx_cuda_rows_attention(gpu, call);
     row_attention a = begin(call);
     a.seq = (const int32_t *)call->inputs[3].data;
     a.pos = (const int32_t *)call->inputs[4].data;
     a.cells = (const int32_t *)call->inputs[5].data;
     a.ctx = call->inputs[5].dims[1];
-    mxw_status status = mx_cuda_check_index(gpu, call, 3, "seq", call->inputs[5].dims[0]);
-    if (status >= 0)
-        status = mx_cuda_check_index(gpu, call, 4, "pos", a.ctx);
-    if (status >= 0)
-        status = mx_cuda_check_cells(gpu, call);
-    return status < 0 ? status : launch(gpu, call, a);
+    return launch(gpu, call, a);
 }
 
 mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call) {
+    if (mx_cuda_rows_attention_takes(call))
+        return mx_cuda_rows_attention(gpu, call);
     row_attention a = begin(call);
     a.window = (const int32_t *)call->inputs[3].data;
     a.keys = call->inputs[1].dims[1];
-    mxw_status status = mx_cuda_check_index(gpu, call, 3, "window", call->inputs[1].dims[0]);
-    return status < 0 ? status : launch(gpu, call, a);
+    return launch(gpu, call, a);
 }
 
 /* ---- scores of rows alone ---------------------------------------------------------------------------------------- */
@@ -247,11 +247,8 @@ mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call) {
     a.n = call->inputs[2].dims[0];
     a.keys = call->inputs[1].dims[1];
     a.scale = (float)call->attrs->scale;
-    mxw_status status = mx_cuda_check_index(gpu, call, 2, "head", call->attrs->heads);
-    if (status >= 0)
-        status = mx_cuda_check_index(gpu, call, 3, "window", call->inputs[1].dims[0]);
-    if (status < 0 || mx_cuda_count(&call->outputs[0]) == 0)
-        return status;
+    if (mx_cuda_count(&call->outputs[0]) == 0)
+        return MXW_OK;
     rows_scores_kernel<<<mx_grid(a.rows * a.n, 1), MX_BLOCK, 0, gpu->stream>>>(a);
     return mx_cuda_launched(gpu, call);
 }

@@ -120,6 +120,16 @@ static mxw_status open_handle(mx_cuda *gpu, const mx_call *call) {
     return status;
 }
 
+mxw_status mx_cuda_blas_open(mx_cuda *gpu) {
+    static const mx_call any = {.op = MX_OP_MATMUL};
+    mxw_status status = MXW_OK;
+    pthread_mutex_lock(&gpu->lock);
+    if (!gpu->blas)
+        status = open_handle(gpu, &any);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
 /* cuBLAS counts columns first: to it our row-major c is c^T = b^T a^T. */
 mxw_status mx_cuda_blas_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_product *p) {
     static const float one = 1, zero = 0;

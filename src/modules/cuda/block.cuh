@@ -17,6 +17,31 @@ static inline unsigned mx_grid(int64_t n, int64_t each) {
     return (unsigned)MX_MIN(blocks, (int64_t)1 << 20);
 }
 
+/* Programmatic dependent launch: a kernel begins while the one before it is still at work, and waits. Every thread of a
+ * kernel that mx_launch starts calls mx_wait_before() before it touches anything that another kernel writes, or writes
+ * what another reads; constants may be read earlier. */
+__device__ __forceinline__ void mx_wait_before(void) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+template <typename... Params, typename... Args>
+static inline void mx_launch(const mx_cuda *gpu, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                             Args... args) {
+    cudaLaunchAttribute early = {};
+    cudaLaunchConfig_t config = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = gpu->stream;
+    config.attrs = &early;
+    config.numAttrs = gpu->overlaps ? 1 : 0;
+    cudaLaunchKernelEx(&config, kernel, Params(args)...);
+}
+
 struct mx_sum {
     template <typename T> __device__ T operator()(T a, T b) const { return a + b; }
 };

@@ -22,7 +22,8 @@ static mxw_status open_view(mx_cuda *gpu, const mx_call *call, int input, view *
 
 static void close_view(view *v) { mx_cuda_host->free(v->block); }
 
-mxw_status mx_cuda_check_index(mx_cuda *gpu, const mx_call *call, int input, const char *what, int64_t limit) {
+/* Every element of an i32 input lies in [0, limit). */
+static mxw_status check_index(mx_cuda *gpu, const mx_call *call, int input, const char *what, int64_t limit) {
     int64_t n = mx_cuda_count(&call->inputs[input]);
     view index;
     mxw_status status = open_view(gpu, call, input, &index);
@@ -35,7 +36,8 @@ mxw_status mx_cuda_check_index(mx_cuda *gpu, const mx_call *call, int input, con
     return status;
 }
 
-mxw_status mx_cuda_check_cells(mx_cuda *gpu, const mx_call *call) {
+/* Every cell that a row will read lies in the cache. After seq and pos were checked. */
+static mxw_status check_cells(mx_cuda *gpu, const mx_call *call) {
     int64_t rows = call->inputs[0].dims[0], n_cells = call->inputs[1].dims[0], ctx = call->inputs[5].dims[1];
     view seq = {0}, pos = {0}, cells = {0};
     mxw_status status;
@@ -58,9 +60,11 @@ out:
 }
 
 mxw_status mx_cuda_check_rules(mx_cuda *gpu, const mx_call *call) {
-    int64_t rows = call->inputs[0].dims[0], vocab = call->inputs[0].dims[1], sets = call->inputs[2].dims[0];
+    int fused = call->op == MX_OP_FUSED_SELECT;   /* x and the vocabulary, where select has logits */
+    int64_t rows = call->inputs[0].dims[0], vocab = fused ? call->inputs[1].dims[0] : call->inputs[0].dims[1];
+    int64_t sets = call->inputs[fused ? 3 : 2].dims[0];
     view rules;
-    mxw_status status = open_view(gpu, call, 1, &rules);
+    mxw_status status = open_view(gpu, call, fused ? 2 : 1, &rules);
     for (int64_t i = 0; i < rows && status >= 0; i++) {
         const mx_rule *rule = (const mx_rule *)(const void *)(rules.at + i * MX_RULE_WORDS);
         if (rule->set < 0 || rule->set >= sets)
@@ -72,4 +76,28 @@ mxw_status mx_cuda_check_rules(mx_cuda *gpu, const mx_call *call) {
     }
     close_view(&rules);
     return status;
+}
+
+mxw_status mx_cuda_check_gather(mx_cuda *gpu, const mx_call *call) {
+    return check_index(gpu, call, 1, "index", call->inputs[0].dims[0]);
+}
+
+mxw_status mx_cuda_check_write(mx_cuda *gpu, const mx_call *call) {
+    return check_index(gpu, call, 2, "index", call->inputs[0].dims[0]);
+}
+
+mxw_status mx_cuda_check_window(mx_cuda *gpu, const mx_call *call) {
+    return check_index(gpu, call, 3, "window", call->inputs[1].dims[0]);
+}
+
+mxw_status mx_cuda_check_scores(mx_cuda *gpu, const mx_call *call) {
+    mxw_status status = check_index(gpu, call, 2, "head", call->attrs->heads);
+    return status < 0 ? status : mx_cuda_check_window(gpu, call);
+}
+
+mxw_status mx_cuda_check_cached(mx_cuda *gpu, const mx_call *call) {
+    mxw_status status = check_index(gpu, call, 3, "seq", call->inputs[5].dims[0]);
+    if (status >= 0)
+        status = check_index(gpu, call, 4, "pos", call->inputs[5].dims[1]);
+    return status < 0 ? status : check_cells(gpu, call);
 }

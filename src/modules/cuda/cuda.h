@@ -26,11 +26,18 @@ typedef struct mx_cuda {
     int opened;
     int shared_bytes;            /* that a block may have at most */
     int wide;                    /* 1: kernels made for sm_90a run here, -1: not, 0: not asked yet */
+    int overlaps;                /* its kernels were compiled to begin early (mx_launch) */
     cudaStream_t stream;
     void *blas;                  /* cublasHandle_t; NULL until the first product */
     char *ring;                  /* pinned: bytes on their way to the GPU */
     size_t ring_at;
+    unsigned *arrivals;          /* counters of blocks that join their results; 0 between kernels */
+    pthread_mutex_t recording;   /* held by who records ... */
+    struct mx_cuda *twin;        /* ... on the twin: the same GPU with another stream; NULL until then */
 } mx_cuda;
+
+#define MX_CUDA_ARRIVALS 65536
+#define MX_CUDA_MOST 64   /* GPUs that are looked at */
 
 extern const mx_host *mx_cuda_host;   /* the library's services */
 
@@ -82,17 +89,22 @@ const char *mx_cuda_op_name(mx_op op);
 
 /* ---- check.c: what only the data can tell, with the lines of the CPU device -------------------------------------- */
 
-/* Every element of an i32 input lies in [0, limit). Read where it came from in host memory; else downloaded. */
-mxw_status mx_cuda_check_index(mx_cuda *gpu, const mx_call *call, int input, const char *what, int64_t limit);
-/* Every cell that a row of attention_cached will read lies in the cache. After seq and pos were checked. */
-mxw_status mx_cuda_check_cells(mx_cuda *gpu, const mx_call *call);
+/* Of an op: every index in its range. Read where it came from in host memory; else downloaded. */
+mxw_status mx_cuda_check_gather(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_check_write(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_check_cached(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_check_window(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_check_scores(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_check_rules(mx_cuda *gpu, const mx_call *call);
+/* All that the call's op checks. */
+mxw_status mx_cuda_check_call(mx_cuda *gpu, const mx_call *call);
 
 /* ---- blas.c: cuBLAS, opened at run time -------------------------------------------------------------------------- */
 
 /* Whether cuBLAS can be opened; if not, why, in one line. */
 int mx_cuda_blas_found(const char **why);
 void mx_cuda_blas_version(char *text, size_t n);   /* "13.0.2" */
+mxw_status mx_cuda_blas_open(mx_cuda *gpu);        /* its handle, if it has none yet */
 
 /* c = a b for `entries` products of one shape. a [m][k]; b [k][n], or [n][k] if transposed; c [m][n]; ld*: elements
  * from row to row, *_step: from entry to entry. */
@@ -123,6 +135,7 @@ typedef struct mx_cuda_weight {
     const void *bytes;   /* of the packed tensor, on the GPU */
     int64_t n, k;
     int parts;           /* 1: every element was an f16; 2: not, and an element is two f16 */
+    int fresh;           /* packed by a kernel right before: a product must wait for it */
 } mx_cuda_weight;
 
 static inline int64_t mx_cuda_tiles_of(int64_t n) { return (n + 7) / 8; }
@@ -176,7 +189,8 @@ const char *mx_cuda_product_kernel(const mx_call *call);
 
 typedef struct mx_cuda_op {
     size_t (*scratch)(const mx_call *call);   /* bytes; NULL: none */
-    mxw_status (*run)(mx_cuda *gpu, const mx_call *call);
+    mxw_status (*run)(mx_cuda *gpu, const mx_call *call);     /* launches; looks at no data, waits for nothing */
+    mxw_status (*check)(mx_cuda *gpu, const mx_call *call);   /* what is to be checked before; NULL: nothing */
 } mx_cuda_op;
 
 extern const mx_cuda_op mx_cuda_ops[MX_OP_COUNT];
@@ -213,11 +227,30 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_flash_scratch(const mx_call *call);
 const char *mx_cuda_flash_kernel(const mx_call *call);
 size_t mx_cuda_attention_rows_scratch(const mx_call *call);
-/* select.cu */
+/* rows_attention.cu: compiled calls of the two above, heads of 64 */
+int mx_cuda_rows_attention_takes(const mx_call *call);
+mxw_status mx_cuda_rows_attention(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_rows_attention_scratch(const mx_call *call);
+/* step.cu: compiled calls that move rows */
+int mx_cuda_overlaps(void);   /* whether the kernels that this GPU runs wait by themselves */
+int mx_cuda_fast_gather_takes(const mx_call *call);
+mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call);
+int mx_cuda_fast_write_takes(const mx_call *call);
+mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call);
+/* Between device memory and pinned memory, which a GPU can reach too. */
+mxw_status mx_cuda_carry(mx_cuda *gpu, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
+#define MX_CUDA_CARRIED (32 << 10)   /* bytes at most that a kernel carries */
+/* Runs the first few of the calls as one kernel, if there is one for them; returns how many it took. */
+size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status);
+/* select.cu, fast_select.cu */
 mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_select_scratch(const mx_call *call);
+mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_fused_select_scratch(const mx_call *call);
+/* record.c */
+extern const mx_device_replay mx_cuda_replay;
 
 /* Rows [rows][n] of x, ld apart in groups of `group` rows that are group_step apart, softmaxed in place with scale; row
  * i of a group has first_keys + i keys if causal, else n, and zeros behind them (rows.cu). */

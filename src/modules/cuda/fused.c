@@ -60,7 +60,7 @@ static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
     if (weight->dtype == MXW_U8) {
         status = mx_cuda_weight_find(weight, &p.weight);
     } else {
-        p.weight = (mx_cuda_weight){(char *)call->scratch + ALIGN(mx_cuda_fused_scratch(p.m)), p.n, p.k, 2};
+        p.weight = (mx_cuda_weight){(char *)call->scratch + ALIGN(mx_cuda_fused_scratch(p.m)), p.n, p.k, 2, 1};
         status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
     }
     return status < 0 ? status : mx_cuda_fused_product(gpu, call, &p);

@@ -17,6 +17,13 @@ static mxw_status open_gpu(mx_cuda *gpu) {
     if (status >= 0 && !gpu->ring)
         status = mx_cuda_check(gpu, cudaHostAlloc((void **)&gpu->ring, RING_BYTES, cudaHostAllocDefault),
                                "pinned host memory");
+    if (status >= 0 && !gpu->arrivals) {
+        size_t bytes = MX_CUDA_ARRIVALS * sizeof(*gpu->arrivals);
+        status = mx_cuda_check(gpu, cudaMalloc((void **)&gpu->arrivals, bytes), "counters");
+        if (status >= 0)
+            status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->arrivals, 0, bytes, gpu->stream), "counters");
+        gpu->overlaps = mx_cuda_overlaps();
+    }
     if (status < 0)
         cudaGetLastError();
     gpu->opened = status >= 0;

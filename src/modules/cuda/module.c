@@ -6,12 +6,11 @@
 
 #include "modules/cuda/cuda.h"
 
-#define MAX_GPUS 64
 #define LEAST_CAPABILITY 75   /* what the PTX is for: newer GPUs compile it for themselves */
 
 const mx_host *mx_cuda_host;
 
-static mx_cuda gpus[MAX_GPUS];
+static mx_cuda gpus[MX_CUDA_MOST];
 static int n_gpus;
 static char why_none[256];
 
@@ -30,7 +29,7 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_SOFTMAX] = {NULL, mx_cuda_softmax},
     [MX_OP_SLICE] = {NULL, mx_cuda_slice},
     [MX_OP_CONCAT] = {NULL, mx_cuda_concat},
-    [MX_OP_GATHER] = {NULL, mx_cuda_gather},
+    [MX_OP_GATHER] = {NULL, mx_cuda_gather, mx_cuda_check_gather},
     [MX_OP_CAST] = {NULL, mx_cuda_cast},
     [MX_OP_REDUCE] = {NULL, mx_cuda_reduce},
     [MX_OP_ARGMAX] = {NULL, mx_cuda_argmax},
@@ -38,13 +37,14 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_CONV1D] = {mx_cuda_conv_scratch, mx_cuda_conv},
     [MX_OP_CONV2D] = {mx_cuda_conv_scratch, mx_cuda_conv},
     [MX_OP_ATTENTION] = {mx_cuda_attention_scratch, mx_cuda_attention},
-    [MX_OP_ATTENTION_CACHED] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_cached},
-    [MX_OP_ATTENTION_WINDOW] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_window},
-    [MX_OP_ATTENTION_SCORES] = {NULL, mx_cuda_attention_scores},
-    [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write},
-    [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select},
+    [MX_OP_ATTENTION_CACHED] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_cached, mx_cuda_check_cached},
+    [MX_OP_ATTENTION_WINDOW] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_window, mx_cuda_check_window},
+    [MX_OP_ATTENTION_SCORES] = {NULL, mx_cuda_attention_scores, mx_cuda_check_scores},
+    [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write, mx_cuda_check_write},
+    [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select, mx_cuda_check_rules},
     [MX_OP_FUSED_LINEAR] = {mx_cuda_fused_op_scratch, mx_cuda_fused_linear},
     [MX_OP_FUSED_CONV1D] = {mx_cuda_fused_op_scratch, mx_cuda_fused_conv1d},
+    [MX_OP_FUSED_SELECT] = {mx_cuda_fused_select_scratch, mx_cuda_fused_select, mx_cuda_check_rules},
 };
 
 static const char *const op_names[MX_OP_COUNT] = {
@@ -78,6 +78,10 @@ static int strided(const mx_device *device, mx_op op, int input) {
     switch (op) {
     case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
     case MX_OP_ATTENTION: return input < 3;
+    case MX_OP_ATTENTION_CACHED:
+    case MX_OP_ATTENTION_WINDOW:
+    case MX_OP_FUSED_SELECT: return input == 0;
+    case MX_OP_STATE_WRITE: return input == 1;
     default: return 0;
     }
 }
@@ -87,6 +91,11 @@ static const char *kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_FUSED_LINEAR:
     case MX_OP_FUSED_CONV1D: return mx_cuda_product_kernel(call);
     case MX_OP_ATTENTION: return mx_cuda_flash_kernel(call);
+    case MX_OP_ATTENTION_CACHED:
+    case MX_OP_ATTENTION_WINDOW: return mx_cuda_rows_attention_takes(call) ? "tiles of 64 keys" : "plain";
+    case MX_OP_GATHER: return mx_cuda_fast_gather_takes(call) ? "rows" : "plain";
+    case MX_OP_STATE_WRITE: return mx_cuda_fast_write_takes(call) ? "rows" : "plain";
+    case MX_OP_FUSED_SELECT: return "mma and select, ranges of 4096";
     default: return "plain";
     }
 }
@@ -95,11 +104,17 @@ static size_t scratch_bytes(const mx_device *device, const mx_call *call) {
     return supports(device, call->op) && mx_cuda_ops[call->op].scratch ? mx_cuda_ops[call->op].scratch(call) : 0;
 }
 
+mxw_status mx_cuda_check_call(mx_cuda *gpu, const mx_call *call) {
+    return mx_cuda_ops[call->op].check ? mx_cuda_ops[call->op].check(gpu, call) : MXW_OK;
+}
+
 static mxw_status run_op(const mx_device *device, const mx_call *call) {
     mx_cuda *gpu = mx_cuda_of(device);
     if (!supports(device, call->op))
         return mx_cuda_host->fail(MXW_E_UNSUPPORTED, "%s does not run %s", gpu->id, mx_cuda_op_name(call->op));
     mxw_status status = mx_cuda_enter(gpu);
+    if (status >= 0)
+        status = mx_cuda_check_call(gpu, call);
     return status < 0 ? status : mx_cuda_ops[call->op].run(gpu, call);
 }
 
@@ -118,6 +133,7 @@ static const mx_device table = {
     .kernel = kernel,
     .scratch_bytes = scratch_bytes,
     .run_op = run_op,
+    .replay = &mx_cuda_replay,
 };
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
@@ -144,6 +160,7 @@ static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
     struct cudaDeviceProp p;
     char blas[32];
     pthread_mutex_init(&gpu->lock, NULL);
+    pthread_mutex_init(&gpu->recording, NULL);
     gpu->device = table;
     gpu->index = index;
     snprintf(gpu->id, sizeof(gpu->id), "cuda:%d", index);
@@ -173,7 +190,7 @@ static void look(void) {
     cudaError_t error = cudaGetDeviceCount(&n_gpus);
     cudaGetLastError();   /* asking is no failure of what comes next */
     if (error == cudaSuccess && n_gpus > 0) {
-        n_gpus = MX_MIN(n_gpus, MAX_GPUS);
+        n_gpus = MX_MIN(n_gpus, MX_CUDA_MOST);
         for (int i = 0; i < n_gpus; i++)
             describe(&gpus[i], i, driver, runtime);
         return;

@@ -167,9 +167,10 @@ mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *table = &call->inputs[0], *index = &call->inputs[1];
     int64_t n = mx_cuda_count(index);
     size_t bytes = row_bytes(table), unit = unit_of(bytes, 0, 0);
-    mxw_status status = mx_cuda_check_index(gpu, call, 1, "index", table->dims[0]);
-    if (status < 0 || n == 0 || bytes == 0)
-        return status;
+    if (n == 0 || bytes == 0)
+        return MXW_OK;
+    if (mx_cuda_fast_gather_takes(call))
+        return mx_cuda_fast_gather(gpu, call);
     with_unit(unit, [&](auto *type) {
         typedef decltype(type) pointer;
         gather_kernel<<<mx_grid(n * (int64_t)(bytes / unit), MX_BLOCK), MX_BLOCK, 0, gpu->stream>>>(
@@ -179,9 +180,11 @@ mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
-/* A block for each row. When an index comes again later, the later row is the one that stays. */
+/* A block for each row of the state, which is rows of x of `width`, ld apart. When an index comes again later, the
+ * later row is the one that stays. */
 template <typename T>
-__global__ void state_write_kernel(T *state, const T *x, const int32_t *index, int64_t n, int64_t row) {
+__global__ void state_write_kernel(T *state, const T *x, const int32_t *index, int64_t n, int64_t row, int64_t width,
+                                   int64_t ld) {
     for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
         int again = 0;
         for (int64_t j = i + 1 + threadIdx.x; j < n; j += blockDim.x)
@@ -189,22 +192,26 @@ __global__ void state_write_kernel(T *state, const T *x, const int32_t *index, i
         if (__syncthreads_or(again))
             continue;
         for (int64_t u = threadIdx.x; u < row; u += blockDim.x)
-            state[index[i] * row + u] = x[i * row + u];
+            state[index[i] * row + u] = x[(i * (row / width) + u / width) * ld + u % width];
     }
 }
 
 mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
-    const mx_tensor *state = &call->inputs[0], *index = &call->inputs[2];
+    const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1], *index = &call->inputs[2];
     int64_t n = mx_cuda_count(index);
-    size_t bytes = row_bytes(state), unit = unit_of(bytes, 0, 0);
-    mxw_status status = mx_cuda_check_index(gpu, call, 2, "index", state->dims[0]);
-    if (status < 0 || n == 0 || bytes == 0)
-        return status;
+    size_t bytes = row_bytes(state), element = mx_cuda_dtype_bytes(x->dtype);
+    if (n == 0 || bytes == 0)
+        return MXW_OK;
+    if (mx_cuda_fast_write_takes(call))
+        return mx_cuda_fast_write(gpu, call);
+    size_t width = (size_t)(x->rank > 1 ? x->dims[x->rank - 1] : 1) * element;
+    size_t ld = (size_t)(x->rank > 1 ? x->strides[x->rank - 2] : 1) * element;
+    size_t unit = unit_of(width, ld, (size_t)((uintptr_t)x->data | (uintptr_t)state->data));
     with_unit(unit, [&](auto *type) {
         typedef decltype(type) pointer;
         state_write_kernel<<<mx_grid(n, 1), MX_BLOCK, 0, gpu->stream>>>(
-            (pointer)state->data, (pointer)call->inputs[1].data, (const int32_t *)index->data, n,
-            (int64_t)(bytes / unit));
+            (pointer)state->data, (pointer)x->data, (const int32_t *)index->data, n, (int64_t)(bytes / unit),
+            (int64_t)(width / unit), (int64_t)(ld / unit));
     });
     return mx_cuda_launched(gpu, call);
 }

@@ -59,28 +59,55 @@ __device__ __forceinline__ float2 mx_pair_of(const mx_row &row, int k, int even)
     return v;
 }
 
-/* Mean and 1 / sqrt(variance + eps) of a row, by one warp. */
+#define MX_ROW_HELD 16   /* elements of a row that a lane holds, where all of them fit */
+
+/* Mean and 1 / sqrt(variance + eps) of a row, by one warp: a lane sums its elements in order, then lanes are joined. */
 __device__ __forceinline__ float2 mx_row_statistics(const float *x, int k, float eps) {
     int lane = threadIdx.x % MX_WARP;
-    float sum = 0, squares = 0;
-    for (int i = lane; i < k; i += MX_WARP)
-        sum = __fadd_rn(sum, x[i]);
+    float sum = 0, squares = 0, held[MX_ROW_HELD];
+    bool fits = k <= MX_ROW_HELD * MX_WARP;
+    if (fits) {   /* all loads under way at once */
+#pragma unroll
+        for (int i = 0; i < MX_ROW_HELD; i++)
+            held[i] = lane + i * MX_WARP < k ? x[lane + i * MX_WARP] : 0;
+#pragma unroll
+        for (int i = 0; i < MX_ROW_HELD; i++)
+            sum = lane + i * MX_WARP < k ? __fadd_rn(sum, held[i]) : sum;
+    } else {
+#pragma unroll 8
+        for (int i = lane; i < k; i += MX_WARP)
+            sum = __fadd_rn(sum, x[i]);
+    }
     float mean = __fdiv_rn(mx_join_warp(sum, mx_sum()), (float)k);
-    for (int i = lane; i < k; i += MX_WARP) {
-        float d = __fsub_rn(x[i], mean);
-        squares = __fmaf_rn(d, d, squares);
+    if (fits) {
+#pragma unroll
+        for (int i = 0; i < MX_ROW_HELD; i++) {
+            float d = __fsub_rn(held[i], mean);
+            squares = lane + i * MX_WARP < k ? __fmaf_rn(d, d, squares) : squares;
+        }
+    } else {
+#pragma unroll 8
+        for (int i = lane; i < k; i += MX_WARP) {
+            float d = __fsub_rn(x[i], mean);
+            squares = __fmaf_rn(d, d, squares);
+        }
     }
     float variance = __fdiv_rn(mx_join_warp(squares, mx_sum()), (float)k);
     return make_float2(mean, __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, eps))));
 }
 
-__device__ __forceinline__ float2 mx_normed(const mx_cuda_fused &f, float2 v, float2 statistics, int k) {
-    if (k < f.k)
-        v.x = __fmaf_rn(__fmul_rn(__fsub_rn(v.x, statistics.x), statistics.y), __ldg(f.gamma + k), __ldg(f.beta + k));
-    if (k + 1 < f.k)
-        v.y = __fmaf_rn(__fmul_rn(__fsub_rn(v.y, statistics.x), statistics.y), __ldg(f.gamma + k + 1),
-                        __ldg(f.beta + k + 1));
+/* gamma and beta: of all k, wherever they lie. */
+__device__ __forceinline__ float2 mx_normed_by(float2 v, float2 statistics, int k, int all, const float *gamma,
+                                               const float *beta) {
+    if (k < all)
+        v.x = __fmaf_rn(__fmul_rn(__fsub_rn(v.x, statistics.x), statistics.y), gamma[k], beta[k]);
+    if (k + 1 < all)
+        v.y = __fmaf_rn(__fmul_rn(__fsub_rn(v.y, statistics.x), statistics.y), gamma[k + 1], beta[k + 1]);
     return v;
+}
+
+__device__ __forceinline__ float2 mx_normed(const mx_cuda_fused &f, float2 v, float2 statistics, int k) {
+    return mx_normed_by(v, statistics, k, (int)f.k, f.gamma, f.beta);
 }
 
 /* A lane's operand of 16 rows by 16 of k: v[0] row g, v[1] row g + 8, v[2] and v[3] the same 8 of k later. */

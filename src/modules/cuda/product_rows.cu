@@ -4,7 +4,7 @@
 #include "modules/cuda/product.cuh"
 
 #define SHARED_FOR_X (100 << 10)    /* bytes at most: two blocks fit on a multiprocessor */
-#define SHARED_BESIDES (14 << 10)   /* for sums and statistics */
+#define SHARED_BESIDES (30 << 10)   /* for sums, statistics and a norm */
 
 /* How a block goes about its columns. */
 struct rows_cut {
@@ -27,27 +27,49 @@ __device__ __forceinline__ void fetch(const mx_product &p, int tile, int chunk, 
                 w.at[b][i] = __ldg(from + b * MX_WARP + i * p.w_part);
 }
 
-/* x of the chunks [first, last) as operands: [step][m tile][part][lane]. */
+/* A lane's elements of `count` operands of 16 rows by 16 of k, `i` counts them: rows g and g + 8, k and 8 later. */
+template <int m_tiles, int count>
+__device__ __forceinline__ void load_x(const mx_product &p, int64_t row, int first, int i, int n,
+                                       float2 (&v)[count][4]) {
+    int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int u = 0; u < count; u++) {
+        int at = i + u * MX_WARPS, k = (first + at / m_tiles) * 16 + 2 * t, r = at % m_tiles * 16 + g;
+        mx_row rows[2] = {mx_row_of(p.f, row + r), mx_row_of(p.f, row + r + 8)};
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            v[u][j] = at < n ? mx_pair_of(rows[j % 2], k + j / 2 * 8, p.even_x) : make_float2(0, 0);
+    }
+}
+
+/* x of the chunks [first, last) as operands: [step][m tile][part][lane]. Several are loaded before the first is used;
+ * norm: gamma, then beta. */
 template <int m_tiles, int x_parts>
 __device__ __forceinline__ void bring_x(const mx_product &p, int64_t row, int first, int last, uint4 *x,
-                                        const float2 *statistics) {
+                                        const float2 *statistics, const float *norm) {
+    const int at_once = 4;
     int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4;
-    int start = mx_chunk_start(p, first) * 2, steps = mx_chunk_start(p, last) * 2 - start;
-    for (int i = warp; i < steps * m_tiles; i += MX_WARPS) {
-        int mt = i % m_tiles, k = (start + i / m_tiles) * 16 + 2 * t;
-        float2 v[4];
-        uint4 a[x_parts];
+    int start = mx_chunk_start(p, first) * 2, n = (mx_chunk_start(p, last) * 2 - start) * m_tiles;
+    for (int i = warp; i < n; i += MX_WARPS * at_once) {
+        float2 v[at_once][4];
+        load_x<m_tiles, at_once>(p, row, start, i, n, v);
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int r = mt * 16 + g + j % 2 * 8, at = k + j / 2 * 8;
-            v[j] = mx_pair_of(mx_row_of(p.f, row + r), at, p.even_x);
-            if (p.f.gamma && row + r < p.f.m)
-                v[j] = mx_normed(p.f, v[j], statistics[r], at);
+        for (int u = 0; u < at_once; u++) {
+            int at = i + u * MX_WARPS, k = (start + at / m_tiles) * 16 + 2 * t, mt = at % m_tiles;
+            uint4 a[x_parts];
+            if (at >= n)
+                break;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                int r = mt * 16 + g + j % 2 * 8;
+                if (p.f.gamma && row + r < p.f.m)
+                    v[u][j] = mx_normed_by(v[u][j], statistics[r], k + j / 2 * 8, (int)p.f.k, norm, norm + p.f.k);
+            }
+            mx_operand<x_parts>(v[u], a);
+#pragma unroll
+            for (int part = 0; part < x_parts; part++)
+                x[(at * x_parts + part) * MX_WARP + lane] = a[part];
         }
-        mx_operand<x_parts>(v, a);
-#pragma unroll
-        for (int part = 0; part < x_parts; part++)
-            x[(i * x_parts + part) * MX_WARP + lane] = a[part];
     }
 }
 
@@ -95,6 +117,21 @@ __device__ __forceinline__ void finish_group(const mx_product &p, int64_t row, i
     }
 }
 
+/* What the results of the group's tiles need besides, on its way while they are computed. */
+template <int m_tiles>
+__device__ __forceinline__ void expect_group(const mx_product &p, int64_t row, int tile, int n_tiles) {
+    for (int i = threadIdx.x; i < n_tiles * m_tiles * MX_WARP; i += MX_BLOCK) {
+        int lane = i % MX_WARP, mt = i / MX_WARP % m_tiles, column = (tile + i / MX_WARP / m_tiles) * 8 + lane % 4 * 2;
+        if (column >= p.f.n)
+            continue;
+        if (p.f.bias)
+            asm volatile("prefetch.global.L1 [%0];" ::"l"(p.f.bias + column));
+        for (int64_t r = row + mt * 16 + lane / 4, last = r + 8; p.f.residual && r <= last && r < p.f.m; r += 8)
+            asm volatile("prefetch.global.L1 [%0];" ::"l"(p.f.residual + r % p.f.residual_rows * p.f.ld_residual +
+                                                          column));
+    }
+}
+
 template <int m_tiles>
 __device__ __forceinline__ void find_statistics(const mx_product &p, int64_t row, float2 *statistics) {
     for (int r = threadIdx.x / MX_WARP; r < m_tiles * 16 && row + r < p.f.m; r += MX_WARPS) {
@@ -120,15 +157,22 @@ __global__ void __launch_bounds__(MX_BLOCK, 2) rows_kernel(mx_product p, rows_cu
     int tile = (int)blockIdx.x * cut.group, stride = (int)gridDim.x * cut.group;
     if (n_first > 0 && warp < min(cut.group, p.tiles - tile) * n_first)
         fetch(p, tile + warp / n_first, warp % n_first, w);
+    float *norm = (float *)(sums + cut.group * p.chunks * m_tiles * MX_WARP);
+    for (int i = threadIdx.x; p.f.gamma && i < (int)p.f.k; i += MX_BLOCK) {
+        norm[i] = p.f.gamma[i];
+        norm[p.f.k + i] = p.f.beta[i];
+    }
+    mx_wait_before();   /* weights and norms are constants, x is not */
     if (p.f.gamma)
         find_statistics<m_tiles>(p, row, statistics);
     for (; tile < p.tiles; tile += stride) {
         int n_tiles = min(cut.group, p.tiles - tile);
+        expect_group<m_tiles>(p, row, tile, n_tiles);
         for (int first = 0; first < p.chunks; first += cut.phase_chunks) {
             int n = min(cut.phase_chunks, p.chunks - first);
             if (!have_x || n < p.chunks) {
                 __syncthreads();
-                bring_x<m_tiles, x_parts>(p, row, first, first + n, x, statistics);
+                bring_x<m_tiles, x_parts>(p, row, first, first + n, x, statistics, norm);
                 __syncthreads();
                 have_x = true;
             }
@@ -161,12 +205,15 @@ template <int m_tiles, int x_parts, int w_parts> static void launch(mx_cuda *gpu
         cut.group = MX_MAX(MX_WARPS / MX_MAX(p.chunks, 1), 1);
     int groups = (p.tiles + cut.group - 1) / cut.group;
     size_t bytes = (size_t)(whole ? all_bytes : cut.phase_chunks * chunk_bytes) +
-                   (size_t)(cut.group * p.chunks * m_tiles) * 512;
+                   (size_t)(cut.group * p.chunks * m_tiles) * 512 + (p.f.gamma ? (size_t)p.f.k * 2 * sizeof(float) : 0);
     auto kernel = rows_kernel<m_tiles, x_parts, w_parts>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     dim3 grid((unsigned)(whole ? MX_MIN(groups, 2 * cores) : groups),
               (unsigned)((p.f.m + m_tiles * 16 - 1) / (m_tiles * 16)));
-    kernel<<<grid, MX_BLOCK, bytes, gpu->stream>>>(p, cut);
+    if (p.f.weight.fresh)
+        kernel<<<grid, MX_BLOCK, bytes, gpu->stream>>>(p, cut);
+    else
+        mx_launch(gpu, kernel, grid, dim3(MX_BLOCK), bytes, p, cut);
 }
 
 template <int m_tiles> static void launch_for(mx_cuda *gpu, const mx_product &p) {

@@ -1,0 +1,198 @@
+/* modules/cuda/step.cu - compiled calls of a decoder's step that move rows: embeddings, picked rows, caches.
+ * Each writes what the plain op does, bit for bit; rows may lie apart, tables may be of halves. Neighbours that a
+ * recording sees together (record.c) are one kernel, which writes what all of them would have. */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "modules/cuda/block.cuh"
+
+#define STEP_BLOCK 128
+
+/* ---- rows of tables ---------------------------------------------------------------------------------------------- */
+
+struct table {
+    const void *rows;
+    const int32_t *index;
+    int dtype;   /* MXW_F32, MXW_F16 or MXW_BF16 */
+};
+
+__device__ static float element(const table &t, int64_t i) {
+    return t.dtype == MXW_F32   ? ((const float *)t.rows)[i]
+           : t.dtype == MXW_F16 ? __half2float(((const __half *)t.rows)[i])
+                                : __bfloat162float(((const __nv_bfloat16 *)t.rows)[i]);
+}
+
+/* y[r] = a[index[r]]; a block for each row. */
+__global__ void __launch_bounds__(STEP_BLOCK) gather_rows_kernel(float *y, table a, int n) {
+    mx_wait_before();
+    int64_t row = blockIdx.x;
+    for (int i = threadIdx.x; i < n; i += STEP_BLOCK)
+        y[row * n + i] = element(a, (int64_t)a.index[row] * n + i);
+}
+
+/* to_a and to_b likewise, and y is their sum. */
+__global__ void __launch_bounds__(STEP_BLOCK)
+    embed_kernel(float *y, float *to_a, float *to_b, table a, table b, int n) {
+    mx_wait_before();
+    int64_t row = blockIdx.x;
+    for (int i = threadIdx.x; i < n; i += STEP_BLOCK) {
+        float from_a = element(a, (int64_t)a.index[row] * n + i), from_b = element(b, (int64_t)b.index[row] * n + i);
+        to_a[row * n + i] = from_a;
+        to_b[row * n + i] = from_b;
+        y[row * n + i] = from_a + from_b;
+    }
+}
+
+/* PTX for an older GPU, compiled by the driver for this one, has no waiting in it. */
+int mx_cuda_overlaps(void) {
+    cudaFuncAttributes of = {};
+    if (cudaFuncGetAttributes(&of, gather_rows_kernel) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return of.ptxVersion >= 90;
+}
+
+static int is_table(const mx_tensor *t) {
+    return t->rank == 2 && (t->dtype == MXW_F32 || t->dtype == MXW_F16 || t->dtype == MXW_BF16);
+}
+
+static table table_of(const mx_call *gather) {
+    table t = {gather->inputs[0].data, (const int32_t *)gather->inputs[1].data, (int)gather->inputs[0].dtype};
+    return t;
+}
+
+int mx_cuda_fast_gather_takes(const mx_call *call) {
+    return call->compiled && is_table(&call->inputs[0]) && call->outputs[0].dtype == MXW_F32 &&
+           mx_cuda_count(&call->inputs[1]) < ((int64_t)1 << 31);
+}
+
+mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call) {
+    int64_t rows = mx_cuda_count(&call->inputs[1]), n = call->inputs[0].dims[1];
+    if (rows * n == 0)
+        return MXW_OK;
+    mx_launch(gpu, gather_rows_kernel, dim3((unsigned)rows), dim3(STEP_BLOCK), 0, (float *)call->outputs[0].data,
+              table_of(call), (int)n);
+    return mx_cuda_launched(gpu, call);
+}
+
+static int same_dims(const mx_tensor *a, const mx_tensor *b) {
+    int same = a->rank == b->rank && a->dtype == b->dtype;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+/* gather, gather and the sum of both. */
+static size_t take_embedding(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+    if (n < 3 || calls[0]->op != MX_OP_GATHER || calls[1]->op != MX_OP_GATHER || calls[2]->op != MX_OP_ADD ||
+        !mx_cuda_fast_gather_takes(calls[0]) || !mx_cuda_fast_gather_takes(calls[1]))
+        return 0;
+    const mx_tensor *a = &calls[0]->outputs[0], *b = &calls[1]->outputs[0], *in = calls[2]->inputs;
+    int straight = in[0].data == a->data && in[1].data == b->data;
+    int crossed = in[0].data == b->data && in[1].data == a->data;   /* a sum is the same either way */
+    if ((!straight && !crossed) || a->rank != 2 || !same_dims(a, b) || !same_dims(a, &calls[2]->outputs[0]) ||
+        mx_cuda_count(a) == 0)
+        return 0;
+    mx_launch(gpu, embed_kernel, dim3((unsigned)a->dims[0]), dim3(STEP_BLOCK), 0, (float *)calls[2]->outputs[0].data,
+              (float *)a->data, (float *)b->data, table_of(calls[0]), table_of(calls[1]), (int)a->dims[1]);
+    *status = mx_cuda_launched(gpu, calls[2]);
+    return 3;
+}
+
+/* ---- caches ------------------------------------------------------------------------------------------------------ */
+
+struct writes {
+    float *state[2];
+    const float *x[2];
+    int64_t ld[2];   /* from row to row of x */
+};
+
+/* A block for each index of each of the writes, which share their indices; what goes there are n floats: rows of x of
+ * `width`. When an index comes again later, the later one is what stays. */
+__global__ void __launch_bounds__(STEP_BLOCK)
+    write_rows_kernel(writes w, const int32_t *index, int count, int64_t n, int64_t width) {
+    mx_wait_before();
+    int at = blockIdx.x, which = blockIdx.y, again = 0;
+    int32_t to = index[at];
+    for (int j = at + 1 + threadIdx.x; j < count; j += STEP_BLOCK)
+        again |= index[j] == to;
+    if (__syncthreads_or(again))
+        return;
+    float *state = w.state[which] + to * n;
+    const float *x = w.x[which] + at * (n / width) * w.ld[which];
+    int64_t step = (int64_t)gridDim.z * STEP_BLOCK * 4;
+    for (int64_t i = ((int64_t)blockIdx.z * STEP_BLOCK + threadIdx.x) * 4; i < n; i += step)
+        *(float4 *)(state + i) = *(const float4 *)(x + i / width * w.ld[which] + i % width);
+}
+
+/* Floats behind axis 0. */
+static int64_t row_floats(const mx_tensor *state) {
+    int64_t n = 1;
+    for (int i = 1; i < state->rank; i++)
+        n *= state->dims[i];
+    return n;
+}
+
+static int is_even(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0; }
+
+int mx_cuda_fast_write_takes(const mx_call *call) {
+    const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1];
+    return call->compiled && state->dtype == MXW_F32 && x->rank > 1 && x->dims[x->rank - 1] % 4 == 0 &&
+           x->strides[x->rank - 2] % 4 == 0 && is_even(state) && is_even(x);
+}
+
+static mxw_status write_rows(mx_cuda *gpu, const mx_call *const *calls, int count) {
+    const mx_tensor *index = &calls[0]->inputs[2], *first = &calls[0]->inputs[1];
+    int64_t rows = index->dims[0], n = row_floats(&calls[0]->inputs[0]);
+    writes w = {};
+    for (int i = 0; i < count; i++) {
+        const mx_tensor *x = &calls[i]->inputs[1];
+        w.state[i] = (float *)calls[i]->inputs[0].data;
+        w.x[i] = (const float *)x->data;
+        w.ld[i] = x->strides[x->rank - 2];
+    }
+    if (rows * n == 0)
+        return MXW_OK;
+    dim3 grid((unsigned)rows, (unsigned)count, (unsigned)MX_MAX(1, MX_MIN(n / (STEP_BLOCK * 4), 256)));
+    mx_launch(gpu, write_rows_kernel, grid, dim3(STEP_BLOCK), 0, w, (const int32_t *)index->data, (int)rows, n,
+              first->dims[first->rank - 1]);
+    return mx_cuda_launched(gpu, calls[0]);
+}
+
+mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call) { return write_rows(gpu, &call, 1); }
+
+/* Keys and values of the same rows. */
+static size_t take_writes(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+    if (n < 2 || calls[0]->op != MX_OP_STATE_WRITE || calls[1]->op != MX_OP_STATE_WRITE ||
+        !mx_cuda_fast_write_takes(calls[0]) || !mx_cuda_fast_write_takes(calls[1]) ||
+        calls[0]->inputs[2].data != calls[1]->inputs[2].data || calls[0]->inputs[0].data == calls[1]->inputs[0].data ||
+        !same_dims(&calls[0]->inputs[1], &calls[1]->inputs[1]))
+        return 0;
+    *status = write_rows(gpu, calls, 2);
+    return 2;
+}
+
+/* ---- to and from the host ---------------------------------------------------------------------------------------- */
+
+/* A few kilobytes of pinned memory, by a kernel: it takes less time than to set a copy going. */
+__global__ void __launch_bounds__(1024) carry_kernel(uint4 *to, const uint4 *from, int n) {
+    mx_wait_before();
+    for (int i = threadIdx.x; i < n; i += 1024)
+        to[i] = from[i];
+}
+
+mxw_status mx_cuda_carry(mx_cuda *gpu, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    if (bytes == 0)
+        return MXW_OK;
+    if (bytes > MX_CUDA_CARRIED || bytes % sizeof(uint4))
+        return mx_cuda_check(gpu, cudaMemcpyAsync(to, from, bytes, kind, gpu->stream), "recording a copy");
+    mx_launch(gpu, carry_kernel, dim3(1), dim3(1024), 0, (uint4 *)to, (const uint4 *)from,
+              (int)(bytes / sizeof(uint4)));
+    return mx_cuda_check(gpu, cudaGetLastError(), "recording a copy");
+}
+
+size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+    size_t taken = take_embedding(gpu, calls, n, status);
+    return taken ? taken : take_writes(gpu, calls, n, status);
+}
