@@ -45,16 +45,21 @@ __device__ __forceinline__ mx_row mx_row_of(const mx_cuda_fused &f, int64_t r) {
     return row;
 }
 
-__device__ __forceinline__ float2 mx_pair_of(const mx_row &row, int k, int even) {
+/* Of a kernel that begins early (mx_launch), what another one wrote is not read only: it was written meanwhile. */
+template <bool early, typename T> __device__ __forceinline__ T mx_read(const T *from) {
+    return early ? *from : __ldg(from);
+}
+
+template <bool early = false> __device__ __forceinline__ float2 mx_pair_of(const mx_row &row, int k, int even) {
     float2 v = make_float2(0, 0);
     if (even) {
         if (k >= row.first && k < row.last)
-            v = __ldg((const float2 *)(row.at + k));
+            v = mx_read<early>((const float2 *)(row.at + k));
     } else {
         if (k >= row.first && k < row.last)
-            v.x = __ldg(row.at + k);
+            v.x = mx_read<early>(row.at + k);
         if (k + 1 >= row.first && k + 1 < row.last)
-            v.y = __ldg(row.at + k + 1);
+            v.y = mx_read<early>(row.at + k + 1);
     }
     return v;
 }
@@ -160,10 +165,11 @@ __device__ __forceinline__ float mx_act_of(int act, float v) {
 }
 
 /* Two neighbours of a row; 0 for the second where there is none. Pair: they can be read as one. */
+template <bool early = false>
 __device__ __forceinline__ float2 mx_two_of(const float *from, int both, int pair) {
     if (pair)
-        return __ldg((const float2 *)from);
-    return make_float2(__ldg(from), both ? __ldg(from + 1) : 0);
+        return mx_read<early>((const float2 *)from);
+    return make_float2(mx_read<early>(from), both ? mx_read<early>(from + 1) : 0);
 }
 
 /* What is added to columns `column` and the one after it; column is even. To be fetched before the sums are ready, and
@@ -173,6 +179,7 @@ struct mx_ending {
     int there;   /* of the two: 0, 1 or both */
 };
 
+template <bool early = false>
 __device__ __forceinline__ mx_ending mx_ending_of(const mx_product &p, int64_t row, int column) {
     const mx_cuda_fused &f = p.f;
     mx_ending e = {};
@@ -181,9 +188,11 @@ __device__ __forceinline__ mx_ending mx_ending_of(const mx_product &p, int64_t r
     e.there = column + 1 < f.n ? 2 : 1;
     if (f.bias)
         e.bias = mx_two_of(f.bias + column, e.there == 2, 0);
-    if (f.residual)
-        e.residual = mx_two_of(f.residual + (f.residual_rows == f.m ? row : row % f.residual_rows) * f.ld_residual +
-                                   column, e.there == 2, p.even_y && e.there == 2);
+    if (f.residual) {
+        int64_t at = f.residual_rows == f.m ? row : row % f.residual_rows;
+        e.residual = mx_two_of<early>(f.residual + at * f.ld_residual + column, e.there == 2,
+                                      p.even_y && e.there == 2);
+    }
     return e;
 }
 
@@ -214,8 +223,9 @@ __device__ __forceinline__ void mx_finish_with(const mx_product &p, int64_t row,
     }
 }
 
+/* By a kernel that begins early. */
 __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b) {
-    mx_finish_with(p, row, column, a, b, mx_ending_of(p, row, column));
+    mx_finish_with(p, row, column, a, b, mx_ending_of<true>(p, row, column));
 }
 
 /* ---- the kernels' doors ------------------------------------------------------------------------------------------ */

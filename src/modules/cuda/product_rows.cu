@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_x(const mx_product &p, int64_t row, int fir
         mx_row rows[2] = {mx_row_of(p.f, row + r), mx_row_of(p.f, row + r + 8)};
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            v[u][j] = at < n ? mx_pair_of(rows[j % 2], k + j / 2 * 8, p.even_x) : make_float2(0, 0);
+            v[u][j] = at < n ? mx_pair_of<true>(rows[j % 2], k + j / 2 * 8, p.even_x) : make_float2(0, 0);
     }
 }
 
