@@ -41,8 +41,8 @@ typedef struct command {
 } command;
 
 extern const command command_transcribe, command_model_list, command_model_inspect, command_model_export,
-    command_bench, command_demo, command_devices, command_gpu_check, command_graph_dump, command_graph_test,
-    command_version, command_help;
+    command_model_fetch, command_bench, command_demo, command_devices, command_gpu_check, command_graph_dump,
+    command_graph_test, command_version, command_help;
 
 /* All of them, NULL-terminated, in the order of help. */
 extern const command *const commands[];

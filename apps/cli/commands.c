@@ -9,9 +9,9 @@
 #include "trace.h"
 
 const command *const commands[] = {
-    &command_transcribe,   &command_bench,   &command_demo,      &command_model_list, &command_model_inspect,
-    &command_model_export, &command_devices, &command_gpu_check, &command_graph_dump, &command_graph_test,
-    &command_version,      &command_help,
+    &command_transcribe,    &command_bench,        &command_demo,       &command_model_list, &command_model_fetch,
+    &command_model_inspect, &command_model_export, &command_devices,    &command_gpu_check,  &command_graph_dump,
+    &command_graph_test,    &command_version,      &command_help,
     NULL,
 };
 

@@ -17,6 +17,7 @@ _max_whisper_messages="--quiet --log-level --log-format --help"
 # The options of a subcommand.
 _max_whisper_options() {
     case $1 in
+        "model fetch") echo "--format --hub --revision --again --stall --model-dir" ;;
         "model list") echo "--model-dir --json" ;;
         "model inspect") echo "--model-dir --json --tensors" ;;
         "model export") echo "--format --type --model-dir" ;;
@@ -44,6 +45,7 @@ _max_whisper_options() {
 # The values of an option of a subcommand; nothing for one that takes any text.
 _max_whisper_values() {
     case "$2 $1" in
+        "model fetch --format" | "model fetch -f") echo "safetensors ct2"; return ;;
         "model export --format" | "model export -f") echo "npz ggml"; return ;;
     esac
     case $1 in
@@ -99,7 +101,7 @@ _max_whisper() {
     elif [[ $COMP_CWORD == 1 ]]; then
         COMPREPLY=($(compgen -W "transcribe bench demo model devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == model ]]; then
-        COMPREPLY=($(compgen -W "list inspect export" -- "$word"))
+        COMPREPLY=($(compgen -W "list fetch inspect export" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == graph ]]; then
         COMPREPLY=($(compgen -W "dump test" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == help ]]; then

@@ -53,11 +53,39 @@ static const option_row export_rows[] = {
 
 /* ---- list ----------------------------------------------------------------------------------------------- */
 
+/* Where model i was found: a line for each place, or a list of them. */
+static void list_places(json_writer *json, const char *name, int i, const model_options *options) {
+    const char *path, *source;
+    int n = 0;
+    if (json) {
+        json_object(json, NULL);
+        json_text(json, "name", name);
+        json_text(json, "path", mxw_model_place(i, options->model_dir, 0, NULL));
+        json_list(json, "places");
+    }
+    for (; (path = mxw_model_place(i, options->model_dir, n, &source)); n++) {
+        if (!json) {
+            out_print("  %-18s %s (%s)\n", n ? "" : name, path, source);
+            continue;
+        }
+        json_object(json, NULL);
+        json_text(json, "path", path);
+        json_text(json, "source", source);
+        json_end(json);
+    }
+    if (!json && n == 0)
+        out_print("  %-18s -\n", name);
+    if (json) {
+        json_end(json);
+        json_end(json);
+    }
+}
+
 static int run_list(const void *chosen, char **words, int n_words) {
     const model_options *options = chosen;
     (void)words;
     (void)n_words;
-    const char *name, *path;
+    const char *name;
     json_writer json;
     json_start(&json, stdout, 1);
     if (options->json) {
@@ -65,24 +93,16 @@ static int run_list(const void *chosen, char **words, int n_words) {
         json_text(&json, "model_dir", mxw_model_dir(options->model_dir));
         json_list(&json, "models");
     } else {
-        out_print("models in %s\n", mxw_model_dir(options->model_dir));
+        out_print("models in %s%s\n", mxw_model_dir(options->model_dir),
+                  options->model_dir ? "" : " and in the caches of openai-whisper, Hugging Face and faster-whisper");
     }
-    for (int i = 0; (name = mxw_model_name(i, options->model_dir, &path)); i++) {
-        if (options->json) {
-            json_object(&json, NULL);
-            json_text(&json, "name", name);
-            json_text(&json, "path", path);
-            json_end(&json);
-        } else {
-            out_print("  %-18s %s\n", name, path ? path : "-");
-        }
-    }
+    for (int i = 0; (name = mxw_model_name(i, options->model_dir, NULL)); i++)
+        list_places(options->json ? &json : NULL, name, i, options);
     if (options->json) {
         json_end(&json);
         json_end(&json);
     } else {
-        out_text("a model marked - is not here: 'make model MODEL=base' fetches base, tiny.en likewise; --model takes "
-                 "any path\n");
+        out_text("a model marked - is not here: 'max-whisper model fetch NAME' gets it; --model takes any path\n");
     }
     return EXIT_OK;
 }
@@ -98,6 +118,8 @@ typedef struct summary {
     int64_t tensors[N_DTYPES];
     uint64_t bytes[N_DTYPES];
     int64_t mapped;
+    char sha256[65];       /* of an OpenAI .pt of a released size; else empty */
+    const char *published; /* what OpenAI published for it */
     uint32_t checksum; /* CRC-32 over the tensors' CRCs, each as 4 bytes, low one first, in order */
 } summary;
 
@@ -129,6 +151,16 @@ static mxw_status summarize(const mxw_checkpoint *checkpoint, int64_t n, summary
         s->checksum = crc32_add(s->checksum, crc);
     }
     return MXW_OK;
+}
+
+/* Only where there is one to compare with: reading gigabytes for nothing helps nobody. */
+static mxw_status hash_file(const mxw_checkpoint *checkpoint, const mxw_checkpoint_info *info, summary *s) {
+    if (strcmp(info->format, "OpenAI .pt") != 0 || strcmp(info->size_name, "custom") == 0)
+        return MXW_OK;
+    mxw_status status = mxw_checkpoint_sha256(checkpoint, s->sha256, &s->published);
+    if (!s->published)
+        s->sha256[0] = 0;
+    return status;
 }
 
 static const struct {
@@ -169,6 +201,9 @@ static void print_info(const mxw_checkpoint_info *info, const summary *s) {
                       s->bytes[i]);
     out_print("parameters  %" PRId64 "\nchecksum    %08" PRIx32 " (CRC-32 of the tensors' CRC-32s)\n",
               info->n_parameters, s->checksum);
+    if (s->sha256[0])
+        out_print("sha256      %s (%s)\n", s->sha256,
+                  strcmp(s->sha256, s->published) == 0 ? "OpenAI's own file" : "not the one that OpenAI published");
 }
 
 static void write_info(json_writer *json, const mxw_checkpoint_info *info, const summary *s) {
@@ -195,6 +230,10 @@ static void write_info(json_writer *json, const mxw_checkpoint_info *info, const
     json_end(json);
     json_whole(json, "n_parameters", info->n_parameters);
     json_text(json, "checksum", checksum);
+    if (s->sha256[0]) {
+        json_text(json, "sha256", s->sha256);
+        json_bool(json, "sha256_is_published", strcmp(s->sha256, s->published) == 0);
+    }
 }
 
 static void write_tensor(json_writer *json, const mxw_tensor_info *tensor, const char *crc) {
@@ -245,6 +284,8 @@ static mxw_status inspect(const mxw_checkpoint *checkpoint, const model_options 
     mxw_status status = mxw_checkpoint_get_info(checkpoint, &info);
     if (status >= 0)
         status = summarize(checkpoint, info.n_tensors, &s);
+    if (status >= 0)
+        status = hash_file(checkpoint, &info, &s);
     if (status < 0)
         return status;
     if (!options->json) {
@@ -312,7 +353,7 @@ static int run_export(const void *chosen, char **words, int n_words) {
 const command command_model_list = {
     .name = "model list",
     .arguments = "",
-    .summary = "List the released models and where they were found.",
+    .summary = "List the released models and every place where each was found.",
     .options = list_rows,
     .options_size = sizeof(model_options),
     .run = run_list,
@@ -323,7 +364,8 @@ const command command_model_inspect = {
     .arguments = "[MODEL]",
     .max_words = 1,
     .summary = "Show what is in a checkpoint: format, dimensions, tensors, dtypes, parameters, checksums.",
-    .details = "MODEL is a released name, a checkpoint file or its folder; tiny.en if it is left out.",
+    .details = "MODEL is a released name, OWNER/NAME of the Hugging Face hub, a checkpoint file or its folder; "
+               "tiny.en if it is left out.",
     .options = inspect_rows,
     .options_size = sizeof(model_options),
     .run = run_inspect,

@@ -7,14 +7,11 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "weights/cursor.h"
-#include "weights/weights.h"
+#include "weights/store.h"
 
 /* What a folder of a model holds, in the order of preference; else its one .pt. */
 static const char *const folder_files[] = {"model.bin", "model.safetensors", "model.safetensors.index.json"};
 #define PT_SUFFIX ".pt"
-
-/* The ones that this project's own fetch tool can get; for every other the user brings the file. */
-static const char *const fetchable[] = {"tiny.en", "base"};
 
 const char *mx_model_dir(const char *option) {
     static _Thread_local char dir[4096];
@@ -40,8 +37,7 @@ static mxw_status set_path(mx_str *path, const char *folder, const char *leaf, c
     return mx_str_status(path);
 }
 
-/* One of folder_files, else the one *.pt in a folder. */
-static mxw_status look_in_folder(const char *folder, mx_str *path) {
+mxw_status mx_look_in_folder(const char *folder, mx_str *path) {
     int found = 0;
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < MX_COUNT(folder_files); i++) {
@@ -69,8 +65,7 @@ static mxw_status look_in_folder(const char *folder, mx_str *path) {
     return MXW_OK;
 }
 
-/* <dir>/<name>.pt, else <dir>/<name>/model.bin (or the .pt in that folder). E_NOT_FOUND without a line if neither. */
-static mxw_status look_by_name(const char *dir, const char *name, mx_str *path) {
+mxw_status mx_look_by_name(const char *dir, const char *name, mx_str *path) {
     mxw_status status = set_path(path, dir, name, PT_SUFFIX);
     if (status < 0 || is_file(mx_str_get(path)))
         return status;
@@ -80,7 +75,7 @@ static mxw_status look_by_name(const char *dir, const char *name, mx_str *path) 
     char *folder = mx_strdup(mx_str_get(path));
     if (!folder)
         return MXW_E_MEMORY;
-    status = look_in_folder(folder, path);
+    status = mx_look_in_folder(folder, path);
     mx_free(folder);
     return status;
 }
@@ -120,27 +115,14 @@ static mxw_status unknown(const char *name) {
                    mx_show(name, strlen(name)).text, nearest);
 }
 
-static mxw_status not_here(const mx_released *r, const char *dir) {
-    for (size_t i = 0; i < MX_COUNT(fetchable); i++)
-        if (strcmp(fetchable[i], r->name) == 0)
-            return mx_fail(MXW_E_NOT_FOUND,
-                           "model '%s' is not in %s (looked for %s.pt, %s/model.bin); `make model MODEL=%s` fetches it",
-                           r->name, dir, r->name, r->name, r->name);
-    return mx_fail(MXW_E_NOT_FOUND,
-                   "model '%s' is not in %s (looked for %s.pt, %s/model.bin); put the file there or give its path",
-                   r->name, dir, r->name, r->name);
-}
-
-mxw_status mx_model_find(const mx_released *r, const char *model_dir, mx_str *path) {
-    const char *dir = mx_model_dir(model_dir);
-    mxw_status status = look_by_name(dir, r->name, path);
-    if (status == MXW_E_NOT_FOUND && r->alias)
-        status = look_by_name(dir, r->alias, path);
-    return status;
+static mxw_status not_here(const char *name, const char *model_dir) {
+    const char *beside = model_dir && *model_dir ? "" : ", nor in the caches of openai-whisper, Hugging Face and "
+                                                        "faster-whisper";
+    return mx_fail(MXW_E_NOT_FOUND, "model '%s' is not in %s (looked for %s.pt and a folder %s)%s; "
+                   "`max-whisper model fetch %s` gets it", name, mx_model_dir(model_dir), name, name, beside, name);
 }
 
 mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_str *path) {
-    const char *dir = mx_model_dir(model_dir);
     if (!*name_or_path)
         return mx_fail(MXW_E_ARGUMENT, "the model's name is empty");
     const mx_released *r = mx_released_find(name_or_path);
@@ -148,19 +130,26 @@ mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_s
     mxw_status status = MXW_E_NOT_FOUND;
     /* A name is looked up first, so that a stray file of that name in the working folder changes nothing. */
     if (r)
-        status = mx_model_find(r, dir, path);
+        status = mx_model_find(r, model_dir, 0, path, NULL);
     if (!r && is_name && !mx_file_exists(name_or_path))
-        status = look_by_name(dir, name_or_path, path);
+        status = mx_look_by_name(mx_model_dir(model_dir), name_or_path, path);
     if (status != MXW_E_NOT_FOUND)
         return status;
     if (mx_file_is_dir(name_or_path))
-        return look_in_folder(name_or_path, path);
+        return mx_look_in_folder(name_or_path, path);
     if (mx_file_exists(name_or_path)) {
         mx_str_clear(path);
         mx_str_text(path, name_or_path);
         return mx_str_status(path);
     }
     if (r)
-        return not_here(r, dir);
-    return is_name ? unknown(name_or_path) : mx_fail(MXW_E_NOT_FOUND, "%s: no such file or folder", name_or_path);
+        return not_here(r->name, model_dir);
+    if (is_name)
+        return unknown(name_or_path);
+    if (!mx_is_repository(name_or_path))
+        return mx_fail(MXW_E_NOT_FOUND, "%s: no such file or folder", name_or_path);
+    status = mx_model_find_repository(name_or_path, model_dir, path);
+    return status == MXW_E_NOT_FOUND ? mx_fail(status, "%s: no such file or folder, and no such model of the Hugging "
+                                               "Face hub was fetched", name_or_path)
+                                     : status;
 }

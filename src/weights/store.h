@@ -118,6 +118,11 @@ mxw_status mx_config_load(mx_weights *w);   /* config.json, vocabulary.txt or .j
 mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w);                      /* alignment heads */
 mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t *count);
 
+/* locate.c: model.bin, model.safetensors, its index, else the one *.pt in a folder. */
+mxw_status mx_look_in_folder(const char *folder, mx_str *path);
+/* <dir>/<name>.pt, else the folder <dir>/<name>. E_NOT_FOUND, maybe without a line, if neither. */
+mxw_status mx_look_by_name(const char *dir, const char *name, mx_str *path);
+
 /* npz.c: the export, with ZIP64 fields for offsets from zip64_limit on (a test need not write 4 GiB). */
 mxw_status mx_npz_write(const mx_weights *w, const char *path, uint64_t zip64_limit);
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "weights/cursor.h"
 #include "weights/store.h"
 
@@ -340,6 +341,16 @@ mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc) {
     *crc = (uint32_t)crc32_z(0, copy ? copy : t.data, bytes);
     mx_free(copy);
     return MXW_OK;
+}
+
+void mx_weights_sha256(const mx_weights *w, char text[65]) {
+    mx_sha256 sum;
+    mx_sha256_start(&sum);
+    if (!w->n_shards)
+        mx_sha256_add(&sum, w->bytes, w->n_bytes);
+    for (size_t i = 0; i < w->n_shards; i++)
+        mx_sha256_add(&sum, w->shards[i].data, w->shards[i].n);
+    mx_sha256_hex(&sum, text);
 }
 
 const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2] {

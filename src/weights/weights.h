@@ -27,6 +27,8 @@ int64_t mx_weights_index(const mx_weights *w, const char *name);
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out);
 /* CRC-32 of the elements of tensor i, row major, in their own dtype. */
 mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc);
+/* SHA-256 of the file's bytes (of an index: of its files, one after the other), 64 digits and a 0. */
+void mx_weights_sha256(const mx_weights *w, char text[65]);
 /* Weights (bf16 widened to f32: numpy has none), "dims.NAME" scalars and "alignment_heads" as one .npz. */
 mxw_status mx_weights_export_npz(const mx_weights *w, const char *path);
 /* What a whisper.cpp file holds besides weights, from whoever has it. */
@@ -47,7 +49,9 @@ const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2];
 /* Where models live: option, $MAX_WHISPER_MODELS, $XDG_CACHE_HOME/max-whisper/models, ~/.cache/max-whisper/models. The
  * string is valid until the next call on this thread. */
 const char *mx_model_dir(const char *option);
-/* The weights file that a name or path means. */
+/* The weights file that a name or path means: a file, a folder, a released name, or OWNER/NAME of the Hugging Face
+ * hub. Names are looked up in model_dir alone if it is given, else in mx_model_dir and in the caches of openai-whisper,
+ * Hugging Face and faster-whisper. */
 mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_str *path);
 
 /* The released models, in order; NULL past the end. */
@@ -60,6 +64,16 @@ const mx_released *mx_released_get(int index);
 const mx_released *mx_released_find(const char *name);   /* by name or alias; NULL if it is none */
 /* The one with these dimensions, or NULL; of several (large-v1, -v2) the one that the path names, else the last. */
 const mx_released *mx_released_match(const mxw_dims *dims, const char *path);
-/* Where it lies under model_dir (NULL: mx_model_dir); E_NOT_FOUND, maybe without a line, if it does not. */
-mxw_status mx_model_find(const mx_released *released, const char *model_dir, mx_str *path);
+/* Place `which` (from 0) of those where it lies, in the order of the search above, and whose folder that is (may be
+ * NULL); E_NOT_FOUND, maybe without a line, past the last. */
+mxw_status mx_model_find(const mx_released *released, const char *model_dir, int which, mx_str *path,
+                         const char **source);
+/* The same for a repository of the hub: "OWNER--NAME" in the model folder, or Hugging Face's cache. */
+mxw_status mx_model_find_repository(const char *repository, const char *model_dir, mx_str *path);
+/* "OWNER/NAME", of the letters that the hub allows. */
+int mx_is_repository(const char *text);
+/* Repository `which` of a released model that has safetensors (faster_whisper: model.bin); NULL past the last. */
+const char *mx_released_repository(const mx_released *released, int faster_whisper, int which);
+/* The SHA-256 of OpenAI's .pt, or NULL if there is none. */
+const char *mx_released_sha256(const mx_released *released);
 #endif

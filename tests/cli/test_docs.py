@@ -10,11 +10,11 @@ MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
 LIBRARY_MANUAL = os.path.join(ROOT, "docs", "man", "max_whisper.3")
 HEADER = os.path.join(ROOT, "include", "max_whisper.h")
 COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
-COMMANDS = ["transcribe", "bench", "demo", "model list", "model inspect", "model export", "devices", "gpu-check",
-            "graph dump", "graph test", "version", "help"]
+COMMANDS = ["transcribe", "bench", "demo", "model list", "model fetch", "model inspect", "model export", "devices",
+            "gpu-check", "graph dump", "graph test", "version", "help"]
 # Options that the manual tells of where it tells of their subcommand.
 LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
-         "--timeout"}
+         "--timeout", "--hub", "--revision", "--again", "--stall"}
 
 
 def options_of(command):
@@ -125,7 +125,7 @@ def test_completion(options):
         offered = completed(*command.split(), "--")
         check_equal(offered, set(options[command]), f"completion of {command}")
     check_equal(completed("--mo"), {"--model", "--model-dir"}, "completion without a subcommand")
-    check_equal(completed("model", ""), {"list", "inspect", "export"}, "completion of model")
+    check_equal(completed("model", ""), {"list", "fetch", "inspect", "export"}, "completion of model")
     check_equal(completed("graph", ""), {"dump", "test"}, "completion of graph")
     check_equal(completed("x.wav", "--channel", ""), {"all", "left", "right", "split", "1", "2"},
                 "completion of --channel")

@@ -99,9 +99,9 @@ WRONG = [
     (["bench", "x.wav", "--beam-size", "0"], ["--beam-size"]),
     (["bench", "x.wav", "--rns", "3"], ["did you mean '--runs'"]),
     (["bnch"], ["did you mean 'bench'"]),
-    (["model"], ["'model' needs one of: list, inspect, export"]),
+    (["model"], ["'model' needs one of: list, fetch, inspect, export"]),
     (["model", "inspct"], ["did you mean 'model inspect'"]),
-    (["model", "zzz"], ["there is: list, inspect, export"]),
+    (["model", "zzz"], ["there is: list, fetch, inspect, export"]),
     (["model", "export", "tiny.en"], ["'model export' needs a model and the file to write"]),
     (["model", "export", "tiny.en", "x", "--format", "gguf"], ["--format", "did you mean 'ggml'"]),
     (["model", "export", "tiny.en", "x", "--type", "f16"], ["--type", "belongs to --format ggml"]),
@@ -214,7 +214,7 @@ def test_reports():
         for words in (["model", "inspect", "--model-dir", folder], ["graph", "dump", "--model-dir", folder],
                       ["model", "export", "base", os.path.join(folder, "x.npz"), "--model-dir", folder],
                       ["--model-dir", folder, "-"]):
-            check_fails(words, 1, folder, "make model MODEL=", stdin=wav(16000))
+            check_fails(words, 1, folder, "`max-whisper model fetch ", stdin=wav(16000))
         check_equal(os.listdir(folder), [], "a failed export leaves nothing")
 
 

@@ -254,7 +254,7 @@ static void test_locate(void) {
     mx_weights *w = NULL;
     const char *found = NULL;
     open_fails("tiny.en", folder, MXW_E_NOT_FOUND,
-               "(looked for tiny.en.pt, tiny.en/model.bin); `make model MODEL=tiny.en`");
+               "(looked for tiny.en.pt and a folder tiny.en); `max-whisper model fetch tiny.en` gets it");
     open_fails("large", folder, MXW_E_NOT_FOUND, "model 'large-v3' is not in ");
     open_fails("smal", folder, MXW_E_NOT_FOUND, "did you mean 'small'?");
     open_fails("./no/such", folder, MXW_E_NOT_FOUND, "./no/such: no such file or folder");

@@ -1,0 +1,293 @@
+/* hub/transfer.c - one file from the hub: resumed where it stopped, tried again where that can help, and held against
+ * the size and SHA-256 that the hub states before it gets its name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sha256.h"
+#include "hub/inside.h"
+
+#define MAX_TEXT_BYTES (8u << 20)
+#define IDLE_TRIES 5      /* in a row that brought nothing */
+#define MAX_TRIES 200
+#define FIRST_WAIT_MS 200   /* doubles with each try that brought nothing */
+
+typedef struct download {
+    mx_hub_job *job;
+    const mx_hub_file *file;
+    const char *path;        /* of the part */
+    int fd;
+    uint64_t at;             /* bytes in the part, all of them in the sum */
+    mx_sha256 sum;
+    char etag[128];          /* of the answer that the part came from, in this run */
+    char linked[128];
+    int looked_at;           /* the answer under way is the rest of this file */
+    int too_long, cannot_write, range_refused;
+} download;
+
+int mx_hub_report(mx_hub_job *job, uint64_t of_this_file) {
+    const mxw_fetch_options *o = job->options;
+    if (o->progress && !job->stopped)
+        job->stopped = o->progress(o->user, job->file, job->done + of_this_file, job->total) != 0;
+    return job->stopped;
+}
+
+/* ---- the part of a file ------------------------------------------------------------------------------------ */
+
+static mxw_status cannot(const download *d, const char *what) {
+    return mx_fail(MXW_E_IO, "%s: cannot %s: %s", d->path, what, strerror(errno));
+}
+
+static mxw_status restart(download *d) {
+    if (ftruncate(d->fd, 0) != 0 || lseek(d->fd, 0, SEEK_SET) != 0)
+        return cannot(d, "write");
+    d->at = 0;
+    mx_sha256_start(&d->sum);
+    return MXW_OK;
+}
+
+/* What an earlier run brought, if it can be of this very file: only a SHA-256 tells. */
+static mxw_status take_up(download *d) {
+    static _Thread_local char block[1 << 16];
+    ssize_t got = 0;
+    d->fd = open(d->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (d->fd < 0)
+        return cannot(d, "write");
+    mx_sha256_start(&d->sum);
+    while (d->file->sha256 && (got = read(d->fd, block, sizeof(block))) > 0) {
+        mx_sha256_add(&d->sum, block, (size_t)got);
+        d->at += (uint64_t)got;
+    }
+    if (got < 0)
+        return cannot(d, "read");
+    if (!d->file->sha256 || (d->file->sized && d->at > d->file->size))
+        return restart(d);
+    if (d->at)
+        mx_log(MXW_LOG_INFO, "hub", "%s: going on at byte %llu", d->file->name, (unsigned long long)d->at);
+    return MXW_OK;
+}
+
+static int write_all(download *d, const uint8_t *bytes, size_t n) {
+    for (size_t done = 0; done < n;) {
+        ssize_t wrote = write(d->fd, bytes + done, n - done);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return 0;
+        done += (size_t)wrote;
+    }
+    return 1;
+}
+
+/* Before the first byte of an answer: non-zero if it is of no use. */
+static int look_at(download *d, const mx_http_answer *answer) {
+    d->looked_at = 1;
+    d->range_refused = answer->code == 206 && answer->from != (int64_t)d->at;   /* bytes of elsewhere */
+    d->cannot_write = answer->code == 200 && d->at && restart(d) < 0;           /* the whole file, not the rest */
+    snprintf(d->linked, sizeof(d->linked), "%s", answer->linked);
+    snprintf(d->etag, sizeof(d->etag), "%s", answer->etag);
+    return d->range_refused || d->cannot_write;
+}
+
+static int on_body(void *user, const mx_http_answer *answer, const void *bytes, size_t n) {
+    download *d = user;
+    if (!d->looked_at && look_at(d, answer))
+        return 1;
+    if (d->file->sized && n > d->file->size - d->at) {
+        d->too_long = 1;
+        return 1;
+    }
+    if (!write_all(d, bytes, n)) {
+        d->cannot_write = 1;
+        return 1;
+    }
+    mx_sha256_add(&d->sum, bytes, n);
+    d->at += n;
+    return mx_hub_report(d->job, d->at);
+}
+
+static int on_tick(void *user) {
+    download *d = user;
+    return mx_hub_report(d->job, d->at);
+}
+
+/* ---- trying -------------------------------------------------------------------------------------------------- */
+
+static void wait_ms(mx_hub_job *job, int ms) {
+    for (; ms > 0 && !mx_hub_report(job, 0); ms -= 100) {
+        struct timespec t = {0, 1000000L * (ms < 100 ? ms : 100)};
+        nanosleep(&t, NULL);
+    }
+}
+
+/* A code that another try may change. */
+static int passing(long code) { return code == 408 || code == 429 || code >= 500; }
+
+static mxw_status refused(const char *what, long code) {
+    if (code == 401 || code == 403)
+        return mx_fail(MXW_E_IO, "%s: the hub refuses it (HTTP %ld): no such repository, or one that needs a login",
+                       what, code);
+    return mx_fail(code == 404 ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: the hub answered with HTTP %ld%s", what, code,
+                   code == 404 ? ", there is no such thing" : "");
+}
+
+/* One answer for the rest of the file. OK: the file has its length. E_IO: worth another try (the line says why). Other
+ * failures are for good. */
+static mxw_status try_once(download *d, const char *url) {
+    mx_http_answer answer;
+    char etag[128];
+    snprintf(etag, sizeof(etag), "%s", d->etag);
+    d->looked_at = d->too_long = d->range_refused = 0;
+    mx_http_request request = {.url = url, .from = (int64_t)d->at, .if_range = etag[0] ? etag : NULL,
+                               .stall_s = d->job->options->stall_s, .body = on_body, .tick = on_tick, .user = d};
+    mxw_status status = d->job->curl->get(&request, &answer);
+    const char *name = d->file->name;
+    if (d->job->stopped)
+        return mx_fail(MXW_E_ABORTED, "%s: stopped; what came is kept", name);
+    if (d->cannot_write)
+        return mx_fail(MXW_E_STATE, "%s: cannot write: %s", d->path, strerror(errno));
+    if (d->too_long)
+        return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: more than the %llu bytes that the hub states",
+                                                      name, (unsigned long long)d->file->size);
+    if (d->range_refused || answer.code == 416)
+        return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: the hub does not go on at byte %llu", name,
+                                                      (unsigned long long)request.from);
+    if (status == MXW_OK && answer.code != 200 && answer.code != 206) {
+        status = refused(name, answer.code);
+        return passing(answer.code) ? MXW_E_IO : status == MXW_E_NOT_FOUND ? status : MXW_E_UNSUPPORTED;
+    }
+    if (status < 0)
+        return mx_fail(MXW_E_IO, "%s: %s", name, answer.why);
+    if (d->file->sized && d->at != d->file->size)
+        return mx_fail(MXW_E_IO, "%s: the answer ended after %llu of %llu bytes", name, (unsigned long long)d->at,
+                       (unsigned long long)d->file->size);
+    return MXW_OK;
+}
+
+/* The whole file into the part. */
+static mxw_status bring(download *d, const char *url) {
+    mxw_status status = MXW_E_IO;
+    int wait = FIRST_WAIT_MS;
+    if (d->file->sha256 && d->file->sized && d->at == d->file->size && d->at)
+        return MXW_OK;   /* an earlier run had it whole and was stopped before it could look */
+    for (int idle = 0, tries = 0; status == MXW_E_IO && idle < IDLE_TRIES && tries < MAX_TRIES; tries++) {
+        uint64_t before = d->at;
+        status = try_once(d, url);
+        if (status != MXW_E_IO)
+            break;
+        idle = d->at > before ? 0 : idle + 1;
+        if (idle == 0)
+            wait = FIRST_WAIT_MS;
+        if (idle < IDLE_TRIES) {
+            mx_log(MXW_LOG_INFO, "hub", "%s; trying again", mx_error());
+            wait_ms(d->job, wait);
+            wait *= 2;
+        }
+    }
+    return status;
+}
+
+/* The sum that the hub states: in its list, else in the headers of the answer. */
+static mxw_status check_sum(download *d) {
+    char sum[65];
+    const char *want = d->file->sha256 ? d->file->sha256 : strlen(d->linked) == 64 ? d->linked : NULL;
+    mx_sha256 copy = d->sum;
+    mx_sha256_hex(&copy, sum);
+    if (!want || strcmp(sum, want) == 0)
+        return MXW_OK;
+    mxw_status status = restart(d);
+    return status < 0 ? status : mx_fail(MXW_E_FORMAT, "%s: its SHA-256 is %s, the hub states %s", d->file->name, sum,
+                                         want);
+}
+
+static mxw_status name_it(const download *d, const char *folder) {
+    mx_str path = {0};
+    mx_str_print(&path, "%s/%s", folder, d->file->name);
+    mxw_status status = mx_str_status(&path);
+    if (status == MXW_OK && (fsync(d->fd) != 0 || rename(d->path, mx_str_get(&path)) != 0))
+        status = cannot(d, "rename");
+    mx_str_free(&path);
+    return status;
+}
+
+mxw_status mx_hub_get_file(mx_hub_job *job, const char *url, const mx_hub_file *file, const char *folder) {
+    mx_str path = {0};
+    mx_str_print(&path, "%s/%s.%.16s.part", folder, file->name, file->sha256 ? file->sha256 : "new");
+    download d = {.job = job, .file = file, .path = mx_str_get(&path), .fd = -1};
+    mxw_status status;
+    MX_TRY(mx_str_status(&path));
+    job->file = file->name;
+    MX_TRY(take_up(&d));
+    MX_TRY(bring(&d, url));
+    status = check_sum(&d);
+    if (status == MXW_E_FORMAT) {   /* a resumed part may have been spoilt: once more, from its first byte */
+        mx_log(MXW_LOG_WARN, "hub", "%s; fetching it again", mx_error());
+        d.etag[0] = 0;
+        MX_TRY(bring(&d, url));
+        status = check_sum(&d);
+    }
+    if (status == MXW_OK)
+        status = name_it(&d, folder);
+    job->done += d.at;
+out:
+    if (d.fd >= 0)
+        close(d.fd);
+    if (d.fd >= 0 && d.at == 0 && status < 0)
+        unlink(d.path);
+    mx_str_free(&path);
+    return status;
+}
+
+/* ---- a text ----------------------------------------------------------------------------------------------------- */
+
+typedef struct text_state {
+    mx_hub_job *job;
+    mx_str *text;
+} text_state;
+
+static int on_text(void *user, const mx_http_answer *answer, const void *bytes, size_t n) {
+    text_state *s = user;
+    (void)answer;
+    if (s->text->n + n > MAX_TEXT_BYTES)
+        return 1;
+    mx_str_add(s->text, bytes, n);
+    return mx_str_status(s->text) < 0;
+}
+
+static int on_text_tick(void *user) { return mx_hub_report(((text_state *)user)->job, 0); }
+
+mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
+    text_state s = {job, text};
+    mx_http_answer answer = {0};
+    mxw_status status = MXW_E_IO;
+    int wait = FIRST_WAIT_MS;
+    for (int i = 0; i < IDLE_TRIES; i++) {
+        mx_str_clear(text);
+        mx_http_request request = {.url = url, .stall_s = job->options->stall_s, .body = on_text, .tick = on_text_tick,
+                                   .user = &s};
+        status = job->curl->get(&request, &answer);
+        if (job->stopped)
+            return mx_fail(MXW_E_ABORTED, "stopped");
+        if (mx_str_status(text) < 0)
+            return mx_str_status(text);
+        if (status == MXW_OK && answer.code == 200)
+            return MXW_OK;
+        if (status == MXW_OK && !passing(answer.code))
+            return refused(url, answer.code);
+        if (i + 1 < IDLE_TRIES && (status == MXW_OK || answer.code))   /* a host that is not there stays so */
+            wait_ms(job, wait);
+        else
+            break;
+        wait *= 2;
+    }
+    if (status == MXW_OK)
+        return refused(url, answer.code);
+    if (status == MXW_E_ABORTED)
+        return mx_fail(MXW_E_FORMAT, "%s: more than %u bytes, that is no list", url, MAX_TEXT_BYTES);
+    return mx_fail(MXW_E_IO, "%s: %s", url, answer.why);
+}
