@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
+#include "base/sha256.h"
 #include "hub/inside.h"
 #include "weights/weights.h"
 
@@ -149,15 +149,22 @@ static mxw_status get_list(fetch *f, mx_arena *arena, mx_hub_list *list) {
     return status;
 }
 
-/* A file that an earlier run brought whole stays whole: it got its name after its check. */
+/* Whether an earlier run brought this very file whole: the repository may have changed since, so only the sum tells. */
 static int is_whole(const fetch *f, const mx_hub_file *file) {
-    struct stat st;
+    mx_map map = {0};
     mx_str path = {0};
+    char sum[MX_SHA256_TEXT] = "";
     mx_str_print(&path, "%s/%s", mx_str_get(&f->work), file->name);
-    int whole = mx_str_status(&path) == MXW_OK && file->sha256 && file->sized && stat(mx_str_get(&path), &st) == 0 &&
-                (uint64_t)st.st_size == file->size;
+    if (mx_str_status(&path) == MXW_OK && file->sha256 && mx_file_exists(mx_str_get(&path)) &&
+        mx_map_open(mx_str_get(&path), &map) == MXW_OK) {
+        mx_sha256 state;
+        mx_sha256_start(&state);
+        mx_sha256_add(&state, map.data, map.n);
+        mx_sha256_end(&state, sum);
+        mx_map_close(&map);
+    }
     mx_str_free(&path);
-    return whole;
+    return file->sha256 && strcmp(sum, file->sha256) == 0;
 }
 
 static mxw_status get_files(fetch *f, const mx_hub_list *list) {

@@ -118,8 +118,8 @@ static int on_tick(void *user) {
 
 /* ---- trying -------------------------------------------------------------------------------------------------- */
 
-static void wait_ms(mx_hub_job *job, int ms) {
-    for (; ms > 0 && !mx_hub_report(job, 0); ms -= 100) {
+static void wait_ms(mx_hub_job *job, uint64_t at, int ms) {
+    for (; ms > 0 && !mx_hub_report(job, at); ms -= 100) {
         struct timespec t = {0, 1000000L * (ms < 100 ? ms : 100)};
         nanosleep(&t, NULL);
     }
@@ -185,7 +185,7 @@ static mxw_status bring(download *d, const char *url) {
             wait = FIRST_WAIT_MS;
         if (idle < IDLE_TRIES) {
             mx_log(MXW_LOG_INFO, "hub", "%s; trying again", mx_error());
-            wait_ms(d->job, wait);
+            wait_ms(d->job, d->at, wait);
             wait *= 2;
         }
     }
@@ -280,7 +280,7 @@ mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
         if (status == MXW_OK && !passing(answer.code))
             return refused(url, answer.code);
         if (i + 1 < IDLE_TRIES && (status == MXW_OK || answer.code))   /* a host that is not there stays so */
-            wait_ms(job, wait);
+            wait_ms(job, 0, wait);
         else
             break;
         wait *= 2;

@@ -311,6 +311,19 @@ def test_killed():
         check_equal((code, case.hub.file_requests()[-1][1]), (0, None), "a file that changed is begun anew")
 
 
+def test_left_over():
+    """A whole file that an earlier run left is used if it is the one, and fetched if it is another of its size."""
+    for what, data, asked in (("the one", WEIGHTS, 0), ("another", bytes(len(WEIGHTS)), 1)):
+        with Case() as case:
+            work = os.path.join(case.models, ".small.fetch")
+            os.makedirs(work)
+            for leaf in ("model.safetensors", "stray.bin"):
+                with open(os.path.join(work, leaf), "wb") as stream:
+                    stream.write(data)
+            case.succeeds(what)
+            check_equal(len(case.hub.file_requests()), asked, f"{what}: requests for the weights")
+
+
 def test_in_the_way():
     with Case() as case:
         os.makedirs(case.models)
@@ -416,7 +429,7 @@ def main():
         shutil.rmtree(TEMPORARY)
         skip("model fetch", "the curl module is not built (libcurl)")
     for test in (test_honest, test_broken, test_lies, test_lists, test_not_a_model, test_forms, test_no_network,
-                 test_stall, test_killed, test_in_the_way):
+                 test_stall, test_killed, test_left_over, test_in_the_way):
         test()
     shutil.rmtree(TEMPORARY)
     done()
