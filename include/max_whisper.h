@@ -155,9 +155,8 @@ typedef struct mxw_tensor_info {
 
 typedef struct mxw_checkpoint mxw_checkpoint;
 
-/* name_or_path: a file, a folder that holds one, a released name ("tiny.en"), or a repository of the Hugging Face hub
- * ("openai/whisper-tiny"). Names are looked up in model_dir; without one (NULL) in mxw_model_dir, then in the caches of
- * openai-whisper, Hugging Face and faster-whisper. */
+/* name_or_path: a file, its folder, a released name ("tiny.en"), or OWNER/NAME of the Hugging Face hub. Names: in
+ * model_dir, or (NULL) in mxw_model_dir and the caches of openai-whisper, Hugging Face and faster-whisper. */
 MXW_API mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, mxw_checkpoint **out);
 MXW_API void mxw_checkpoint_close(mxw_checkpoint *checkpoint);
 MXW_API mxw_status mxw_checkpoint_get_info(const mxw_checkpoint *checkpoint, mxw_checkpoint_info *info);
@@ -168,8 +167,7 @@ MXW_API int64_t mxw_checkpoint_find(const mxw_checkpoint *checkpoint, const char
 MXW_API mxw_status mxw_checkpoint_read_f32(const mxw_checkpoint *checkpoint, int64_t index, float *out, size_t n);
 /* CRC-32 of the elements, row major, in their own dtype. */
 MXW_API mxw_status mxw_checkpoint_crc32(const mxw_checkpoint *checkpoint, int64_t index, uint32_t *crc);
-/* SHA-256 of the weights file (of an index: of its files, one after the other) as 64 digits and a 0. *published is the
- * one of OpenAI's .pt of this size, NULL if the file is no .pt or there is none. Reads the whole file. */
+/* SHA-256 of the weights file (of an index: its files together); *published: of OpenAI's .pt of this size, or NULL. */
 MXW_API mxw_status mxw_checkpoint_sha256(const mxw_checkpoint *checkpoint, char text[65], const char **published);
 /* Weights and config as one .npz that numpy reads; written whole or not at all. */
 MXW_API mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const char *path);
@@ -181,32 +179,23 @@ MXW_API mxw_status mxw_checkpoint_export_ggml(const mxw_checkpoint *checkpoint, 
 MXW_API const char *mxw_model_dir(const char *option);
 /* The released sizes, in order; NULL past the end. *path is where it was found, or NULL if it is not there. */
 MXW_API const char *mxw_model_name(int index, const char *model_dir, const char **path);
-/* Place `which` (from 0) of those where released model `index` lies, in the order in which a name is looked up; NULL
- * past the last. *source (may be NULL): whose folder it is, "max-whisper", "openai-whisper", "Hugging Face",
- * "faster-whisper". Valid until the next call on this thread. */
+/* Place `which` of those where a released model lies, in the order of the search; NULL past the last. *source (may be
+ * NULL): "max-whisper", "openai-whisper", "Hugging Face", "faster-whisper". Valid until the thread's next call. */
 MXW_API const char *mxw_model_place(int index, const char *model_dir, int which, const char **source);
-
-/* ---- models from the Hugging Face hub --------------------------------------------------------------- */
-
+/* Models from the Hugging Face hub. */
 typedef struct mxw_fetch_options {
     size_t struct_size;
-    const char *model_dir;   /* where to put it; NULL: mxw_model_dir */
+    const char *model_dir, *revision;   /* where to put it, NULL: mxw_model_dir; branch, tag or commit, NULL: main */
     const char *hub;         /* address of the hub or a mirror; NULL: $MAX_WHISPER_HUB, $HF_ENDPOINT, huggingface.co */
-    const char *revision;    /* branch, tag or commit; NULL: main */
-    int faster_whisper;      /* 1: the CTranslate2 form of a released model (half the size), not safetensors */
-    int again;               /* 1: even if the model is in the folder already */
+    int faster_whisper, again;   /* 1: CTranslate2's form, not safetensors; 1: even if it was found on this machine */
     int stall_s;             /* a transfer that brings nothing for so many seconds is begun again; 0: 30 */
-    /* May be NULL. bytes: of all files together, as far as they are known; non-zero stops (E_ABORTED; what came is kept
-     * for the next time). file is NULL while the hub is asked for the list of files. */
+    /* May be NULL; bytes of all files; file is NULL while the hub is asked for the list. Non-zero stops (E_ABORTED). */
     int (*progress)(void *user, const char *file, uint64_t bytes_done, uint64_t bytes_total);
     void *user;
 } mxw_fetch_options;
-
 MXW_API void mxw_fetch_options_default(mxw_fetch_options *options);
-/* Brings a model into the model folder: a released name, or OWNER/NAME of any Whisper on the hub. Files are checked
- * against the hub's sizes and SHA-256 and the model is opened before it appears under its name; a transfer that broke
- * off is taken up where it stopped, now or by the next call. path (may be NULL): where the weights lie, at most n
- * bytes. Through libcurl, in a module of its own: proxies by its environment variables. */
+/* A released name, or OWNER/NAME of any Whisper on the hub, into the model folder; checked against the hub's sizes and
+ * SHA-256 and opened once before it appears; resumed where it broke off. path (may be NULL): where the weights lie. */
 MXW_API mxw_status mxw_model_fetch(const char *name, const mxw_fetch_options *options, char *path, size_t n);
 
 /* ---- models -------------------------------------------------------------------------------------- */

@@ -153,14 +153,14 @@ static mxw_status get_list(fetch *f, mx_arena *arena, mx_hub_list *list) {
 static int is_whole(const fetch *f, const mx_hub_file *file) {
     mx_map map = {0};
     mx_str path = {0};
-    char sum[MX_SHA256_TEXT] = "";
+    char sum[65] = "";
     mx_str_print(&path, "%s/%s", mx_str_get(&f->work), file->name);
     if (mx_str_status(&path) == MXW_OK && file->sha256 && mx_file_exists(mx_str_get(&path)) &&
         mx_map_open(mx_str_get(&path), &map) == MXW_OK) {
         mx_sha256 state;
         mx_sha256_start(&state);
         mx_sha256_add(&state, map.data, map.n);
-        mx_sha256_end(&state, sum);
+        mx_sha256_hex(&state, sum);
         mx_map_close(&map);
     }
     mx_str_free(&path);
