@@ -493,12 +493,11 @@ MXW_API mxw_status mxw_segment_write(const mxw_segment *segment, mxw_write_fn fn
 
 /* ---- graphs -------------------------------------------------------------------------------------- */
 
-/* Describe a computation once, then run it on any engine. Values are numbered; 0 is "none". A mistake is
- * refused where it is made: the builder returns 0, mxw_graph_status() fails from then on, and
- * mxw_graph_error() says which op, what it expected and what it got.
- * Arithmetic takes f32 or i32, both operands alike; layers take f32; ops that only move elements take any dtype.
- * Nothing is converted unasked. A negative axis counts from the end. Every name of a graph is given once.
- * Results are the same bits for any number of threads, and for an entry alone or in a batch. */
+/* Describe a computation once, then run it on any engine. Values are numbered; 0 is "none". A mistake is refused where
+ * it is made: the builder returns 0, mxw_graph_status() fails from then on, and mxw_graph_error() says which op, what
+ * it expected and what it got. Arithmetic takes f32 or i32, both operands alike; layers take f32; ops that only move
+ * elements take any dtype. Nothing is converted unasked. A negative axis counts from the end. Every name of a graph is
+ * given once. Results are the same bits for any number of threads, and for an entry alone or in a batch. */
 typedef struct mxw_graph mxw_graph;
 typedef struct mxw_program mxw_program;
 typedef int32_t mxw_value;
@@ -566,9 +565,8 @@ MXW_API mxw_value mxw_graph_conv2d(mxw_graph *g, mxw_value x, mxw_value weight, 
  * i + s - t */
 MXW_API mxw_value mxw_graph_attention(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, int heads, double scale,
                                       int causal);
-/* One query per row over a cache. Row r attends to positions 0..pos[r] of its sequence seq[r]; position p of
- * sequence s lies in cache row cells[s][p]. q [rows,d], k and v [cells,d], seq and pos i32 [rows], cells i32
- * [sequences,ctx]. */
+/* One query per row over a cache. Row r attends to positions 0..pos[r] of its sequence seq[r]; position p of sequence s
+ * lies in cache row cells[s][p]. q [rows,d], k and v [cells,d], seq and pos i32 [rows], cells i32 [sequences,ctx]. */
 MXW_API mxw_value mxw_graph_attention_cached(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, mxw_value seq,
                                              mxw_value pos, mxw_value cells, int heads, double scale);
 /* One query per row over all of a window's keys: q [rows,d], k and v [windows,t,d], window i32 [rows]. */
@@ -598,9 +596,8 @@ MXW_API void mxw_program_destroy(mxw_program *program);
  * next execute. */
 MXW_API mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, int n_inputs,
                                        mxw_tensor *outputs, int n_outputs);
-/* A graph of a model as text: which = "encoder", "cross", "decoder", "force". With engine max also what it was
- * compiled to: the graph after fusion, the kernel of each node, memory with and without the plan. Owned by the model.
- * */
+/* A graph of a model as text: which = "encoder", "cross", "decoder", "force". With engine max also what it was compiled
+ * to: the graph after fusion, the kernel of each node, memory with and without the plan. Owned by the model. */
 MXW_API mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text);
 
 #ifdef __cplusplus
