@@ -8,24 +8,29 @@ ARGS    ?=
 PREFIX  ?= /usr/local
 SECONDS ?= 600
 RESULT  ?=
+BEFORE  ?=
 
 BUILD   := build
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
-.PHONY: bench bench-peers demo examples install clean
+.PHONY: bench bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
+.PHONY: graph-test
+.PHONY: extract-features-cpu extract-features-gpu extract-features-max compare-features analyze-divergence test-fix
+.PHONY: debug-encoder
 .NOTPARALLEL:
 # FILE and MODEL reach the shell as the user wrote them: spaces, quotes and dollar signs included.
 override FILE := $(value FILE)
 override MODEL := $(value MODEL)
 override RESULT := $(value RESULT)
-export FILE MODEL RESULT
+override BEFORE := $(value BEFORE)
+export FILE MODEL RESULT BEFORE
 
 help: ## this list
 	@echo "max-whisper: speech to text. Start with: make transcribe"
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
-	    while IFS='|' read -r verb text; do printf '%-20s %s\n' "$$verb" "$$text"; done
+	    while IFS='|' read -r verb text; do printf '%-30s %s\n' "$$verb" "$$text"; done
 	@echo
 	@echo "  MODEL=NAME|PATH (tiny.en)  FILE=any audio or video  ARGS='more options'  PREFIX=/usr/local  SECONDS=600"
 	@echo "  Models live in \$$MAX_WHISPER_MODELS, else ~/.cache/max-whisper/models."
@@ -63,6 +68,48 @@ kcheck: build ## check every kernel against its reference; ARGS='--bench [words]
 
 gpu-check: build ## say whether a GPU can be used, which one, and why not
 	@$(BUILD)/max-whisper gpu-check $(ARGS)
+
+verify: build model ## prove every engine on this machine with MODEL and FILE (default: a sample)
+	@tools/lab verify $(ARGS)
+
+validate-precision: build model ## every output of every op, and every stage, against float64 and engine cpu
+	@tools/lab verify --all $(ARGS)
+
+test-cpu: build model ## text and times of engine cpu
+	@tools/lab engine cpu $(ARGS)
+
+test-gpu: build model ## the same of engine gpu; skipped without a GPU
+	@tools/lab engine gpu $(ARGS)
+
+test-max: build model ## the same of engine max
+	@tools/lab engine max $(ARGS)
+
+compare-simple: build model ## every engine that runs here: texts and whether they match
+	@tools/lab compare-simple $(ARGS)
+
+extract-features-cpu: build model ## every stage of a run of engine cpu: features-cpu.npz and .json
+	@tools/lab extract cpu $(ARGS)
+
+extract-features-gpu: build model ## the same of engine gpu; skipped without a GPU
+	@tools/lab extract gpu $(ARGS)
+
+extract-features-max: build model ## the same of engine max
+	@tools/lab extract max $(ARGS)
+
+compare-features: build model ## stage by stage, features of engine max against engine cpu's
+	@tools/lab compare $(ARGS)
+
+analyze-divergence: build model ## the first stage where engine max parts from cpu; ARGS='--inject FAULT' makes one
+	@tools/lab diverge $(ARGS)
+
+test-fix: build model ## before and after a change: BEFORE=dump.npz (made if it is not there) against a run now
+	@tools/lab test-fix $(ARGS)
+
+debug-encoder: build model ## both encoders, first values, and in words whether they agree
+	@tools/lab debug-encoder $(ARGS)
+
+graph-test: build ## build and run a graph, check its numbers
+	@$(BUILD)/max-whisper graph test $(ARGS)
 
 lint: build ## check layering, style, exported symbols, the public header
 	@tools/lint --build $(BUILD)

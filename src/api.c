@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/base.h"
+#include "lab/lab.h"
 #include "output/output.h"
 #include "pipeline/pipeline.h"
 
@@ -14,7 +15,8 @@ void mxw_model_options_default(mxw_model_options *options) {
                                    .model = "tiny.en",
                                    .engine = MXW_ENGINE_MAX,
                                    .device = "auto",
-                                   .batch = 1};
+                                   .batch = 1,
+                                   .encode_engine = -1};
 }
 
 mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
@@ -37,7 +39,9 @@ mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
         return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)full.engine);
     if (full.precision < MXW_PRECISION_EXACT || full.precision > MXW_PRECISION_F16)
         return mx_fail(MXW_E_ARGUMENT, "precision: %d is not exact or f16", (int)full.precision);
-    return mx_recognizer_open(&full, out);
+    if (full.encode_engine < -1 || full.encode_engine > MXW_ENGINE_MAX)
+        return mx_fail(MXW_E_ARGUMENT, "encode_engine: %d is not -1, cpu, gpu or max", full.encode_engine);
+    return full.inject && *full.inject ? mx_fault_open(&full, full.inject, out) : mx_recognizer_open(&full, out);
 }
 
 void mxw_model_close(mxw_model *model) { mx_recognizer_close(model); }
@@ -232,6 +236,22 @@ static mxw_status check_ranges(const mxw_session_options *o) {
     return MXW_OK;
 }
 
+/* The features that the caller has for the first window; they must be of this model's sizes. */
+static mxw_status find_features(const mxw_model *model, const mxw_features *given, const float **out) {
+    mxw_model_info info;
+    const mx_stage *stage = mx_features_find(given, "encoder.ln_post");
+    mx_recognizer_info(model, &info);
+    const mxw_dims *dims = &info.checkpoint.dims;
+    if (!stage)
+        return mx_fail(MXW_E_MISSING, "features: there is no encoder.ln_post in them");
+    if (stage->tensor.dtype != MXW_F32 || stage->tensor.rank != 2 || stage->tensor.dims[0] != dims->n_audio_ctx ||
+        stage->tensor.dims[1] != dims->n_audio_state)
+        return mx_fail(MXW_E_ARGUMENT, "features: encoder.ln_post is not f32 [%d, %d], which this model takes",
+                       dims->n_audio_ctx, dims->n_audio_state);
+    *out = stage->tensor.data;
+    return MXW_OK;
+}
+
 mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options, mxw_session **out) {
     mxw_session_options full;
     mxw_status status = MXW_OK;
@@ -243,7 +263,14 @@ mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options
         status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_session_options");
     if (status >= 0)
         status = check_ranges(&full);
-    return status < 0 ? status : mx_session_open(model, &full, out);
+    const float *features = NULL;
+    if (status >= 0 && full.features)
+        status = find_features(model, full.features, &features);
+    if (status >= 0)
+        status = mx_session_open(model, &full, out);
+    if (status >= 0)
+        mx_session_give(*out, features);
+    return status;
 }
 
 void mxw_session_close(mxw_session *session) { mx_session_close(session); }

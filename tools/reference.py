@@ -95,6 +95,16 @@ def command_mel(args):
     activations.write_mel(clips.Clips(args.data, args.speech, args.samples), args.output)
 
 
+def command_features(args):
+    import numpy as np
+    from oracle import features
+    import whisper
+
+    (name, path), = model_paths(args)
+    samples = np.rint(whisper.load_audio(args.audio) * 32768).astype(np.int16)
+    features.write(name, path, samples, args.output, args.like, args.language)
+
+
 def add_sources(sub, models=True):
     sub.add_argument("--data", default=os.path.join(ROOT, "..", "shared", "data"), help="the development set")
     sub.add_argument("--speech", default=speech_folder(), help="the package speech")
@@ -137,6 +147,12 @@ def main():
     add_sources(
         command("activations", command_activations, "encoder stages and first logits of three clips, subsampled")
     )
+    sub = command("features", command_features, "every stage of a recording's first window as .npz")
+    sub.add_argument("audio")
+    sub.add_argument("--model", action="append", required=True, metavar="NAME=PATH", help=".pt or model.bin")
+    sub.add_argument("--output", required=True, metavar="FILE.npz")
+    sub.add_argument("--like", metavar="FILE.npz", help="force the decoder over the tokens of this dump")
+    sub.add_argument("--language", default="en")
     add_sources(command("mel", command_mel, "log-mel of three clips, subsampled"), models=False)
     args = parser.parse_args()
     args.run(args)

@@ -24,6 +24,7 @@ typedef struct model_choice {
     int precision; /* mxw_precision */
     const char *device;
     int64_t threads;
+    int encode_engine, decode_engine; /* 0: engine; else one more than the mxw_engine */
 } model_choice;
 
 enum { MAX_OPTIONS_BYTES = 1024 }; /* of any subcommand's struct */
@@ -41,8 +42,9 @@ typedef struct command {
 } command;
 
 extern const command command_transcribe, command_model_list, command_model_inspect, command_model_export,
-    command_model_fetch, command_bench, command_demo, command_devices, command_gpu_check, command_graph_dump,
-    command_graph_test, command_version, command_help;
+    command_model_fetch, command_bench, command_demo, command_verify, command_features_extract,
+    command_features_compare, command_features_diverge, command_features_decode, command_devices, command_gpu_check,
+    command_graph_dump, command_graph_test, command_version, command_help;
 
 /* All of them, NULL-terminated, in the order of help. */
 extern const command *const commands[];
@@ -58,6 +60,7 @@ void help_print_short(void);
 
 extern const char *const engine_names[];    /* in the order of mxw_engine */
 extern const char *const precision_names[]; /* in the order of mxw_precision */
+extern const char *const half_engine_names[]; /* "same", then those */
 extern const char *const log_format_names[];
 int check_device(const char *value, char *message, size_t size);
 /* Opens the model for so many sessions at once; on failure says why and returns the exit status. */

@@ -9,14 +9,30 @@
 #include "trace.h"
 
 const command *const commands[] = {
-    &command_transcribe,    &command_bench,        &command_demo,       &command_model_list, &command_model_fetch,
-    &command_model_inspect, &command_model_export, &command_devices,    &command_gpu_check,  &command_graph_dump,
-    &command_graph_test,    &command_version,      &command_help,
+    &command_transcribe,
+    &command_bench,
+    &command_demo,
+    &command_verify,
+    &command_features_extract,
+    &command_features_compare,
+    &command_features_diverge,
+    &command_features_decode,
+    &command_model_list,
+    &command_model_fetch,
+    &command_model_inspect,
+    &command_model_export,
+    &command_devices,
+    &command_gpu_check,
+    &command_graph_dump,
+    &command_graph_test,
+    &command_version,
+    &command_help,
     NULL,
 };
 
 const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
 const char *const precision_names[] = {"exact", "f16", NULL};
+const char *const half_engine_names[] = {"same", "cpu", "gpu", "max", NULL};
 const char *const log_format_names[] = {"human", "json", NULL};
 
 /* ---- which subcommand ----------------------------------------------------------------------------------- */
@@ -63,12 +79,13 @@ static int is_mistyped(const char *word, char *message, size_t size) {
         suggestion_offer(&near, commands[i]->name);
     suggestion_offer(&near, "model");
     suggestion_offer(&near, "graph");
+    suggestion_offer(&near, "features");
     if (near.best)
         options_say(message, size, "'%.60s' is neither a file nor a subcommand; did you mean '%s'?", word, near.best);
     else
         options_say(message, size,
-                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, demo, model, devices, gpu-check, "
-                    "graph, version, help)",
+                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, demo, model, verify, features, "
+                    "devices, gpu-check, graph, version, help)",
                     word);
     return 1;
 }
@@ -112,6 +129,19 @@ static int model_failure(mxw_status status) {
     return strstr(mxw_last_error(), "did you mean") ? EXIT_USAGE : EXIT_FAILED;
 }
 
+/* Two halves on two engines: each on the device that was asked for, where its engine runs there. */
+static void choose_halves(const model_choice *choice, mxw_model_options *options) {
+    int decode = choice->decode_engine ? choice->decode_engine - 1 : choice->engine;
+    int encode = choice->encode_engine ? choice->encode_engine - 1 : choice->engine;
+    options->engine = (mxw_engine)decode;
+    if (decode == encode)
+        return;
+    options->encode_engine = encode;
+    options->encode_device = encode == MXW_ENGINE_CPU ? "cpu" : choice->device;
+    if (decode == MXW_ENGINE_CPU)
+        options->device = "cpu";
+}
+
 int open_model(const model_choice *choice, int batch, mxw_model **model) {
     mxw_model_options options;
     mxw_model_options_default(&options);
@@ -122,6 +152,7 @@ int open_model(const model_choice *choice, int batch, mxw_model **model) {
     options.device = choice->device;
     options.threads = (int)choice->threads;
     options.batch = batch;
+    choose_halves(choice, &options);
     trace_ask(&options);
     mxw_status status = mxw_model_open(&options, model);
     return status < 0 ? model_failure(status) : EXIT_OK;

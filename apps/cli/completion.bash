@@ -22,6 +22,12 @@ _max_whisper_options() {
         "model inspect") echo "--model-dir --json --tensors" ;;
         "model export") echo "--format --type --model-dir" ;;
         "graph dump") echo "--model --model-dir --engine --device --threads --precision" ;;
+        "verify") echo "--all --ops-only --json --inject --model --model-dir --engine --device --threads --precision" ;;
+        "features extract") echo "--output --json --like --fused --start --inject --model --model-dir --engine \
+--device --threads --precision" ;;
+        "features compare" | "features diverge") echo "--json --fused --start --inject --model --model-dir --engine \
+--device --threads --precision" ;;
+        "features decode") echo "--json --model --model-dir --engine --device --threads --precision" ;;
         "graph test") echo "--engine --device --threads --precision --json" ;;
         "bench") echo "--runs --warm-up --starts --json --save --language --beam-size --model --model-dir --engine \
 --device --threads --precision" ;;
@@ -29,7 +35,8 @@ _max_whisper_options() {
         "devices" | "version") echo "--json" ;;
         "gpu-check") echo "--device --json" ;;
         "help") ;;
-        *) echo "--model --model-dir --engine --device --threads --precision --batch --format --output-format \
+        *) echo "--model --model-dir --engine --device --threads --precision --encode-engine --decode-engine --batch \
+--format --output-format \
 --output-dir --output-name --alternatives --verbose --stats --trace --recursive --skip-existing --resume \
 --channel --audio-track --language --task --clip-timestamps --without-timestamps \
 --mel-reference --beam-size --greedy --patience \
@@ -46,11 +53,15 @@ _max_whisper_options() {
 _max_whisper_values() {
     case "$2 $1" in
         "model fetch --format" | "model fetch -f") echo "safetensors ct2"; return ;;
+        "verify --engine") echo "cpu gpu max all"; return ;;
         "model export --format" | "model export -f") echo "npz ggml"; return ;;
     esac
     case $1 in
         --model | -m) echo "$_max_whisper_models" ;;
         --engine) echo "cpu gpu max" ;;
+        --encode-engine | --decode-engine) echo "same cpu gpu max" ;;
+        --inject) echo "db-mel no-ln-post averaged-conv conv-stride tanh-gelu wrong-scale scaled-features \
+transposed-weight random-weight first-window-only" ;;
         --device) echo "auto cpu cuda cuda:0" ;;
         --precision) echo "exact f16" ;;
         --format | --output-format | -f) echo "txt srt vtt tsv json csv lrc ass jsonl json-full all" ;;
@@ -74,8 +85,8 @@ _max_whisper_values() {
 # The subcommand on the line so far: one word, or two.
 _max_whisper_subcommand() {
     case ${COMP_WORDS[1]} in
-        model | graph) echo "${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
-        transcribe | bench | demo | devices | gpu-check | version | help) echo "${COMP_WORDS[1]}" ;;
+        model | graph | features) echo "${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
+        transcribe | bench | demo | verify | devices | gpu-check | version | help) echo "${COMP_WORDS[1]}" ;;
     esac
 }
 
@@ -99,13 +110,15 @@ _max_whisper() {
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$(_max_whisper_options "$(_max_whisper_subcommand)")" -- "$word"))
     elif [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "transcribe bench demo model devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench demo model verify features devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "list fetch inspect export" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == graph ]]; then
         COMPREPLY=($(compgen -W "dump test" -- "$word"))
+    elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == features ]]; then
+        COMPREPLY=($(compgen -W "extract compare diverge decode" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == help ]]; then
-        COMPREPLY=($(compgen -W "transcribe bench demo model devices gpu-check graph version help" -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench demo model verify features devices gpu-check graph version help" -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "$_max_whisper_models" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == graph ]]; then

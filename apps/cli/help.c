@@ -153,7 +153,7 @@ static int run(const void *options, char **words, int n_words) {
         help_print(&command_transcribe, 1);
         return EXIT_OK;
     }
-    if (n_words == 1 && (!strcmp(words[0], "model") || !strcmp(words[0], "graph"))) {
+    if (n_words == 1 && (!strcmp(words[0], "model") || !strcmp(words[0], "graph") || !strcmp(words[0], "features"))) {
         help_print_group(words[0]);
         return EXIT_OK;
     }

@@ -140,6 +140,12 @@ static int check_clips(const char *value, char *message, size_t size) {
 /* clang-format off */
 const option_row transcribe_rows[] = {
     MODEL_ROWS(transcribe_options, model),
+    {.name = "encode-engine", .kind = OPTION_CHOICE, .fallback = "same", .placeholder = "ENGINE",
+     .group = "Model and device", AT(model.encode_engine), .choices = half_engine_names,
+     .help = "Engine of the encoder alone: any pair gives the same text, so this tells which half is wrong."},
+    {.name = "decode-engine", .kind = OPTION_CHOICE, .fallback = "same", .placeholder = "ENGINE",
+     .group = "Model and device", AT(model.decode_engine), .choices = half_engine_names,
+     .help = "Engine of the decoder alone."},
     {.name = "batch", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
      AT(batch), .low = 0, .high = 256,
      .help = "Files transcribed at once, with the same result as one by one; 0: what suits the device."},

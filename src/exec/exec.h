@@ -45,6 +45,11 @@ void mx_state_close(mx_state *state);
  * call. */
 typedef void (*mx_tap_fn)(void *context, const char *name, const mx_tensor *value);
 
+/* A watcher sees every op that a run has made, with its inputs and results where the device has them: host memory on
+ * the CPU. name: of the first result, or NULL. */
+struct mx_call;
+typedef void (*mx_watch_fn)(void *context, const char *graph, const char *name, const struct mx_call *call);
+
 mxw_status mx_run_open(const mx_program *program, mx_state *state /* or NULL */, mx_run **out);
 void mx_run_close(mx_run *run);
 /* Binds by name, until the name is bound again; the view (host) must live until execute returns. Open sizes are taken
@@ -62,6 +67,7 @@ mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
  * ones moves nothing and what was recorded stays. */
 mxw_status mx_run_reserve(mx_run *run, const char *sizes);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
+void mx_run_watch(mx_run *run, mx_watch_fn watch, void *context);   /* NULL: none */
 mxw_status mx_run_execute(mx_run *run);
 /* A host view, valid until the next execute. */
 mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);

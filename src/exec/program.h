@@ -107,6 +107,8 @@ struct mx_run {
                              memory */
     mx_tap_fn tap;
     void *tap_context;
+    mx_watch_fn watch;
+    void *watch_context;
     int done;             /* an execute has succeeded: outputs may be read */
 };
 

@@ -235,7 +235,7 @@ mxw_status mx_replay_execute(mx_run *run, int *done) {
     mx_layout *l = run->layout;
     mxw_status status;
     *done = 0;
-    if (!device->replay || run->tap || run->program->trace || l->unfit)
+    if (!device->replay || run->tap || run->watch || run->program->trace || l->unfit)
         return MXW_OK;
     if (l->times == 0) {
         l->times = 1;

@@ -25,13 +25,22 @@ static mxw_trace_event begin(const mx_program *p) {
                              .start_ns = mx_now_ns()};
 }
 
+/* What a watcher sees is there: a device of its own is waited for by the watcher's own downloads. */
+static mxw_status run_watched(mx_run *run, const mx_node *node, const mx_call *call) {
+    const mx_program *p = run->program;
+    mxw_status status = p->device->run_op(p->device, call);
+    if (status >= 0 && run->watch)
+        run->watch(run->watch_context, p->graph->name, name_of(p->graph, node->outputs[0]), call);
+    return status;
+}
+
 mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call) {
     const mx_program *p = run->program;
     char shape[128];
     if (!p->trace)
-        return p->device->run_op(p->device, call);
+        return run_watched(run, node, call);
     mxw_trace_event event = begin(p);
-    mxw_status status = p->device->run_op(p->device, call);
+    mxw_status status = run_watched(run, node, call);
     event.duration_ns = mx_now_ns() - event.start_ns;
     event.op = mx_op_name(node->op);
     event.name = name_of(p->graph, node->outputs[0]);
@@ -44,6 +53,11 @@ mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call) {
         event.bytes += mx_tensor_bytes(&call->outputs[i]);
     p->trace(p->trace_context, &event);
     return status;
+}
+
+void mx_run_watch(mx_run *run, mx_watch_fn watch, void *context) {
+    run->watch = watch;
+    run->watch_context = context;
 }
 
 mxw_status mx_run_nodes(mx_run *run) {

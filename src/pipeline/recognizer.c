@@ -26,7 +26,9 @@ static const struct {
 #define MX_ENCODE_WIDTH 16
 
 static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
-    return mx_weights_find(context, name, out);
+    const mx_recognizer *r = context;
+    mxw_status status = mx_weights_find(r->weights, name, out);
+    return status >= 0 && r->alter.weight ? r->alter.weight(r->alter.context, name, out) : status;
 }
 
 static mxw_status build_part(mx_recognizer *r, int part) {
@@ -38,7 +40,7 @@ static mxw_status build_part(mx_recognizer *r, int part) {
 }
 
 static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options) {
-    mx_weight_source source = {find_weight, r->weights};
+    mx_weight_source source = {find_weight, r};
     mx_program_options program = {.engine = options->engine, .device = options->device, .pool = r->pool,
                                   .weights = &source, .keep_names = options->keep_names, .trace = options->on_trace,
                                   .trace_context = options->trace_user, .precision = options->precision};
@@ -46,19 +48,36 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
         status = build_part(r, i);
         program.like = i == MX_PART_FORCE ? r->programs[MX_PART_DECODER] : NULL;
+        if (status >= 0 && r->alter.graph)
+            status = r->alter.graph(r->alter.context, (mx_part)i, r->graphs[i]);
+        mx_program_options other = program;
+        if (i == MX_PART_ENCODER && options->encode_engine >= 0) {
+            other.engine = (mxw_engine)options->encode_engine;
+            other.device = options->encode_device;
+            if (other.engine != MXW_ENGINE_MAX)
+                other.precision = MXW_PRECISION_EXACT;
+        }
         if (status >= 0)
-            status = mx_exec_load(r->graphs[i], &program, &r->programs[i]);
+            status = mx_exec_load(r->graphs[i], &other, &r->programs[i]);
         mx_weights_forget(r->weights);   /* what the programs need they have copied, but for a few rows */
     }
     return status;
 }
 
 mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out) {
+    return mx_recognizer_open_altered(options, &(mx_alter){0}, out);
+}
+
+mxw_status mx_recognizer_open_altered(const mxw_model_options *options, const mx_alter *alter, mx_recognizer **out) {
     mxw_status status;
     mx_recognizer *r = mx_alloc_zero(1, sizeof(*r));
-    if (!r)
+    if (!r) {
+        if (alter->free)
+            alter->free(alter->context);
         return MXW_E_MEMORY;
+    }
     int64_t start = mx_now_ns();
+    r->alter = *alter;
     pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
     r->precision = options->precision;
@@ -101,6 +120,8 @@ void mx_recognizer_close(mx_recognizer *r) {
     mx_pool_close(r->pool);
     mx_text_close(r->text);
     mx_weights_close(r->weights);
+    if (r->alter.free)
+        r->alter.free(r->alter.context);
     mx_free(r->use);
     mx_free(r);
 }
@@ -108,11 +129,12 @@ void mx_recognizer_close(mx_recognizer *r) {
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {
     *info = (mxw_model_info){.checkpoint = r->checkpoint,
                              .engine = r->engine,
-                             .device = mx_exec_device(r->programs[0]),
+                             .device = mx_exec_device(r->programs[MX_PART_DECODER]),
                              .threads = mx_pool_threads(r->pool),
                              .load_ms = r->load_ms,
                              .compile_ms = r->compile_ms,
-                             .precision = r->precision};
+                             .precision = r->precision,
+                             .injected = r->alter.name};
 }
 
 static mxw_stage_use use_of(const mx_recognizer *r, mx_use_kind kind) {
@@ -154,6 +176,8 @@ mxw_status mx_recognizer_crc32(mx_recognizer *r, uint32_t *crc) {
 }
 
 const mx_text *mx_recognizer_text(const mx_recognizer *r) { return r->text; }
+
+const mx_weights *mx_recognizer_weights(const mx_recognizer *r) { return r->weights; }
 
 const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part) { return r->programs[part]; }
 

@@ -105,7 +105,7 @@ mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_se
     MX_TRY(add_states(runner));
     for (int i = 0; i < MX_PART_COUNT; i++)
         MX_TRY(mx_run_open(r->programs[i], runner->state, &runner->runs[i]));
-    MX_TRY(mx_run_pipe(runner->runs[MX_PART_CROSS], "features", runner->runs[MX_PART_ENCODER], "features"));
+    runner->apart = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), mx_exec_device(r->programs[MX_PART_CROSS]));
     if (mx_exec_replays(r->programs[MX_PART_DECODER]))
         MX_TRY(reserve(runner));
     status = MXW_OK;
@@ -184,6 +184,18 @@ static void gather_mel(void *context, int64_t i) {
     memcpy(g->runner->mels + (size_t)i * g->window, g->turns[i].mel, g->window * sizeof(*g->runner->mels));
 }
 
+/* Where cross finds its features: with the encoder, on the way over the host, or in the caller's hands. */
+static mxw_status bring_features(mx_runner *runner, const mx_turn *turn, int n) {
+    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    mx_run *encoder = runner->runs[MX_PART_ENCODER], *cross = runner->runs[MX_PART_CROSS];
+    int64_t shape[] = {n, dims->n_audio_ctx, dims->n_audio_state};
+    mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)turn->features);
+    if (!turn->features && !runner->apart)
+        return mx_run_pipe(cross, "features", encoder, "features");
+    mxw_status status = turn->features ? MXW_OK : mx_run_output(encoder, "features", &t);
+    return status < 0 ? status : mx_run_input(cross, "features", &t);
+}
+
 mxw_status mx_runner_encode(mx_runner *runner, const mx_turn *turns, int n) {
     mxw_status status;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
@@ -201,10 +213,13 @@ mxw_status mx_runner_encode(mx_runner *runner, const mx_turn *turns, int n) {
         runner->slots[i] = turns[i].seat;
     mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)mel);
     int64_t start = mx_now_ns();
-    MX_TRY(mx_run_input(encoder, "mel", &t));
-    MX_TRY(mx_run_execute(encoder));
-    mx_use_add(runner->recognizer->use, MX_USE_ENCODE, n, 0, start);
+    if (!turns[0].features) {
+        MX_TRY(mx_run_input(encoder, "mel", &t));
+        MX_TRY(mx_run_execute(encoder));
+        mx_use_add(runner->recognizer->use, MX_USE_ENCODE, n, 0, start);
+    }
     start = mx_now_ns();
+    MX_TRY(bring_features(runner, &turns[0], n));
     MX_TRY(bind(cross, "slot", MXW_I32, n, 0, runner->slots));
     MX_TRY(mx_run_execute(cross));
     mx_use_add(runner->recognizer->use, MX_USE_CROSS, n, 0, start);
@@ -223,6 +238,11 @@ mxw_status mx_runner_features(mx_runner *runner, const float **features) {
 void mx_runner_tap(mx_runner *runner, mx_tap_fn tap, void *context) {
     for (int i = 0; i < MX_PART_COUNT; i++)
         mx_run_tap(runner->runs[i], tap, context);
+}
+
+void mx_runner_watch(mx_runner *runner, mx_watch_fn watch, void *context) {
+    for (int i = 0; i < MX_PART_COUNT; i++)
+        mx_run_watch(runner->runs[i], watch, context);
 }
 
 /* ---- the decoder ------------------------------------------------------------------------------------------------- */

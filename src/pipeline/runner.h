@@ -29,7 +29,8 @@ typedef struct mx_forced {
 /* One seat's part of a run. */
 typedef struct mx_turn {
     int seat;
-    const float *mel;                   /* encode: f32 [2 n_audio_ctx][n_mels] */
+    const float *mel;                   /* encode: f32 [2 n_audio_ctx][n_mels] ... */
+    const float *features;              /* ... or, of a turn alone, what it became: [n_audio_ctx][n_audio_state] */
     const mx_decode_step *step;         /* step: its rows ... */
     int k;                              /* ... and how many candidates per pick it needs */
     mx_candidates candidates;           /* out: k or more, valid until the next step */
@@ -43,6 +44,7 @@ typedef struct mx_runner {
     mx_seat_size size;
     int n_seats;
     int width;               /* windows in one run of the encoder, at most */
+    int apart;               /* the encoder is on another device than the rest */
     int max_rows, max_sequences, max_picks;   /* in one run of the decoder, padding apart */
     int padded;              /* 1: a run's sizes are rounded up, so that they come again and can be replayed */
     mx_state *state;
@@ -71,6 +73,7 @@ mxw_status mx_runner_encode(mx_runner *runner, const mx_turn *turns, int n);
 /* The features of the first turn of the last encode, [n_audio_ctx][n_audio_state]; valid until the next. */
 mxw_status mx_runner_features(mx_runner *runner, const float **features);
 void mx_runner_tap(mx_runner *runner, mx_tap_fn tap, void *context);
+void mx_runner_watch(mx_runner *runner, mx_watch_fn watch, void *context);
 /* How many of the turns, from the first on, fit in one run: at least one. */
 int mx_runner_room(const mx_runner *runner, const mx_turn *turns, int n);
 /* One step of each turn's seat, as one run. */

@@ -200,6 +200,8 @@ mxw_status mx_session_stop_if_asked(void *session) {
     return MXW_OK;
 }
 
+void mx_session_give(mx_session *s, const float *features) { s->features = features; }
+
 mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
     if (s->failed < 0)
         return failed_before(s);
@@ -286,7 +288,7 @@ const mxw_result *mx_session_result(mx_session *s) {
 }
 
 mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *out) {
-    return mx_mel_window(s->mel, seek, n_frames, 0, out);
+    return mx_session_mel_window(s, seek, n_frames, 0, out);
 }
 
 /* An encoding that is looked into. */

@@ -39,6 +39,7 @@ struct mxw_session {
     mx_decoding *decoding;
     mx_seat *seat;
     mx_mel *mel;
+    const float *features;            /* of the first window, if they were given; not ours */
     float *window;                    /* [2 n_audio_ctx][n_mels] the window being decoded */
     mx_thresholds thresholds;
     double *temperatures;
@@ -93,6 +94,8 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
 /* words.c: the words of all pieces, their times and those of the pieces by them; cut->seek moves to the end of the last
  * word; pieces that may be made up around silence go, if the session wants that. */
 mxw_status mx_session_time_words(mx_session *s, mx_cut *cut);
+mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out);
+mxw_status mx_session_detect_language(mx_session *s);
 /* The window at seek, in s->window, encoded for the seat. */
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
 #endif

@@ -14,22 +14,37 @@
 static double frames_to_s(int64_t frames) { return (double)(frames * 160) / 16000.0; }
 static double timestamp_to_s(int64_t position) { return (double)position * (FRAMES_PER_TIMESTAMP * 160 / 16000.0); }
 
+mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out) {
+    const mx_alter *alter = &s->recognizer->alter;
+    mxw_status status = mx_mel_window(s->mel, seek, n_frames, padded, out);
+    if (status >= 0 && alter->mel)
+        alter->mel(alter->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims.n_mels, out);
+    return status;
+}
+
+static mxw_status take_features(void *context, mx_runner *runner, int seat) {
+    return mx_runner_encode(runner, &(mx_turn){.seat = seat, .features = context}, 1);
+}
+
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded) {
     mxw_status status;
     int64_t start = mx_now_ns();
-    MX_TRY(mx_mel_window(s->mel, seek, n_frames, padded, s->window));
+    MX_TRY(mx_session_mel_window(s, seek, n_frames, padded, s->window));
     s->result.times.mel_ms += mx_since_ms(start);
     start = mx_now_ns();
     if (!s->result.times.first_encode_ns)
         s->result.times.first_encode_ns = start;
-    MX_TRY(mx_seat_encode(s->seat, s->window));
+    if (s->features && s->result.n_windows == 0)
+        MX_TRY(mx_seat_alone(s->seat, take_features, (void *)(uintptr_t)s->features));
+    else
+        MX_TRY(mx_seat_encode(s->seat, s->window));
     s->result.times.encode_ms += mx_since_ms(start);
 out:
     return status;
 }
 
 /* The most probable language after start-of-transcript, on the first 30 seconds with silence behind them. */
-static mxw_status detect_language(mx_session *s) {
+mxw_status mx_session_detect_language(mx_session *s) {
     mxw_status status;
     const mx_text_special *special = &s->plan->special;
     const int32_t *cells = mx_arena_alloc(&s->memory, (size_t)s->plan->options.n_text_ctx * sizeof(*cells));
@@ -324,10 +339,11 @@ mxw_status mx_session_advance(mx_session *s) {
     if (!s->language) {
         if (!heard(s, MX_MEL_WINDOW))
             return MXW_MORE;
-        MX_TRY(detect_language(s));
+        MX_TRY(mx_session_detect_language(s));
     }
+    const mx_alter *alter = &s->recognizer->alter;
     while (s->n_segments == n_before) {
-        if (!find_clip(s, &end))
+        if ((alter->max_windows && s->result.n_windows >= alter->max_windows) || !find_clip(s, &end))
             return MXW_END;
         int64_t n_frames = MX_MIN(MX_MEL_WINDOW, end - s->seek);
         if (!heard(s, s->seek + n_frames))

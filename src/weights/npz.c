@@ -1,14 +1,15 @@
-/* weights/npz.c - export: a ZIP of stored .npy members that numpy.load reads, written whole or not at all.
- * ZIP64 fields are written where an offset needs them, so the file may be of any size. */
+/* weights/npz.c - writing: a ZIP of stored .npy members that numpy.load reads, written whole or not at all; and a
+ * checkpoint's export. ZIP64 fields are written where an offset needs them, so the file may be of any size. */
 #include <string.h>
 #include <zlib.h>
 
 #include "base/file.h"
+#include "weights/npz.h"
 #include "weights/store.h"
 
 #define ZIP64_MARK 0xffffffffu   /* in a 32-bit field: look into the ZIP64 one */
 
-typedef struct writer {
+typedef struct mx_npz_writer {
     mx_save *save;
     uint64_t at;           /* bytes written */
     uint64_t limit;        /* offsets from here on go into ZIP64 fields */
@@ -211,6 +212,21 @@ mxw_status mx_weights_export_npz(const mx_weights *weights, const char *path) {
     return mx_npz_write(weights, path, ZIP64_MARK);
 }
 
+static void free_writer(writer *w) {
+    mx_save_abort(w->save);
+    mx_str_free(&w->directory);
+    mx_str_free(&w->head);
+}
+
+static mxw_status commit(writer *w) {
+    mxw_status status = add_end(w);
+    if (status < 0)
+        return status;
+    mx_save *save = w->save;
+    w->save = NULL;
+    return mx_save_commit(save);
+}
+
 mxw_status mx_npz_write(const mx_weights *weights, const char *path, uint64_t zip64_limit) {
     writer w = {.limit = zip64_limit};
     mxw_status status;
@@ -218,12 +234,36 @@ mxw_status mx_npz_write(const mx_weights *weights, const char *path, uint64_t zi
     for (int64_t i = 0; i < weights->n_tensors; i++)
         MX_TRY(add_tensor(&w, weights->tensors[i].name, &weights->tensors[i].view));
     MX_TRY(add_config(&w, weights));
-    MX_TRY(add_end(&w));
-    status = mx_save_commit(w.save);
-    w.save = NULL;
+    status = commit(&w);
 out:
-    mx_save_abort(w.save);
-    mx_str_free(&w.directory);
-    mx_str_free(&w.head);
+    free_writer(&w);
     return status;
+}
+
+mxw_status mx_npz_create(const char *path, mx_npz_writer **out) {
+    writer *w = mx_alloc_zero(1, sizeof(*w));
+    *out = NULL;
+    if (!w)
+        return MXW_E_MEMORY;
+    w->limit = ZIP64_MARK;
+    mxw_status status = mx_save_open(path, &w->save);
+    if (status < 0)
+        mx_free(w);
+    else
+        *out = w;
+    return status;
+}
+
+mxw_status mx_npz_add(mx_npz_writer *w, const char *name, const mx_tensor *t) { return add_tensor(w, name, t); }
+
+mxw_status mx_npz_commit(mx_npz_writer *w) {
+    mxw_status status = commit(w);
+    mx_npz_abort(w);
+    return status;
+}
+
+void mx_npz_abort(mx_npz_writer *w) {
+    if (w)
+        free_writer(w);
+    mx_free(w);
 }

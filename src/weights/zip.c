@@ -151,12 +151,16 @@ const mx_zip_entry *mx_zip_find(const mx_zip *zip, const char *name, size_t name
 }
 
 mxw_status mx_zip_data(const mx_zip *zip, const mx_zip_entry *e, const uint8_t **data) {
+    if (!(e->flags & 1) && (e->method != 0 || e->stored != e->size))
+        return mx_fail(MXW_E_UNSUPPORTED, "zip: entry %s is compressed; a checkpoint stores its entries as they are",
+                       mx_show(e->name, e->name_n).text);
+    return mx_zip_stored(zip, e, data);
+}
+
+mxw_status mx_zip_stored(const mx_zip *zip, const mx_zip_entry *e, const uint8_t **data) {
     mx_shown name = mx_show(e->name, e->name_n);
     if (e->flags & 1)
         return mx_fail(MXW_E_UNSUPPORTED, "zip: entry %s is encrypted", name.text);
-    if (e->method != 0 || e->stored != e->size)
-        return mx_fail(MXW_E_UNSUPPORTED, "zip: entry %s is compressed; a checkpoint stores its entries as they are",
-                       name.text);
     if (zip->n < LOCAL_BYTES || e->header > zip->n - LOCAL_BYTES)
         return mx_fail(MXW_E_FORMAT, "zip: entry %s lies outside of the file", name.text);
     mx_cursor c = {zip->bytes, zip->n, (size_t)e->header};
@@ -167,7 +171,7 @@ mxw_status mx_zip_data(const mx_zip *zip, const mx_zip_entry *e, const uint8_t *
     const uint8_t *local_name = mx_cursor_take(&c, name_n);
     if (!local_name || compare_names((const char *)local_name, name_n, e->name, e->name_n) != 0)
         return mx_fail(MXW_E_FORMAT, "zip: entry %s has another name in its header", name.text);
-    if (!mx_cursor_take(&c, extra_n) || e->size > mx_cursor_left(&c))
+    if (!mx_cursor_take(&c, extra_n) || e->stored > mx_cursor_left(&c))
         return mx_fail(MXW_E_FORMAT, "zip: entry %s lies outside of the file", name.text);
     *data = c.data + c.at;
     return MXW_OK;

@@ -10,11 +10,13 @@ MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
 LIBRARY_MANUAL = os.path.join(ROOT, "docs", "man", "max_whisper.3")
 HEADER = os.path.join(ROOT, "include", "max_whisper.h")
 COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
-COMMANDS = ["transcribe", "bench", "demo", "model list", "model fetch", "model inspect", "model export", "devices",
-            "gpu-check", "graph dump", "graph test", "version", "help"]
+COMMANDS = ["transcribe", "bench", "demo", "verify", "features extract", "features compare", "features diverge",
+            "features decode", "model list", "model fetch", "model inspect", "model export", "devices", "gpu-check",
+            "graph dump", "graph test", "version", "help"]
 # Options that the manual tells of where it tells of their subcommand.
 LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
-         "--timeout", "--hub", "--revision", "--again", "--stall"}
+         "--timeout", "--hub", "--revision", "--again", "--stall", "--all", "--ops-only", "--output", "--like", "--fused",
+         "--start"}
 
 
 def options_of(command):
@@ -127,6 +129,9 @@ def test_completion(options):
     check_equal(completed("--mo"), {"--model", "--model-dir"}, "completion without a subcommand")
     check_equal(completed("model", ""), {"list", "fetch", "inspect", "export"}, "completion of model")
     check_equal(completed("graph", ""), {"dump", "test"}, "completion of graph")
+    check_equal(completed("features", ""), {"extract", "compare", "diverge", "decode"}, "completion of features")
+    told = re.search(r"to see it found: ([a-z, -]*)\.", " ".join(run("help", "verify")[1].split()))
+    check_equal(completed("verify", "--inject", ""), set(told.group(1).split(", ")), "completion of --inject")
     check_equal(completed("x.wav", "--channel", ""), {"all", "left", "right", "split", "1", "2"},
                 "completion of --channel")
     check_equal(completed("x.wav", "--engine", ""), {"cpu", "gpu", "max"}, "completion of --engine")

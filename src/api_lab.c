@@ -1,0 +1,118 @@
+/* api_lab.c - the public view of lab/: argument checks live here. */
+#include "api.h"
+#include "base/mem.h"
+#include "lab/lab.h"
+
+void mxw_features_options_default(mxw_features_options *options) {
+    *options = (mxw_features_options){.struct_size = sizeof(*options), .whole = 1};
+}
+
+mxw_status mxw_features_capture(mxw_model *model, const float *samples, size_t n, const mxw_features_options *options,
+                                mxw_features **out) {
+    mxw_features_options full;
+    mxw_session_options session;
+    mxw_status status = MXW_OK;
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    if (n)
+        MX_NEED(samples, MXW_E_ARGUMENT);
+    mxw_features_options_default(&full);
+    if (options)
+        status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_features_options");
+    mxw_session_options_default(&session);
+    if (status >= 0 && full.session)
+        status = mx_take_options(&session, sizeof(session), full.session, full.session->struct_size,
+                                 "mxw_session_options");
+    full.session = &session;
+    return status < 0 ? status : mx_features_capture(model, samples, n, &full, out);
+}
+
+mxw_status mxw_features_open(const char *path, mxw_features **out) {
+    MX_NEED(path, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    return mx_features_open(path, out);
+}
+
+mxw_status mxw_features_save(const mxw_features *features, const char *path) {
+    MX_NEED(features, MXW_E_ARGUMENT);
+    MX_NEED(path, MXW_E_ARGUMENT);
+    return mx_features_save(features, path);
+}
+
+void mxw_features_close(mxw_features *features) { mx_features_close(features); }
+
+size_t mxw_features_count(const mxw_features *features) { return features ? features->n : 0; }
+
+mxw_status mxw_features_get(const mxw_features *features, size_t index, mxw_feature *feature) {
+    MX_NEED(features, MXW_E_ARGUMENT);
+    MX_NEED(feature, MXW_E_ARGUMENT);
+    if (index >= features->n)
+        return mx_fail(MXW_E_ARGUMENT, "features: there is no number %zu of %zu", index, features->n);
+    *feature = features->stages[index].info;
+    return MXW_OK;
+}
+
+int64_t mxw_features_find(const mxw_features *features, const char *name) {
+    MX_NEED(features, MXW_E_ARGUMENT);
+    MX_NEED(name, MXW_E_ARGUMENT);
+    const mx_stage *found = mx_features_find(features, name);
+    return found ? found - features->stages : mx_fail(MXW_E_NOT_FOUND, "features: there is no %s", name);
+}
+
+const char *mxw_features_note(const mxw_features *features, const char *key) {
+    MX_NEED(features, NULL);
+    MX_NEED(key, NULL);
+    return mx_features_told(features, key);
+}
+
+mxw_status mxw_comparison_open(const mxw_features *a, const mxw_features *b, mxw_comparison **out) {
+    MX_NEED(a, MXW_E_ARGUMENT);
+    MX_NEED(b, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    return mx_comparison_open(a, b, out);
+}
+
+void mxw_comparison_close(mxw_comparison *comparison) { mx_comparison_close(comparison); }
+
+size_t mxw_comparison_count(const mxw_comparison *comparison) { return comparison ? comparison->n : 0; }
+
+mxw_status mxw_comparison_get(const mxw_comparison *comparison, size_t index, mxw_difference *difference) {
+    MX_NEED(comparison, MXW_E_ARGUMENT);
+    MX_NEED(difference, MXW_E_ARGUMENT);
+    if (index >= comparison->n)
+        return mx_fail(MXW_E_ARGUMENT, "comparison: there is no number %zu of %zu", index, comparison->n);
+    *difference = comparison->rows[index];
+    return MXW_OK;
+}
+
+mxw_status mxw_comparison_diagnose(mxw_comparison *comparison, const mxw_checkpoint *checkpoint, mxw_finding *finding) {
+    MX_NEED(comparison, MXW_E_ARGUMENT);
+    MX_NEED(finding, MXW_E_ARGUMENT);
+    return mx_comparison_diagnose(comparison, (const mx_weights *)(const void *)checkpoint, finding);
+}
+
+const char *mxw_fault_name(int index, const char **what) { return mx_fault_name(index, what); }
+
+mxw_status mxw_op_checks_open(mxw_model *model, const float *samples, size_t n, int all, mxw_op_checks **out) {
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(samples, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    return mx_op_checks_open(model, samples, n, all, out);
+}
+
+void mxw_op_checks_close(mxw_op_checks *checks) { mx_op_checks_close(checks); }
+
+size_t mxw_op_checks_count(const mxw_op_checks *checks) { return checks ? checks->n : 0; }
+
+mxw_status mxw_op_checks_get(const mxw_op_checks *checks, size_t index, mxw_op_check *check) {
+    MX_NEED(checks, MXW_E_ARGUMENT);
+    MX_NEED(check, MXW_E_ARGUMENT);
+    if (index >= checks->n)
+        return mx_fail(MXW_E_ARGUMENT, "op checks: there is no number %zu of %zu", index, checks->n);
+    *check = checks->rows[index];
+    return MXW_OK;
+}

@@ -1,0 +1,183 @@
+/* lab/compare.c - two runs, stage by stage: how far apart, and whether rounding explains it.
+ *
+ * The bound. Both runs compute the same sums in f32 in another order, so each stage adds a relative error of some units
+ * of 2^-24, with signs of its own, and passes on those of the stages before it, which residuals and norms neither grow
+ * nor shrink much: the square root of the number of stages. We allow 128 units times that (docs/lab.md has what was
+ * measured: less than a tenth of it). Ids, windows, tokens and text must be equal; candidates whose log probabilities
+ * are nearer than the logits' own difference may change places. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "lab/lab.h"
+
+#define UNIT 0x1p-24
+#define UNITS_A_STAGE 128
+#define HALF_UNIT 0x1p-11       /* a factor rounded to a half */
+#define HALF_UNITS_A_STAGE 4
+#define MEL_BOUND 1e-4          /* another library's f32 log-mel is that far from the exact one */
+
+/* Of the decoder's own rows; cross keys and values are a window's. */
+static int is_decoder_stage(const char *name) {
+    return strncmp(name, "decoder.", 8) == 0 && !strstr(name, "cross_attn.k") && !strstr(name, "cross_attn.v");
+}
+
+static const char *say(mx_arena *arena, const char *text) {
+    const char *copy = mx_arena_strdup(arena, text);
+    return copy ? copy : "";
+}
+
+static int same_shape(const mx_tensor *a, const mx_tensor *b) {
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0;
+}
+
+/* The numbers of two f32 stages of one shape. */
+static void measure(const mx_stage *x, const mx_stage *y, mxw_difference *d) {
+    const float *a = x->tensor.data, *b = y->tensor.data;
+    int64_t n = mx_tensor_count(&x->tensor), n_odd = 0, n_used = 0;
+    double ab = 0, aa = 0, bb = 0, dd = 0, abs_sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(a[i]) || !isfinite(b[i])) {   /* -inf stands where there is no candidate */
+            n_odd += !(a[i] == b[i]);
+            continue;
+        }
+        double delta = (double)b[i] - a[i];
+        ab += (double)a[i] * b[i], aa += (double)a[i] * a[i], bb += (double)b[i] * b[i];
+        dd += delta * delta;
+        abs_sum += fabs(delta);
+        d->max_abs = fmax(d->max_abs, fabs(delta));
+        n_used++;
+    }
+    d->cosine = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : aa == bb;
+    d->l2 = n_odd ? INFINITY : sqrt(dd);
+    d->relative = n_odd ? INFINITY : aa > 0 ? sqrt(dd / aa) : dd > 0 ? INFINITY : 0;
+    d->mean_abs = n_used ? abs_sum / (double)n_used : 0;
+    d->mean_shift = y->info.mean - x->info.mean;
+    d->std_ratio = x->info.std > 0 ? y->info.std / x->info.std : y->info.std > 0 ? INFINITY : 1;
+}
+
+/* Whole numbers: the share of those that differ. */
+static void count(const mx_stage *x, const mx_stage *y, mxw_difference *d) {
+    size_t size = mx_dtype_bytes(x->tensor.dtype);
+    int64_t n = mx_tensor_count(&x->tensor), n_other = 0;
+    for (int64_t i = 0; i < n; i++)
+        n_other += memcmp((const char *)x->tensor.data + (size_t)i * size,
+                          (const char *)y->tensor.data + (size_t)i * size, size) != 0;
+    d->relative = n ? (double)n_other / (double)n : 0;
+    d->cosine = n_other ? 1 - d->relative : 1;
+    d->mean_shift = y->info.mean - x->info.mean;
+    d->std_ratio = x->info.std > 0 ? y->info.std / x->info.std : 1;
+    d->max_abs = n_other ? 1 : 0;
+}
+
+/* Best ids that differ where the best was ahead by more than the logits' error. */
+static int candidates_differ(const mx_features *a, const mx_features *b, const mx_stage *x, const mx_stage *y) {
+    const mx_stage *p = mx_features_find(a, "decoder.candidates.logprobs");
+    const mx_stage *l = mx_features_find(a, "decoder.logits"), *m = mx_features_find(b, "decoder.logits");
+    double slack = 1e-3;   /* where the logits of one were not seen */
+    if (l && m && same_shape(&l->tensor, &m->tensor)) {
+        mxw_difference d = {0};
+        measure(l, m, &d);
+        slack = 2 * d.max_abs;
+    }
+    if (!p || p->tensor.rank != 2 || x->tensor.rank != 2 || p->tensor.dims[0] != x->tensor.dims[0])
+        return 1;
+    int64_t k = x->tensor.dims[1], kp = p->tensor.dims[1];
+    for (int64_t i = 0; i < x->tensor.dims[0] && k > 1 && kp > 1; i++) {
+        const float *lp = (const float *)p->tensor.data + i * kp;
+        if (((const int32_t *)x->tensor.data)[i * k] != ((const int32_t *)y->tensor.data)[i * k] &&
+            lp[0] - lp[1] > slack)
+            return 1;
+    }
+    return 0;
+}
+
+/* What rounding explains at a stage with so many before it. */
+static double bound_of(const mx_features *b, const char *name, size_t depth) {
+    const char *precision = mx_features_told(b, "precision");
+    int halves = precision && strcmp(precision, "f16") == 0;
+    if (strcmp(name, "mel") == 0)
+        return MEL_BOUND;
+    return (halves ? HALF_UNIT * HALF_UNITS_A_STAGE : UNIT * UNITS_A_STAGE) * sqrt((double)(depth + 1));
+}
+
+static mxw_status compare_stage(mx_comparison *c, const mx_stage *x, size_t depth, int same_tokens) {
+    mxw_difference *d = &c->rows[c->n++];
+    const mx_stage *y = mx_features_find(c->b, x->name);
+    *d = (mxw_difference){.name = x->name, .cosine = NAN, .l2 = NAN, .relative = NAN, .mean_abs = NAN, .max_abs = NAN,
+                          .mean_shift = NAN, .std_ratio = NAN};
+    if (!y) {
+        d->apart = "only in the first";
+        return MXW_OK;
+    }
+    if (!same_tokens && is_decoder_stage(x->name)) {
+        d->apart = "forced over other tokens";
+        return MXW_OK;
+    }
+    if (!same_shape(&x->tensor, &y->tensor)) {
+        char text[240], p[96], q[96];
+        mx_tensor_describe(&x->tensor, p, sizeof(p));
+        mx_tensor_describe(&y->tensor, q, sizeof(q));
+        snprintf(text, sizeof(text), "%s and %s", p, q);
+        d->apart = say(&c->arena, text);
+        d->bad = 1;
+        return MXW_OK;
+    }
+    d->max_abs = d->mean_abs = d->l2 = 0;
+    if (x->tensor.dtype == MXW_F32) {
+        measure(x, y, d);
+        d->bound = bound_of(c->b, x->name, depth);
+    } else {
+        count(x, y, d);
+    }
+    d->bad = !(d->relative <= d->bound);
+    if (d->bad && strcmp(x->name, "decoder.candidates.ids") == 0)
+        d->bad = candidates_differ(c->a, c->b, x, y);
+    return MXW_OK;
+}
+
+static int tokens_agree(const mx_features *a, const mx_features *b) {
+    const mx_stage *x = mx_features_find(a, "window.tokens"), *y = mx_features_find(b, "window.tokens");
+    return !x || !y || (same_shape(&x->tensor, &y->tensor) &&
+                        memcmp(x->tensor.data, y->tensor.data, mx_tensor_bytes(&x->tensor)) == 0);
+}
+
+mxw_status mx_comparison_open(const mx_features *a, const mx_features *b, mx_comparison **out) {
+    mxw_status status = MXW_OK;
+    mx_comparison *c = mx_alloc_zero(1, sizeof(*c));
+    int same_tokens = tokens_agree(a, b);
+    if (!c)
+        return MXW_E_MEMORY;
+    c->a = a;
+    c->b = b;
+    c->rows = mx_arena_alloc(&c->arena, (a->n + b->n + 1) * sizeof(*c->rows));
+    if (!c->rows) {
+        mx_comparison_close(c);
+        return MXW_E_MEMORY;
+    }
+    for (size_t i = 0; i < a->n && status >= 0; i++)
+        status = compare_stage(c, &a->stages[i], i, same_tokens);
+    const char *p = mx_features_told(a, "text"), *q = mx_features_told(b, "text");
+    if (p && q) {
+        int equal = strcmp(p, q) == 0;
+        c->rows[c->n++] = (mxw_difference){.name = "recording.text", .cosine = equal, .l2 = NAN, .mean_abs = NAN,
+                                           .max_abs = NAN, .mean_shift = NAN, .std_ratio = 1,
+                                           .relative = !equal, .bad = !equal};
+    }
+    for (size_t i = 0; i < b->n && status >= 0; i++)
+        if (!mx_features_find(a, b->stages[i].name))
+            c->rows[c->n++] = (mxw_difference){.name = b->stages[i].name, .apart = "only in the second",
+                                               .cosine = NAN, .l2 = NAN, .relative = NAN, .mean_abs = NAN,
+                                               .max_abs = NAN, .mean_shift = NAN, .std_ratio = NAN};
+    *out = c;
+    return status;
+}
+
+void mx_comparison_close(mx_comparison *c) {
+    if (!c)
+        return;
+    mx_arena_free(&c->arena);
+    mx_free(c);
+}
