@@ -15,8 +15,8 @@ COMMANDS = ["transcribe", "bench", "demo", "verify", "features extract", "featur
             "graph dump", "graph test", "version", "help"]
 # Options that the manual tells of where it tells of their subcommand.
 LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
-         "--timeout", "--hub", "--revision", "--again", "--stall", "--all", "--ops-only", "--output", "--like", "--fused",
-         "--start"}
+         "--timeout", "--hub", "--revision", "--again", "--stall", "--all", "--ops-only", "--output", "--like",
+         "--fused", "--start"}
 
 
 def options_of(command):
