@@ -45,7 +45,7 @@ static int say_failure(const char *subject, mxw_status status) {
     int named = strstr(reason, subject) != NULL;
     snprintf(line, sizeof(line), "%s%s%s", named ? "" : subject, named ? "" : ": ", reason);
     json_start(&json, stdout, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "error", line);
     json_end(&json);
     fflush(stdout);
@@ -91,11 +91,11 @@ static mxw_status transcribe(mxw_model *model, const samples *s, mxw_session **s
 static void say_result(const mxw_result *result, double seconds) {
     json_writer json;
     json_start(&json, stdout, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_number(&json, "seconds", seconds, 6);
     json_text(&json, "text", result->text);
     json_whole(&json, "peak_kib", peak_kib());
-    json_object(&json, "stages_ms");
+    json_begin(&json, "stages_ms");
     json_number(&json, "mel", result->times.mel_ms, 3);
     json_number(&json, "encode", result->times.encode_ms, 3);
     json_number(&json, "decode", result->times.decode_ms, 3);
@@ -140,7 +140,7 @@ static void say_ready(const mxw_model *model) {
     if (mxw_model_get_info(model, &info) < 0)
         return;
     json_start(&json, stdout, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_bool(&json, "ready", 1);
     json_number(&json, "load_s", (info.load_ms + info.compile_ms) / 1000, 6);
     json_text(&json, "version", mxw_version());

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "log.h"
@@ -30,6 +31,11 @@ static const option_row rows[] = {
      .help = "A JSON object on a line for each file, with every run, instead of tables."},
     {.name = "save", .kind = OPTION_TEXT, .placeholder = "PATH", .group = "Output", AT(save),
      .help = "Append the JSON lines to a file as well."},
+    {.name = "baseline", .kind = OPTION_TEXT, .placeholder = "PATH", .group = "Comparing", AT(baseline),
+     .help = "Compare with a former run: a file that --save wrote, or another max-whisper program, which is then run "
+             "in turn with this one. Exit status 1 if this one is slower beyond noise."},
+    {.name = "tolerance", .kind = OPTION_NUMBER, .fallback = "2", .placeholder = "PERCENT", .group = "Comparing",
+     AT(tolerance), .low = 0, .high = 1000, .help = "How much slower is still not a regression."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
      .group = "Decoding", AT(language), .none = 1, .help = "Language spoken; none: detected, once more in every run."},
     {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
@@ -151,7 +157,9 @@ static void measure_peak(bench_record *record) {
         record->peak.read_gbs = now.read_gbs;
 }
 
-static mxw_status run_all(mxw_model *model, const bench_options *o, const samples *s, bench_record *record) {
+/* others: where the runs of the program that this one is compared with are kept, in turn with its own; or NULL. */
+static mxw_status run_all(mxw_model *model, const bench_options *o, const samples *s, bench_record *record,
+                          const char *others) {
     char *text = NULL, note[64];
     mxw_status status = MXW_OK;
     int n = (int)(o->warm_up + o->runs);
@@ -165,6 +173,8 @@ static mxw_status run_all(mxw_model *model, const bench_options *o, const sample
             record->first_ms = run.ms[BENCH_TOTAL];
         if (i >= o->warm_up)
             record->runs[record->n_runs++] = run;
+        if (i >= o->warm_up && others && status >= 0 && bench_run_other(o, record->path, others) != EXIT_OK)
+            status = MXW_E_ARGUMENT;
     }
     progress_hide();
     free(text);
@@ -190,32 +200,65 @@ static int report(const bench_options *o, const bench_record *record) {
     return EXIT_OK;
 }
 
-static int bench_file(mxw_model *model, const bench_options *o, const char *path, samples *s, bench_record *record) {
-    memset(record, 0, sizeof(*record));
-    record->path = path;
-    progress_start(1, NULL, !o->common.quiet && progress_possible());
-    progress_name(path);
-    mxw_status status = read_samples(path, s);
-    if (status >= 0)
-        status = mxw_model_get_info(model, &record->model);
-    if (status >= 0) {
-        int64_t loaded_kib = memory_peak_kib();
-        measure_peak(record);
-        memory_forget_peak(); /* the measurement itself takes memory, which is not the model's */
-        status = run_all(model, o, s, record);
-        record->peak_kib = memory_peak_kib();
-        if (record->peak_kib < loaded_kib)
-            record->peak_kib = loaded_kib;
-        measure_peak(record);
-    }
-    progress_stop();
-    if (status < 0) {
-        log_failure(path, status);
+/* A file for the other program's records, if there is one to compare with. */
+static int open_others(const bench_options *o, char *path, size_t size) {
+    const char *folder = getenv("TMPDIR");
+    path[0] = 0;
+    if (!o->baseline || !bench_is_program(o->baseline))
+        return EXIT_OK;
+    snprintf(path, size, "%s/max-whisper-bench-XXXXXX", folder && folder[0] ? folder : "/tmp");
+    int file = mkstemp(path);
+    if (file < 0) {
+        log_error("--baseline: cannot make %s", path);
         return EXIT_FAILED;
     }
-    record->n_starts = (int)o->starts;
-    int exit_status = bench_start(o, path, record->starts_ms, record->n_starts);
-    return exit_status == EXIT_OK ? report(o, record) : exit_status;
+    close(file);
+    return EXIT_OK;
+}
+
+static mxw_status measure(mxw_model *model, const bench_options *o, samples *s, bench_record *record,
+                          const char *others) {
+    mxw_status status = read_samples(record->path, s);
+    if (status >= 0)
+        status = mxw_model_get_info(model, &record->model);
+    if (status < 0)
+        return status;
+    int64_t loaded_kib = memory_peak_kib();
+    measure_peak(record);
+    memory_forget_peak(); /* the measurement itself takes memory, which is not the model's */
+    status = run_all(model, o, s, record, others);
+    record->peak_kib = memory_peak_kib();
+    if (record->peak_kib < loaded_kib)
+        record->peak_kib = loaded_kib;
+    measure_peak(record);
+    return status;
+}
+
+static int bench_file(mxw_model *model, const bench_options *o, const char *path, samples *s, bench_record *record) {
+    char others[512];
+    memset(record, 0, sizeof(*record));
+    record->path = path;
+    if (open_others(o, others, sizeof(others)) != EXIT_OK)
+        return EXIT_FAILED;
+    progress_start(1, NULL, !o->common.quiet && progress_possible());
+    progress_name(path);
+    mxw_status status = measure(model, o, s, record, others[0] ? others : NULL);
+    progress_stop();
+    int exit_status = EXIT_FAILED;
+    if (status < 0) {
+        if (!others[0] || status != MXW_E_ARGUMENT) /* else it was said */
+            log_failure(path, status);
+    } else {
+        record->n_starts = (int)o->starts;
+        exit_status = bench_start(o, path, record->starts_ms, record->n_starts);
+        if (exit_status == EXIT_OK)
+            exit_status = report(o, record);
+        if (exit_status == EXIT_OK && o->baseline)
+            exit_status = bench_judge(o, record, others[0] ? others : NULL);
+    }
+    if (others[0])
+        unlink(others);
+    return exit_status;
 }
 
 static int run(const void *chosen, char **words, int n_words) {

@@ -56,6 +56,8 @@ typedef struct bench_options {
     int64_t beam_size, runs, warm_up, starts;
     int json;
     const char *save;
+    const char *baseline; /* a file that --save wrote, or a program */
+    double tolerance;     /* percent */
 } bench_options;
 
 /* Of n numbers; the order of the numbers is lost. */
@@ -69,6 +71,20 @@ int64_t bench_units(const bench_run *run, bench_stage stage);
 void bench_print(const bench_record *record);
 /* One JSON object on a line. */
 void bench_write(const bench_record *record, FILE *file);
+
+const char *bench_stage_name(bench_stage stage);
+void bench_device_of(const bench_record *record, mxw_device_info *info);
+
+/* How many times as long as then: of the medians, and the interval that holds 95 of 100 resampled ones. */
+typedef struct bench_ratio {
+    double middle, low, high;
+} bench_ratio;
+bench_ratio bench_compare(const double *now, int n_now, const double *then, int n_then);
+int bench_is_program(const char *path);
+/* One run of the program --baseline, kept in the file `path`. 0, or the exit status after saying why. */
+int bench_run_other(const bench_options *options, const char *recording, const char *path);
+/* The record beside the former one, or beside `others`, what bench_run_other kept. EXIT_FAILED if it is slower. */
+int bench_judge(const bench_options *options, const bench_record *record, const char *others);
 
 /* Starts this program anew, n times, on the recording; the time to the first encoding of each. 0, or the exit status
  * after saying why. */

@@ -153,9 +153,11 @@ static double sequences_per_step(const bench_record *record) {
     return use->runs ? (double)use->items / (double)use->runs : 0;
 }
 
+const char *bench_stage_name(bench_stage stage) { return stages[stage].name; }
+
 /* ---- table ---------------------------------------------------------------------------------------------- */
 
-static void device_of(const bench_record *record, mxw_device_info *info) {
+void bench_device_of(const bench_record *record, mxw_device_info *info) {
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, info) >= 0 && !strcmp(info->id, record->model.device))
             return;
@@ -190,7 +192,7 @@ static void print_stage(const bench_record *record, bench_stage stage) {
 
 static void print_head(const bench_record *record) {
     mxw_device_info device;
-    device_of(record, &device);
+    bench_device_of(record, &device);
     out_print("max-whisper %s, %s, engine %s on %s, %d threads\n", mxw_version(), record->model.checkpoint.size_name,
               engine_names[record->model.engine], record->model.device, record->model.threads);
     out_print("%s (%s)\n", device.description, device.features);
@@ -236,7 +238,7 @@ static void write_stage(json_writer *json, const bench_record *record, bench_sta
     bench_statistics s = stage_statistics(record, stage);
     bench_work work = bench_work_of(record, stage);
     rates r = rates_of(record, stage);
-    json_object(json, stages[stage].name);
+    json_begin(json, stages[stage].name);
     write_statistics(json, &s);
     if (stages[stage].unit) {
         json_text(json, "unit", stages[stage].unit);
@@ -254,7 +256,7 @@ static void write_stage(json_writer *json, const bench_record *record, bench_sta
 }
 
 static void write_run(json_writer *json, const bench_run *run) {
-    json_object(json, NULL);
+    json_begin(json, NULL);
     for (int i = 0; i < BENCH_STAGES; i++)
         json_number(json, stages[i].name, run->ms[i], 4);
     json_whole(json, "windows", run->use.encode.items);
@@ -265,8 +267,8 @@ static void write_run(json_writer *json, const bench_run *run) {
 
 static void write_machine(json_writer *json, const bench_record *record) {
     mxw_device_info device;
-    device_of(record, &device);
-    json_object(json, "machine");
+    bench_device_of(record, &device);
+    json_begin(json, "machine");
     json_text(json, "description", device.description);
     json_text(json, "features", device.features);
     json_whole(json, "cores", device.cores);
@@ -279,7 +281,7 @@ static void write_starts(json_writer *json, const bench_record *record) {
     static double values[BENCH_MAX_RUNS];
     memcpy(values, record->starts_ms, (size_t)record->n_starts * sizeof(*values));
     bench_statistics s = bench_describe(values, record->n_starts);
-    json_object(json, "start");
+    json_begin(json, "start");
     write_statistics(json, &s);
     json_whole(json, "n", record->n_starts);
     json_end(json);
@@ -294,7 +296,7 @@ void bench_write(const bench_record *record, FILE *file) {
     if (gmtime_r(&now, &utc))
         strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
     json_start(&json, file, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "version", mxw_version());
     json_text(&json, "date", date);
     json_text(&json, "file", slash ? slash + 1 : record->path);
@@ -310,7 +312,7 @@ void bench_write(const bench_record *record, FILE *file) {
     json_number(&json, "first_run_ms", record->first_ms, 3);
     json_whole(&json, "peak_memory_kib", record->peak_kib);
     json_bool(&json, "same_text", record->steady);
-    json_object(&json, "stages");
+    json_begin(&json, "stages");
     for (int i = 0; i < BENCH_STAGES; i++)
         write_stage(&json, record, (bench_stage)i);
     json_end(&json);

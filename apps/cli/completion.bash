@@ -29,8 +29,8 @@ _max_whisper_options() {
 --device --threads --precision" ;;
         "features decode") echo "--json --model --model-dir --engine --device --threads --precision" ;;
         "graph test") echo "--engine --device --threads --precision --json" ;;
-        "bench") echo "--runs --warm-up --starts --json --save --language --beam-size --model --model-dir --engine \
---device --threads --precision" ;;
+        "bench") echo "--runs --warm-up --starts --json --save --baseline --tolerance --language --beam-size --model \
+--model-dir --engine --device --threads --precision" ;;
         "demo") echo "--engines --plain --timeout --language --beam-size --model --model-dir --device --threads" ;;
         "devices" | "version") echo "--json" ;;
         "gpu-check") echo "--device --json" ;;

@@ -36,7 +36,7 @@ void print_device(const mxw_device_info *d) {
 }
 
 void write_device(json_writer *json, const mxw_device_info *d) {
-    json_object(json, NULL);
+    json_begin(json, NULL);
     json_text(json, "id", d->id);
     json_text(json, "kind", d->kind);
     json_text(json, "description", d->description);
@@ -57,7 +57,7 @@ static int run(const void *chosen, char **words, int n_words) {
     json_writer json;
     json_start(&json, stdout, 1);
     if (options->json) {
-        json_object(&json, NULL);
+        json_begin(&json, NULL);
         json_whole(&json, "accelerator_count", mxw_accelerator_count());
         json_list(&json, "devices");
     }

@@ -108,7 +108,7 @@ static int run_extract(const void *chosen, char **words, int n_words) {
     if (o->json) {
         json_writer json;
         json_start(&json, stdout, 1);
-        json_object(&json, NULL);
+        json_begin(&json, NULL);
         lab_write_notes(&json, "run", features);
         json_text(&json, "injected", mxw_features_note(features, "injected"));
         lab_write_stages(&json, features);
@@ -161,7 +161,7 @@ static void report(const features_options *o, int diverge, const mxw_features *a
     if (o->json) {
         json_writer json;
         json_start(&json, stdout, 1);
-        json_object(&json, NULL);
+        json_begin(&json, NULL);
         lab_write_notes(&json, "first", a);
         lab_write_notes(&json, "second", b);
         json_text(&json, "injected", mxw_features_note(b, "injected"));

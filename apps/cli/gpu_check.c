@@ -119,7 +119,7 @@ static void write_report(int right, const char *reason, const char *device) {
     json_writer json;
     mxw_device_info info;
     json_start(&json, stdout, 1);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_bool(&json, "usable", right);
     json_text(&json, "reason", right ? "a product of matrices came out right" : reason);
     json_list(&json, "devices");
@@ -127,7 +127,7 @@ static void write_report(int right, const char *reason, const char *device) {
         if (mxw_device_get(i, &info) >= 0 && strcmp(info.kind, "cpu") != 0)
             write_device(&json, &info);
     json_end(&json);
-    json_object(&json, "engines");
+    json_begin(&json, "engines");
     json_text(&json, "cpu", "cpu");
     json_text(&json, "gpu", right ? device : NULL);
     json_text(&json, "max", choice_of_max());

@@ -346,7 +346,7 @@ static void write_report(const test_options *options, const findings *f) {
     json_writer json;
     mxw_device_info info;
     json_start(&json, stdout, 1);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_list(&json, "devices");
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0)

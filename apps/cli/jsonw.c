@@ -74,7 +74,7 @@ void json_start(json_writer *json, FILE *file, int pretty) {
     json->pretty = pretty;
 }
 
-void json_object(json_writer *json, const char *key) { open_level(json, key, '{', '}'); }
+void json_begin(json_writer *json, const char *key) { open_level(json, key, '{', '}'); }
 
 void json_list(json_writer *json, const char *key) { open_level(json, key, '[', ']'); }
 

@@ -19,7 +19,7 @@ typedef struct json_writer {
 } json_writer;
 
 void json_start(json_writer *json, FILE *file, int pretty);
-void json_object(json_writer *json, const char *key);
+void json_begin(json_writer *json, const char *key);
 void json_list(json_writer *json, const char *key);
 /* Closes the innermost object or list; a newline follows the outermost. */
 void json_end(json_writer *json);

@@ -157,7 +157,7 @@ void lab_write_stages(json_writer *json, const mxw_features *features) {
     json_list(json, "stages");
     for (size_t i = 0; i < mxw_features_count(features) && mxw_features_get(features, i, &f) >= 0; i++) {
         int64_t n = count_of(&f.tensor);
-        json_object(json, NULL);
+        json_begin(json, NULL);
         json_text(json, "name", f.name);
         json_wholes(json, "shape", f.tensor.dims, f.tensor.rank);
         json_number(json, "mean", f.mean, 9);
@@ -205,7 +205,7 @@ void lab_write_rows(json_writer *json, const mxw_comparison *comparison) {
     mxw_difference d;
     json_list(json, "stages");
     for (size_t i = 0; i < mxw_comparison_count(comparison) && mxw_comparison_get(comparison, i, &d) >= 0; i++) {
-        json_object(json, NULL);
+        json_begin(json, NULL);
         json_text(json, "name", d.name);
         if (d.apart)
             json_text(json, "apart", d.apart);
@@ -226,7 +226,7 @@ void lab_write_rows(json_writer *json, const mxw_comparison *comparison) {
 void lab_write_notes(json_writer *json, const char *key, const mxw_features *features) {
     static const char *const keys[] = {"made_by", "model", "engine", "device", "precision", "language", "injected",
                                        "text"};
-    json_object(json, key);
+    json_begin(json, key);
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
         if (mxw_features_note(features, keys[i]))
             json_text(json, keys[i], mxw_features_note(features, keys[i]));

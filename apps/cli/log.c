@@ -42,7 +42,7 @@ static void print_human(const mxw_log_record *record) {
 static void print_json(const mxw_log_record *record) {
     json_writer json;
     json_start(&json, stderr, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "level", log_level_names[record->level]);
     json_text(&json, "component", record->component);
     json_text(&json, "message", record->message);

@@ -58,7 +58,7 @@ static void list_places(json_writer *json, const char *name, int i, const model_
     const char *path, *source;
     int n = 0;
     if (json) {
-        json_object(json, NULL);
+        json_begin(json, NULL);
         json_text(json, "name", name);
         json_text(json, "path", mxw_model_place(i, options->model_dir, 0, NULL));
         json_list(json, "places");
@@ -68,7 +68,7 @@ static void list_places(json_writer *json, const char *name, int i, const model_
             out_print("  %-18s %s (%s)\n", n ? "" : name, path, source);
             continue;
         }
-        json_object(json, NULL);
+        json_begin(json, NULL);
         json_text(json, "path", path);
         json_text(json, "source", source);
         json_end(json);
@@ -89,7 +89,7 @@ static int run_list(const void *chosen, char **words, int n_words) {
     json_writer json;
     json_start(&json, stdout, 1);
     if (options->json) {
-        json_object(&json, NULL);
+        json_begin(&json, NULL);
         json_text(&json, "model_dir", mxw_model_dir(options->model_dir));
         json_list(&json, "models");
     } else {
@@ -215,7 +215,7 @@ static void write_info(json_writer *json, const mxw_checkpoint_info *info, const
     json_text(json, "size", info->size_name);
     json_bool(json, "multilingual", info->multilingual);
     json_whole(json, "n_languages", info->n_languages);
-    json_object(json, "dims");
+    json_begin(json, "dims");
     for (int i = 0; i < N_DIMENSIONS; i++)
         json_whole(json, dimension_rows[i].name, dimension(&info->dims, i));
     json_end(json);
@@ -223,7 +223,7 @@ static void write_info(json_writer *json, const mxw_checkpoint_info *info, const
     json_whole(json, "n_encoder_tensors", info->n_encoder_tensors);
     json_whole(json, "n_decoder_tensors", info->n_decoder_tensors);
     json_whole(json, "n_mapped_tensors", s->mapped);
-    json_object(json, "dtypes");
+    json_begin(json, "dtypes");
     for (int i = 0; i < N_DTYPES; i++)
         if (s->tensors[i])
             json_whole(json, dtype_names[i], s->tensors[i]);
@@ -237,7 +237,7 @@ static void write_info(json_writer *json, const mxw_checkpoint_info *info, const
 }
 
 static void write_tensor(json_writer *json, const mxw_tensor_info *tensor, const char *crc) {
-    json_object(json, NULL);
+    json_begin(json, NULL);
     json_text(json, "name", tensor->name);
     json_text(json, "file_name", tensor->file_name);
     json_text(json, "dtype", dtype_name(tensor->dtype));
@@ -294,7 +294,7 @@ static mxw_status inspect(const mxw_checkpoint *checkpoint, const model_options 
     }
     json_writer json;
     json_start(&json, stdout, 1);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     write_info(&json, &info, &s);
     if (options->tensors) {
         json_list(&json, "tensors");

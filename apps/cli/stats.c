@@ -16,7 +16,7 @@ char *stats_line(const mxw_model *model, const char *path, const mxw_result *res
     const mxw_stage_times *t = &result->times;
     json_writer json;
     json_start(&json, stream, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "file", path);
     json_text(&json, "model", info.checkpoint.size_name);
     json_text(&json, "engine", engine_names[info.engine]);

@@ -25,7 +25,7 @@ int trace_open(const char *path) {
     file_path = path;
     n_events = 0;
     json_start(&writer, file, 0);
-    json_object(&writer, NULL);
+    json_begin(&writer, NULL);
     json_list(&writer, "traceEvents");
     return 1;
 }
@@ -33,7 +33,7 @@ int trace_open(const char *path) {
 static void write_event(const mxw_trace_event *event) {
     if (n_events++ == 0)
         first_ns = event->start_ns;
-    json_object(&writer, NULL);
+    json_begin(&writer, NULL);
     json_text(&writer, "name", event->op);
     json_text(&writer, "cat", event->graph);
     json_text(&writer, "ph", "X");
@@ -41,7 +41,7 @@ static void write_event(const mxw_trace_event *event) {
     json_number(&writer, "dur", (double)event->duration_ns / 1e3, 3);
     json_whole(&writer, "pid", 1);
     json_whole(&writer, "tid", event->thread);
-    json_object(&writer, "args");
+    json_begin(&writer, "args");
     json_text(&writer, "value", event->name);
     json_text(&writer, "shape", event->shape);
     json_text(&writer, "kernel", event->kernel);

@@ -294,7 +294,7 @@ static void write_report(const session *s, int hold, const char *path) {
     json_writer json;
     mxw_op_check c;
     json_start(&json, stdout, 1);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "model", s->options->model);
     json_text(&json, "audio", path ? path : "synthetic");
     json_text(&json, "injected", s->options->inject);
@@ -302,7 +302,7 @@ static void write_report(const session *s, int hold, const char *path) {
     json_number(&json, "seconds", s->seconds, 3);
     json_list(&json, "ops");
     for (size_t i = 0; i < mxw_op_checks_count(s->checks) && mxw_op_checks_get(s->checks, i, &c) >= 0; i++) {
-        json_object(&json, NULL);
+        json_begin(&json, NULL);
         json_text(&json, "op", c.op);
         json_whole(&json, "calls", c.calls);
         json_whole(&json, "outputs", c.outputs);
@@ -319,7 +319,7 @@ static void write_report(const session *s, int hold, const char *path) {
     json_list(&json, "engines");
     for (int i = 0; i < s->n_proofs; i++) {
         const proof *p = &s->proofs[i];
-        json_object(&json, NULL);
+        json_begin(&json, NULL);
         json_text(&json, "engine", engine_names[p->engine]);
         json_text(&json, "device", p->device);
         json_text(&json, "precision", precision_names[precision_of(s, p)]);

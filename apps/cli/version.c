@@ -39,7 +39,7 @@ static int run(const void *chosen, char **words, int n_words) {
                    : EXIT_OK;
     json_writer json;
     json_start(&json, stdout, 1);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "name", "max-whisper");
     json_text(&json, "version", HEADER_VERSION);
     json_text(&json, "library", mxw_version());

@@ -79,9 +79,25 @@ static void test_json(void) {
     CHECK(strchr(text, '\n') == text + strlen(text) - 1);
 }
 
+/* The same numbers are no regression; twice the time is one; few and noisy numbers leave it open. */
+static void test_compare(void) {
+    double then[] = {100, 101, 99, 102, 98, 100, 100}, twice[7], noisy[] = {90, 160, 100}, few[] = {100, 90, 170};
+    for (int i = 0; i < 7; i++)
+        twice[i] = 2 * then[i];
+    bench_ratio r = bench_compare(then, 7, then, 7);
+    CHECK(close_to(r.middle, 1) && r.low > 0.97 && r.low <= 1 && r.high >= 1 && r.high < 1.03);
+    r = bench_compare(twice, 7, then, 7);
+    CHECK(close_to(r.middle, 2) && r.low > 1.9 && r.high < 2.1);
+    r = bench_compare(noisy, 3, few, 3);
+    CHECK(r.low < 0.95 && r.high > 1.05);
+    r = bench_compare(then, 7, then, 0);
+    CHECK(close_to(r.middle, 0) && close_to(r.low, 0));
+}
+
 int main(void) {
     test_statistics();
     test_work();
+    test_compare();
     test_units();
     test_json();
     return check_done();

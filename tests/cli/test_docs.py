@@ -16,7 +16,7 @@ COMMANDS = ["transcribe", "bench", "demo", "verify", "features extract", "featur
 # Options that the manual tells of where it tells of their subcommand.
 LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
          "--timeout", "--hub", "--revision", "--again", "--stall", "--all", "--ops-only", "--output", "--like",
-         "--fused", "--start"}
+         "--fused", "--start", "--baseline", "--tolerance"}
 
 
 def options_of(command):

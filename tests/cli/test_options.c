@@ -186,7 +186,7 @@ static void test_json(void) {
     FILE *file = fmemopen(text, sizeof(text), "w");
     json_writer json;
     json_start(&json, file, 0);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_text(&json, "a\"b", "x\\y\n\x01\xC3\xA9\xFF\xE2\x82");
     json_text(&json, "none", NULL);
     json_list(&json, "list");
@@ -194,7 +194,7 @@ static void test_json(void) {
     json_number(&json, NULL, 0.5, 3);
     json_number(&json, NULL, 1.0 / 0.0, 3);
     json_bool(&json, NULL, 1);
-    json_object(&json, NULL);
+    json_begin(&json, NULL);
     json_end(&json);
     json_end(&json);
     json_wholes(&json, "shape", (int64_t[]){3, 4}, 2);
