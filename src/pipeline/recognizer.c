@@ -80,6 +80,7 @@ mxw_status mx_recognizer_open_altered(const mxw_model_options *options, const mx
     r->alter = *alter;
     pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
+    r->encode_engine = options->encode_engine;
     r->precision = options->precision;
     r->batch = MX_MAX(options->batch, 1);
     r->use = mx_alloc_zero(1, sizeof(*r->use));

@@ -16,6 +16,7 @@ struct mxw_model {
     char *graph_texts[MX_PART_COUNT];
     mxw_engine engine;
     mxw_precision precision;
+    int encode_engine;                /* of the encoder alone; -1: engine */
     mx_alter alter;                   /* all zero: nothing is changed */
     double load_ms, compile_ms;
     mx_use *use;                      /* counts on while the rest stays as it is */

@@ -15,7 +15,7 @@
  * then names the new last one here. */
 #define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
 _Static_assert(IS_LAST(mxw_segment, n_alternatives), "carry_segment has every field of a segment");
-_Static_assert(IS_LAST(mxw_session_options, on_window), "options_digest has every option that text depends on");
+_Static_assert(IS_LAST(mxw_session_options, features), "options_digest has every option that text depends on");
 
 /* ---- what a record is bound to ----------------------------------------------------------------------------------- */
 
@@ -56,6 +56,11 @@ static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
     mx_str_print(&text, "%a %a %a %d %d %a %llu %d %a\n", o->compression_ratio_threshold, o->logprob_threshold,
                  o->no_speech_threshold, o->sample_len, o->without_timestamps, o->max_initial_timestamp,
                  (unsigned long long)o->seed, (int)o->mel_reference, o->start_s);
+    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    size_t n_features = (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state;
+    uint64_t features = s->features ? digest(DIGEST_SEED, s->features, n_features * sizeof(*s->features)) : 0;
+    mx_str_print(&text, "%d %llu %s\n", s->recognizer->encode_engine, (unsigned long long)features,
+                 s->recognizer->alter.name ? s->recognizer->alter.name : "");
     mx_str_print(&text, "%d %a %d\n", o->word_timestamps, o->hallucination_silence_threshold, o->token_details);
     print_option(&text, "prepend_punctuations", o->prepend_punctuations);
     print_option(&text, "append_punctuations", o->append_punctuations);
