@@ -96,6 +96,12 @@ class Screen:
         elif command == "X":
             start = self.y * self.columns + self.x
             self.erase(start, start + first)
+        elif command in "P@":                   # characters taken out, or room made for them
+            row = self.cells[self.y]
+            if command == "P":
+                row[self.x:] = row[self.x + first:] + [" "] * min(first, self.columns - self.x)
+            else:
+                row[self.x:] = ([" "] * first + row[self.x:])[:self.columns - self.x]
         elif command == "b":                    # the last character again
             char = self.cells[self.y][self.x - 1]
             for _ in range(first):
