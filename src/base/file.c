@@ -1,4 +1,4 @@
-/* base/file.c - mapping, and atomic saving by rename. */
+/* base/file.c - mapping, and saving of whole files. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 mxw_status mx_map_open(const char *path, mx_map *map) {
@@ -77,41 +77,109 @@ mxw_status mx_file_temporary(const char *what, int *fd) {
     return MXW_OK;
 }
 
+/* Where the system can, the file has no name at all until it is whole (O_TMPFILE), so that a process that is killed
+ * leaves nothing. Elsewhere, and for the moment in which it takes the place of an older file, it has one that follows
+ * from its own: what a killed process left there, the next one to save that file takes over. */
 struct mx_save {
     char *path, *temporary;
+    int named;   /* the file lies under the temporary name */
     FILE *file;
 };
 
+static int always_named;
+
+void mx_save_always_named(int on) { always_named = on; }
+
+/* Its folder; 0 if that is too long to be one. */
+static int folder_of(const char *path, char *folder, size_t size) {
+    const char *slash = strrchr(path, '/');
+    int n = slash ? snprintf(folder, size, "%.*s", (int)(slash - path) + 1, path) : snprintf(folder, size, ".");
+    return n > 0 && (size_t)n < size;
+}
+
+static void lock(int fd) {
+    while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
+        ;   /* where nothing can be locked, there is no waiting */
+}
+
+static void name_of_descriptor(int fd, char *name, size_t size) { snprintf(name, size, "/proc/self/fd/%d", fd); }
+
+/* A file without a name that can be given one later, or -1. */
+static int open_nameless(const char *path) {
+    char folder[4096], name[64];
+    if (always_named || !folder_of(path, folder, sizeof(folder)))
+        return -1;
+    int fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);   /* the kernel applies the process's umask */
+    if (fd < 0)
+        return -1;
+    name_of_descriptor(fd, name, sizeof(name));
+    if (access(name, F_OK) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int is_under(int fd, const char *path) {
+    struct stat mine, named;
+    return fstat(fd, &mine) == 0 && lstat(path, &named) == 0 && mine.st_ino == named.st_ino &&
+           mine.st_dev == named.st_dev;
+}
+
+/* Under the temporary name, and ours alone: whoever else saves the same file has to wait. -1: errno says why not. */
+static int open_named(const char *temporary) {
+    for (;;) {
+        int fd = open(temporary, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return -1;
+        lock(fd);
+        int ours = is_under(fd, temporary);
+        if (ours && ftruncate(fd, 0) == 0)
+            return fd;
+        int why = errno;
+        close(fd);
+        errno = why;
+        if (ours)
+            return -1;
+        /* else the one before us has given it its own name, or dropped it */
+    }
+}
+
+/* Only what is no file, or a regular one, may be replaced: not /dev/null. */
+static mxw_status check_place(const char *path) {
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return mx_fail(MXW_E_IO, "%s: cannot write: %s", path,
+                       S_ISDIR(st.st_mode) ? "is a folder" : "is not a regular file");
+    return MXW_OK;
+}
+
 mxw_status mx_save_open(const char *path, mx_save **out) {
     *out = NULL;
+    mxw_status status = check_place(path);
+    if (status < 0)
+        return status;
     mx_save *save = mx_alloc_zero(1, sizeof(*save));
     if (!save)
         return MXW_E_MEMORY;
-    size_t n = strlen(path) + 32;
+    size_t n = strlen(path) + 16;
     save->path = mx_strdup(path);
     save->temporary = mx_alloc(n);
     if (!save->path || !save->temporary) {
         mx_save_abort(save);
         return MXW_E_MEMORY;
     }
-    int fd = -1;
-    for (int i = 0; i < 100 && fd < 0; i++) {   /* opened plainly, so that the kernel applies the process's umask */
-        snprintf(save->temporary, n, "%s.%08x", path, (unsigned)(mx_now_ns() * 2654435761u) ^ (unsigned)getpid());
-        fd = open(save->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST)
-            break;
-    }
+    snprintf(save->temporary, n, "%s.mxw-part", path);
+    int fd = open_nameless(path);
     if (fd < 0) {
-        int why = errno;
-        save->temporary[0] = 0;
-        mx_save_abort(save);
-        return mx_fail(MXW_E_IO, "%s: cannot write: %s", path, strerror(why));
+        fd = open_named(save->temporary);
+        save->named = fd >= 0;
     }
-    save->file = fdopen(fd, "wb");
+    save->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (!save->file) {
         int why = errno;
-        close(fd);
         mx_save_abort(save);
+        if (fd >= 0)
+            close(fd);
         return mx_fail(MXW_E_IO, "%s: cannot write: %s", path, strerror(why));
     }
     *out = save;
@@ -124,32 +192,59 @@ mxw_status mx_save_write(mx_save *save, const void *bytes, size_t n) {
     return MXW_OK;
 }
 
-/* The folder of a file is told to keep its new name, too. Where it cannot be told, the name is as safe as the system
- * makes it. */
-static void sync_folder(const char *path) {
-    const char *slash = strrchr(path, '/');
+/* A file's folder, opened; -1 where it cannot be. */
+static int open_folder(const char *path) {
     char folder[4096];
-    int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path)
-                  : snprintf(folder, sizeof(folder), ".");
-    int fd = n < (int)sizeof(folder) ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        (void)!fsync(fd);
-        close(fd);
+    return folder_of(path, folder, sizeof(folder)) ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+/* By way of the temporary name, which another process's leftover may have. */
+static int replace(mx_save *save, const char *name) {
+    unlink(save->temporary);
+    if (linkat(AT_FDCWD, name, AT_FDCWD, save->temporary, AT_SYMLINK_FOLLOW) != 0)
+        return 0;
+    if (rename(save->temporary, save->path) == 0)
+        return 1;
+    int why = errno;
+    unlink(save->temporary);
+    errno = why;
+    return 0;
+}
+
+/* Gives a whole file without a name its own. The folder is locked, since several processes may be at the same file. */
+static int give_name(mx_save *save, int folder) {
+    char name[64];
+    name_of_descriptor(fileno(save->file), name, sizeof(name));
+    if (folder >= 0)
+        lock(folder);
+    if (linkat(AT_FDCWD, name, AT_FDCWD, save->path, AT_SYMLINK_FOLLOW) == 0) {
+        unlink(save->temporary);   /* of one that was killed */
+        return 1;
     }
+    return errno == EEXIST && replace(save, name);
+}
+
+/* The folder is told to keep the new name, too. Where it cannot be told, the name is as safe as the system makes it. */
+static int publish(mx_save *save) {
+    if (fflush(save->file) != 0 || fsync(fileno(save->file)) != 0)
+        return 0;
+    int folder = open_folder(save->path);
+    int done = save->named ? rename(save->temporary, save->path) == 0 : give_name(save, folder);
+    int why = errno;
+    if (done)
+        save->named = 0;
+    if (folder >= 0) {
+        (void)!fsync(folder);
+        close(folder);
+    }
+    errno = why;
+    return done;
 }
 
 mxw_status mx_save_commit(mx_save *save) {
     mxw_status status = MXW_OK;
-    int ok = fflush(save->file) == 0 && fsync(fileno(save->file)) == 0;
-    int why = errno;
-    ok = fclose(save->file) == 0 && ok;
-    save->file = NULL;
-    if (ok && rename(save->temporary, save->path) == 0) {
-        save->temporary[0] = 0;
-        sync_folder(save->path);
-    } else {
-        status = mx_fail(MXW_E_IO, "%s: cannot write: %s", save->path, strerror(ok ? errno : why));
-    }
+    if (!publish(save))
+        status = mx_fail(MXW_E_IO, "%s: cannot write: %s", save->path, strerror(errno));
     mx_save_abort(save);
     return status;
 }
@@ -157,10 +252,10 @@ mxw_status mx_save_commit(mx_save *save) {
 void mx_save_abort(mx_save *save) {
     if (!save)
         return;
+    if (save->named)   /* while it is locked */
+        unlink(save->temporary);
     if (save->file)
         fclose(save->file);
-    if (save->temporary && save->temporary[0])
-        unlink(save->temporary);
     mx_free(save->temporary);
     mx_free(save->path);
     mx_free(save);

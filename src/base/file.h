@@ -20,10 +20,12 @@ const char *mx_file_temporary_dir(void);   /* $TMPDIR, else /tmp */
 /* A temporary file without a name, gone when *fd is closed; `what` says in a failure what it was for. */
 mxw_status mx_file_temporary(const char *what, int *fd);
 
-/* A file that appears under its name only when committed: written beside it, synced, renamed. */
+/* A file that appears under its name only when committed: written, synced, then named. A process that is killed leaves
+ * nothing; where the system knows no files without a name, it may leave PATH.mxw-part until that file is saved again. */
 typedef struct mx_save mx_save;
 mxw_status mx_save_open(const char *path, mx_save **out);
 mxw_status mx_save_write(mx_save *save, const void *bytes, size_t n);
 mxw_status mx_save_commit(mx_save *save);    /* closes it; on failure nothing is left behind */
 void mx_save_abort(mx_save *save);           /* NULL is fine */
+void mx_save_always_named(int on);           /* for tests: as if the system knew no files without a name */
 #endif
