@@ -51,6 +51,9 @@ mxw_status mx_cuda_check(const mx_cuda *gpu, cudaError_t error, const char *what
 /* What launches since the last one met; `call` names the op. */
 mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call);
 
+/* Lets blocks of a kernel have so many bytes of shared memory; `allowed`, of that kernel, has what each GPU was told. */
+void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int *allowed);
+
 void *mx_cuda_alloc(const mx_device *device, size_t bytes);
 void mx_cuda_free(const mx_device *device, void *block);
 mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes);
@@ -128,9 +131,10 @@ mxw_status mx_cuda_multiply(mx_cuda *gpu, const mx_call *call, const mx_cuda_pro
 
 /* ---- pack.cu, product.cu: compiled products, on tensor cores ----------------------------------------------------- */
 
-/* A weight [n][k] as compiled products read it: in blocks of 8 columns of the result by 32 of k, each of 32 lanes times
- * 16 bytes, that is, a lane's operands of two m16n8k16 steps; the blocks of a tile of columns one behind the other;
- * zeros past n and k. Of two parts, the second is all of that again: what is left of each element, times 2^11. */
+/* A weight [n][k] as compiled products read it: in blocks of 64 of k, each of tiles of 8 columns of the result, each of
+ * 8 pieces of 128 bytes, that is, 4 bytes for each lane: two f16 of column lane / 4. Pieces 2 s and 2 s + 1 are step s
+ * of 16 of k: 4 t and 4 t + 1, then 4 t + 2 and 4 t + 3, t = lane % 4. Zeros past n and k. Of two parts, the second is
+ * all of that again: what is left of each element, times 2^11. */
 typedef struct mx_cuda_weight {
     const void *bytes;   /* of the packed tensor, on the GPU */
     int64_t n, k;
@@ -139,9 +143,9 @@ typedef struct mx_cuda_weight {
 } mx_cuda_weight;
 
 static inline int64_t mx_cuda_tiles_of(int64_t n) { return (n + 7) / 8; }
-static inline int64_t mx_cuda_blocks_of(int64_t k) { return (k + 31) / 32; }
+static inline int64_t mx_cuda_blocks_of(int64_t k) { return (k + 63) / 64; }
 static inline size_t mx_cuda_weight_bytes(int64_t n, int64_t k, int parts) {
-    return (size_t)(mx_cuda_tiles_of(n) * mx_cuda_blocks_of(k) * parts) * 512;
+    return (size_t)(mx_cuda_tiles_of(n) * mx_cuda_blocks_of(k) * parts) * 1024;
 }
 
 mx_form mx_cuda_form(const mx_device *device, const mx_weight_use *use);
@@ -177,13 +181,14 @@ typedef struct mx_cuda_fused {
 } mx_cuda_fused;
 
 static inline size_t mx_cuda_fused_scratch(int64_t m) { return (size_t)m * 2 * sizeof(float); }
+int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
 
 /* fused.c: the ops */
 mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_fused_op_scratch(const mx_call *call);
-const char *mx_cuda_product_kernel(const mx_call *call);
+const char *mx_cuda_product_kernel(mx_cuda *gpu, const mx_call *call);
 
 /* ---- the ops ----------------------------------------------------------------------------------------------------- */
 

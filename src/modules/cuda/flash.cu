@@ -16,7 +16,7 @@
 
 template <int parts> __device__ __forceinline__ void keep(uint4 *to, const float2 (&v)[4]) {
     uint4 a[parts];
-    mx_operand<parts>(v, a);
+    mx_in_order<parts>(v, a);
 #pragma unroll
     for (int i = 0; i < parts; i++)
         to[i * PART] = a[i];
@@ -68,12 +68,17 @@ __device__ __forceinline__ void product_of(float *c, const uint4 (&a)[4][parts],
     float hi[4] = {}, lo[4] = {};
 #pragma unroll
     for (int block = 0; block < 2; block++) {
-        uint4 w[parts];
+        uint32_t b0[2][parts], b1[2][parts];
 #pragma unroll
-        for (int i = 0; i < parts; i++)
-            w[i] = b[i * PART + (column * 2 + block) * MX_WARP];
-        mx_step<parts, parts>(hi, lo, a[block * 2], w, 0);
-        mx_step<parts, parts>(hi, lo, a[block * 2 + 1], w, 1);
+        for (int i = 0; i < parts; i++) {
+            uint4 w = b[i * PART + (column * 2 + block) * MX_WARP];
+            b0[0][i] = w.x;
+            b1[0][i] = w.y;
+            b0[1][i] = w.z;
+            b1[1][i] = w.w;
+        }
+        mx_step<parts, parts>(hi, lo, a[block * 2], b0[0], b1[0]);
+        mx_step<parts, parts>(hi, lo, a[block * 2 + 1], b0[1], b1[1]);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -138,7 +143,8 @@ template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f, unsigne
     dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, entries);
     dim3 blocks((unsigned)((f.t + QUERIES - 1) / QUERIES), (unsigned)f.heads, entries);
     operands_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
-    cudaFuncSetAttribute(flash_kernel<parts>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    static int allowed[MX_CUDA_MOST];
+    mx_cuda_allow_shared(gpu, (const void *)flash_kernel<parts>, bytes, allowed);
     flash_kernel<parts><<<blocks, FLASH_THREADS, bytes, gpu->stream>>>(f);
 }
 

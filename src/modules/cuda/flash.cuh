@@ -17,6 +17,22 @@ struct mx_flash {
     float scale;            /* of scores to powers of 2; times 256, since queries and keys go in at 1/16 */
 };
 
+/* An operand of 16 rows by 16 of k in their own order: v[0] row g, v[1] row g + 8, v[2], v[3] the same 8 of k later. */
+template <int parts> __device__ __forceinline__ void mx_in_order(const float2 (&v)[4], uint4 (&a)[parts]) {
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float x = __fmul_rn(v[i].x, MX_X_DOWN), y = __fmul_rn(v[i].y, MX_X_DOWN);
+        if (parts == 2)
+            mx_split(x, y, hi[i], lo[i]);
+        else
+            hi[i] = mx_halves(x, y);
+    }
+    a[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    if (parts == 2)
+        a[parts - 1] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+}
+
 /* The operands of 16 rows, of which the lane has `row` and the one 8 further. */
 template <int parts> __device__ __forceinline__ void mx_load_queries(const mx_flash &f, int row, uint4 (&q)[4][parts]) {
     const float *from = f.q + (int64_t)blockIdx.z * f.t * f.ldq + blockIdx.y * MX_HEAD + threadIdx.x % 4 * 2;
@@ -29,7 +45,7 @@ template <int parts> __device__ __forceinline__ void mx_load_queries(const mx_fl
             const float *at = from + r * f.ldq + step * 16 + j / 2 * 8;
             v[j] = r < f.t ? make_float2(__fmul_rn(at[0], f.scale), __fmul_rn(at[1], f.scale)) : make_float2(0, 0);
         }
-        mx_operand<parts>(v, q[step]);
+        mx_in_order<parts>(v, q[step]);
     }
 }
 

@@ -170,7 +170,8 @@ template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f, unsigne
     dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, entries);
     dim3 blocks((unsigned)((f.t + shape::queries - 1) / shape::queries), (unsigned)f.heads, entries);
     columns_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
-    cudaFuncSetAttribute(wide_kernel<parts>, cudaFuncAttributeMaxDynamicSharedMemorySize, shape::bytes);
+    static int allowed[MX_CUDA_MOST];
+    mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts>, shape::bytes, allowed);
     wide_kernel<parts><<<blocks, shape::threads, shape::bytes, gpu->stream>>>(f);
 }
 

@@ -73,14 +73,12 @@ mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
 }
 
 /* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */
-const char *mx_cuda_product_kernel(const mx_call *call) {
+const char *mx_cuda_product_kernel(mx_cuda *gpu, const mx_call *call) {
+    static const char *const names[2][3] = {{"rows, f16 x f16", "rows, 2 f16 x f16", "rows, 2 f16 x 2 f16"},
+                                            {"tiles, f16 x f16", "tiles, 2 f16 x f16", "tiles, 2 f16 x 2 f16"}};
     mx_cuda_weight weight = {.parts = 2};
-    int few = rows_of(&call->outputs[0]) <= 64;
+    int many = !mx_cuda_product_is_few(gpu, rows_of(&call->outputs[0]));
     if (call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &weight) < 0)
         return "plain";
-    if (call->precision == MXW_PRECISION_F16)
-        return few ? "mma rows f16 x f16" : "mma tiles f16 x f16";
-    if (weight.parts == 1)
-        return few ? "mma rows 2 f16 x f16" : "mma tiles 2 f16 x f16";
-    return few ? "mma rows 2 f16 x 2 f16" : "mma tiles 2 f16 x 2 f16";
+    return names[many][call->precision == MXW_PRECISION_F16 ? 0 : weight.parts];
 }

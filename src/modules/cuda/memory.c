@@ -27,6 +27,7 @@ static mxw_status open_gpu(mx_cuda *gpu) {
     if (status < 0)
         cudaGetLastError();
     gpu->opened = status >= 0;
+    mx_cuda_product_is_few(gpu, 0);   /* so that it is known before anything is recorded */
     return status;
 }
 
@@ -39,6 +40,14 @@ mxw_status mx_cuda_enter(mx_cuda *gpu) {
         status = open_gpu(gpu);
     pthread_mutex_unlock(&gpu->lock);
     return status;
+}
+
+/* Whether two threads both tell the driver does not matter. */
+void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int *allowed) {
+    if (bytes <= __atomic_load_n(&allowed[gpu->index], __ATOMIC_RELAXED))
+        return;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess)
+        __atomic_store_n(&allowed[gpu->index], bytes, __ATOMIC_RELAXED);
 }
 
 void *mx_cuda_alloc(const mx_device *device, size_t bytes) {

@@ -89,7 +89,7 @@ static int strided(const mx_device *device, mx_op op, int input) {
 static const char *kernel(const mx_device *device, const mx_call *call) {
     switch (call->op) {
     case MX_OP_FUSED_LINEAR:
-    case MX_OP_FUSED_CONV1D: return mx_cuda_product_kernel(call);
+    case MX_OP_FUSED_CONV1D: return mx_cuda_product_kernel(mx_cuda_of(device), call);
     case MX_OP_ATTENTION: return mx_cuda_flash_kernel(call);
     case MX_OP_ATTENTION_CACHED:
     case MX_OP_ATTENTION_WINDOW: return mx_cuda_rows_attention_takes(call) ? "tiles of 64 keys" : "plain";

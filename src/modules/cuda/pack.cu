@@ -111,7 +111,7 @@ struct laying {
     uint16_t *hi, *lo;   /* lo NULL: one part */
     const void *from;
     mxw_dtype dtype;
-    int64_t first, rows, in, taps, blocks;
+    int64_t first, rows, in, taps, tiles;
 };
 
 __device__ static float element_at(const laying &l, int64_t i) {
@@ -126,10 +126,10 @@ __device__ static float element_at(const laying &l, int64_t i) {
 __global__ void lay_kernel(laying l) {
     int64_t k = l.in * l.taps, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < l.rows * k; i += step) {
-        int64_t row = i / k, d = i % k, column = l.first + row, in_block = d % 32;
+        int64_t row = i / k, d = i % k, column = l.first + row, in_step = d % 16;
         float value = element_at(l, (row * l.in + d % l.in) * l.taps + d / l.in);
-        int64_t lane = column % 8 * 4 + in_block % 8 / 2;
-        int64_t at = (((column / 8 * l.blocks + d / 32) * 32 + lane) * 4 + in_block / 8) * 2 + in_block % 2;
+        int64_t lane = column % 8 * 4 + in_step / 4, piece = d % 64 / 16 * 2 + in_step % 4 / 2;
+        int64_t at = (((d / 64 * l.tiles + column / 8) * 8 + piece) * 32 + lane) * 2 + d % 2;
         __half hi = __float2half_rn(value);
         l.hi[at] = __half_as_ushort(hi);
         if (l.lo)
@@ -148,7 +148,7 @@ static mxw_status lay(mx_cuda *gpu, const mx_cuda_weight *w, const void *from, m
     l.rows = rows;
     l.taps = taps;
     l.in = w->k / taps;
-    l.blocks = mx_cuda_blocks_of(w->k);
+    l.tiles = mx_cuda_tiles_of(w->n);
     if (rows * w->k == 0)
         return MXW_OK;
     lay_kernel<<<mx_grid(rows * w->k, MX_BLOCK), MX_BLOCK, 0, gpu->stream>>>(l);

@@ -1,35 +1,57 @@
-/* modules/cuda/product.cu - compiled products: the choice between the kernel for few rows and the one for many.
- * What holds: both compute an element by the same chain, so the choice, made by the number of rows, changes no bit. */
+/* modules/cuda/product.cu - compiled products: the choice between the kernel for few rows and those for many.
+ * What holds: all compute an element by the same chain, so the choice, made by the number of rows, changes no bit. */
 #include "modules/cuda/product.cuh"
+
+#define FEW_ROWS 16          /* that read the weights straight from memory, all at once */
+#define FEW_ROWS_NARROW 64   /* the same where there are no wide steps */
 
 __global__ void __launch_bounds__(MX_BLOCK) statistics_kernel(mx_product p) {
     int64_t row = (int64_t)blockIdx.x * MX_WARPS + threadIdx.x / MX_WARP;
+    float4 held[MX_HELD];
     if (row >= p.f.m)
         return;
-    float2 s = mx_row_statistics(p.f.x + row * p.f.ldx, (int)p.f.k, (float)p.f.eps);
+    mx_row of = mx_row_of(p.f, row);
+    float2 s = p.quad_x ? mx_row_statistics<true>(p, of, held) : mx_row_statistics<false>(p, of, held);
     if (threadIdx.x % MX_WARP == 0)
         ((float2 *)p.f.scratch)[row] = s;
 }
 
-static int is_even(const void *data, int64_t ld) { return (uintptr_t)data % 8 == 0 && ld % 2 == 0; }
+static int is_aligned(const void *data, int64_t ld, int elements) {
+    return (uintptr_t)data % (elements * sizeof(float)) == 0 && ld % elements == 0;
+}
 
-mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *f) {
+int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows) {
+    return rows <= (mx_product_is_wide(gpu) ? FEW_ROWS : FEW_ROWS_NARROW);
+}
+
+static mx_product describe(const mx_cuda_fused *f) {
     mx_product p = {};
     p.f = *f;
-    if (f->m == 0 || f->n == 0)
-        return MXW_OK;
-    p.even_x = f->k % 2 == 0 && is_even(f->x, f->positions ? f->channels : f->ldx);
-    p.even_y = is_even(f->y, f->ldy) && (!f->residual || is_even(f->residual, f->ld_residual));
+    p.quad_x = f->k % 4 == 0 && is_aligned(f->x, f->positions ? f->channels : f->ldx, 4) &&
+               is_aligned(f->gamma, 0, 4) && is_aligned(f->beta, 0, 4);
+    p.even_y = is_aligned(f->y, f->ldy, 2) && is_aligned(f->bias, 0, 2) && is_aligned(f->residual, f->ld_residual, 2);
     p.tiles = (int)mx_cuda_tiles_of(f->n);
-    p.w_part = (int64_t)(mx_cuda_weight_bytes(f->n, f->k, 1) / sizeof(uint4));
     p.blocks = (int)mx_cuda_blocks_of(f->k);
     p.chunks = (p.blocks + MX_CHUNK_BLOCKS - 1) / MX_CHUNK_BLOCKS;
-    if (f->m <= MX_ROWS_AT_MOST) {
+    p.w_part = (int64_t)mx_cuda_weight_bytes(f->n, f->k, 1);
+    return p;
+}
+
+mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *f) {
+    if (f->m == 0 || f->n == 0)
+        return MXW_OK;
+    mx_product p = describe(f);
+    /* Wide tiles are for rows that can be read and written in fours and pairs, as all of Whisper's are. */
+    int wide = p.quad_x && p.even_y && f->n % 2 == 0 && mx_product_is_wide(gpu);
+    if (mx_cuda_product_is_few(gpu, f->m)) {
         mx_rows_product(gpu, p);
-    } else {
-        if (f->gamma)
-            statistics_kernel<<<(unsigned)((f->m + MX_WARPS - 1) / MX_WARPS), MX_BLOCK, 0, gpu->stream>>>(p);
-        mx_tiles_product(gpu, p);
+        return mx_cuda_launched(gpu, call);
     }
+    if (f->gamma)
+        statistics_kernel<<<(unsigned)((f->m + MX_WARPS - 1) / MX_WARPS), MX_BLOCK, 0, gpu->stream>>>(p);
+    if (wide)
+        mx_wide_product(gpu, p);
+    else
+        mx_tiles_product(gpu, p);
     return mx_cuda_launched(gpu, call);
 }

@@ -1,20 +1,20 @@
 /* modules/cuda/product.cuh - what the kernels of compiled products share, so that they agree bit for bit: the rows of
- * x, their norm, their split into tensor-core operands, the order of a sum, and what is done with a finished element.
+ * x, their norm, their split into tensor-core operands, the order of a sum, what is done with a finished element.
  * What holds: k is cut into chunks by its length alone; an element is the sum, in order, of its chunks' sums, each of
  * which is one chain of steps of 16 of k. Every rounding is written out, so that no compiler contracts two of them. */
 #ifndef MX_CUDA_PRODUCT_CUH
 #define MX_CUDA_PRODUCT_CUH
 #include "modules/cuda/mma.cuh"
 
-#define MX_CHUNK_BLOCKS 8   /* at most, of 32 of k each */
+#define MX_CHUNK_BLOCKS 4   /* at most, of 64 of k each */
 
 /* A product as a kernel takes it. */
 struct mx_product {
     mx_cuda_fused f;
-    int even_x, even_y;   /* pairs of elements of x's rows, and of y and what is added to it, begin at even addresses */
+    int quad_x, even_y;   /* fours of x's rows and of the norm, and pairs of y and what is added to it, are aligned */
     int tiles;            /* of 8 columns */
     int blocks, chunks;   /* of k */
-    int64_t w_part;       /* uint4 from a part of the weight to the next */
+    int64_t w_part;       /* bytes from a part of the weight to the next */
 };
 
 __device__ __forceinline__ int mx_chunk_start(const mx_product &p, int chunk) {
@@ -50,85 +50,116 @@ template <bool early, typename T> __device__ __forceinline__ T mx_read(const T *
     return early ? *from : __ldg(from);
 }
 
-template <bool early = false> __device__ __forceinline__ float2 mx_pair_of(const mx_row &row, int k, int even) {
-    float2 v = make_float2(0, 0);
-    if (even) {
+/* Elements k to k + 3; k is a multiple of 4. Quad: all rows are aligned for fours, and k of them a multiple of 4. */
+template <bool quad, bool early = false> __device__ __forceinline__ float4 mx_four_of(const mx_row &row, int k) {
+    float4 v = make_float4(0, 0, 0, 0);
+    if (quad) {
         if (k >= row.first && k < row.last)
-            v = mx_read<early>((const float2 *)(row.at + k));
-    } else {
-        if (k >= row.first && k < row.last)
-            v.x = mx_read<early>(row.at + k);
-        if (k + 1 >= row.first && k + 1 < row.last)
-            v.y = mx_read<early>(row.at + k + 1);
+            v = mx_read<early>((const float4 *)(row.at + k));
+        return v;
     }
+    v.x = k >= row.first && k < row.last ? mx_read<early>(row.at + k) : 0;
+    v.y = k + 1 >= row.first && k + 1 < row.last ? mx_read<early>(row.at + k + 1) : 0;
+    v.z = k + 2 >= row.first && k + 2 < row.last ? mx_read<early>(row.at + k + 2) : 0;
+    v.w = k + 3 >= row.first && k + 3 < row.last ? mx_read<early>(row.at + k + 3) : 0;
     return v;
 }
 
-#define MX_ROW_HELD 16   /* elements of a row that a lane holds, where all of them fit */
+template <bool quad> __device__ __forceinline__ float4 mx_four_at(const float *vector, int64_t n, int k) {
+    mx_row whole = {vector, 0, (int)n};
+    return mx_four_of<quad>(whole, k);
+}
 
-/* Mean and 1 / sqrt(variance + eps) of a row, by one warp: a lane sums its elements in order, then lanes are joined. */
-__device__ __forceinline__ float2 mx_row_statistics(const float *x, int k, float eps) {
-    int lane = threadIdx.x % MX_WARP;
-    float sum = 0, squares = 0, held[MX_ROW_HELD];
-    bool fits = k <= MX_ROW_HELD * MX_WARP;
-    if (fits) {   /* all loads under way at once */
+/* ---- norm -------------------------------------------------------------------------------------------------------- */
+
+/* Sums over the fours of a row that a lane has, those of k = 4 (lane + 32 i), in order; elements past n do not count. */
+__device__ __forceinline__ float mx_sum_four(float sum, const float4 &v, int k, int n) {
+    sum = k < n ? __fadd_rn(sum, v.x) : sum;
+    sum = k + 1 < n ? __fadd_rn(sum, v.y) : sum;
+    sum = k + 2 < n ? __fadd_rn(sum, v.z) : sum;
+    return k + 3 < n ? __fadd_rn(sum, v.w) : sum;
+}
+
+__device__ __forceinline__ float mx_square_four(float sum, const float4 &v, float mean, int k, int n) {
+    float a = __fsub_rn(v.x, mean), b = __fsub_rn(v.y, mean), c = __fsub_rn(v.z, mean), d = __fsub_rn(v.w, mean);
+    sum = k < n ? __fmaf_rn(a, a, sum) : sum;
+    sum = k + 1 < n ? __fmaf_rn(b, b, sum) : sum;
+    sum = k + 2 < n ? __fmaf_rn(c, c, sum) : sum;
+    return k + 3 < n ? __fmaf_rn(d, d, sum) : sum;
+}
+
+__device__ __forceinline__ float mx_mean_of(float sum, int n) {
+    return __fdiv_rn(mx_join_warp(sum, mx_sum()), (float)n);
+}
+
+/* 1 / sqrt(variance + eps) */
+__device__ __forceinline__ float mx_rate_of(float squares, int n, double eps) {
+    float variance = __fdiv_rn(mx_join_warp(squares, mx_sum()), (float)n);
+    return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, (float)eps)));
+}
+
+/* A warp holds a row in registers, as long as it is no longer than this. */
+#define MX_HELD 4
+#define MX_HELD_AT_MOST (MX_HELD * 4 * MX_WARP)
+
+/* Mean and rate of a row, by one warp; its first MX_HELD fours for each lane stay in `held`. */
+template <bool quad, bool early = false>
+__device__ __forceinline__ float2 mx_row_statistics(const mx_product &p, const mx_row &row, float4 (&held)[MX_HELD]) {
+    int n = (int)p.f.k, first = threadIdx.x % MX_WARP * 4;
+    float sum = 0, squares = 0;
 #pragma unroll
-        for (int i = 0; i < MX_ROW_HELD; i++)
-            held[i] = lane + i * MX_WARP < k ? x[lane + i * MX_WARP] : 0;
+    for (int i = 0; i < MX_HELD; i++)
+        held[i] = mx_four_of<quad, early>(row, first + i * 4 * MX_WARP);
 #pragma unroll
-        for (int i = 0; i < MX_ROW_HELD; i++)
-            sum = lane + i * MX_WARP < k ? __fadd_rn(sum, held[i]) : sum;
+    for (int i = 0; i < MX_HELD; i++)
+        sum = mx_sum_four(sum, held[i], first + i * 4 * MX_WARP, n);
+#pragma unroll 4
+    for (int k = first + MX_HELD_AT_MOST; k < n; k += 4 * MX_WARP)
+        sum = mx_sum_four(sum, mx_four_of<quad, early>(row, k), k, n);
+    float mean = mx_mean_of(sum, n);
+#pragma unroll
+    for (int i = 0; i < MX_HELD; i++)
+        squares = mx_square_four(squares, held[i], mean, first + i * 4 * MX_WARP, n);
+#pragma unroll 4
+    for (int k = first + MX_HELD_AT_MOST; k < n; k += 4 * MX_WARP)
+        squares = mx_square_four(squares, mx_four_of<quad, early>(row, k), mean, k, n);
+    return make_float2(mean, mx_rate_of(squares, n, p.f.eps));
+}
+
+__device__ __forceinline__ float mx_normed(float v, float2 statistics, float gamma, float beta) {
+    return __fmaf_rn(__fmul_rn(__fsub_rn(v, statistics.x), statistics.y), gamma, beta);
+}
+
+__device__ __forceinline__ float4 mx_norm_four(const float4 &v, float2 s, const float4 &gamma, const float4 &beta) {
+    return make_float4(mx_normed(v.x, s, gamma.x, beta.x), mx_normed(v.y, s, gamma.y, beta.y),
+                       mx_normed(v.z, s, gamma.z, beta.z), mx_normed(v.w, s, gamma.w, beta.w));
+}
+
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
+
+/* Four elements of a row as the two pairs of an operand, of each part. */
+template <int parts> __device__ __forceinline__ void mx_pairs(const float4 &v, uint32_t (&first)[parts],
+                                                              uint32_t (&second)[parts]) {
+    float a = __fmul_rn(v.x, MX_X_DOWN), b = __fmul_rn(v.y, MX_X_DOWN);
+    float c = __fmul_rn(v.z, MX_X_DOWN), d = __fmul_rn(v.w, MX_X_DOWN);
+    if (parts == 2) {
+        mx_split(a, b, first[0], first[parts - 1]);
+        mx_split(c, d, second[0], second[parts - 1]);
     } else {
-#pragma unroll 8
-        for (int i = lane; i < k; i += MX_WARP)
-            sum = __fadd_rn(sum, x[i]);
+        first[0] = mx_halves(a, b);
+        second[0] = mx_halves(c, d);
     }
-    float mean = __fdiv_rn(mx_join_warp(sum, mx_sum()), (float)k);
-    if (fits) {
+}
+
+/* A lane's operand of 16 rows by 16 of k, from its four of row g and its four of row g + 8. */
+template <int parts>
+__device__ __forceinline__ void mx_operand(const float4 &low, const float4 &high, uint4 (&a)[parts]) {
+    uint32_t x[parts], y[parts], z[parts], w[parts];
+    mx_pairs<parts>(low, x, z);
+    mx_pairs<parts>(high, y, w);
 #pragma unroll
-        for (int i = 0; i < MX_ROW_HELD; i++) {
-            float d = __fsub_rn(held[i], mean);
-            squares = lane + i * MX_WARP < k ? __fmaf_rn(d, d, squares) : squares;
-        }
-    } else {
-#pragma unroll 8
-        for (int i = lane; i < k; i += MX_WARP) {
-            float d = __fsub_rn(x[i], mean);
-            squares = __fmaf_rn(d, d, squares);
-        }
-    }
-    float variance = __fdiv_rn(mx_join_warp(squares, mx_sum()), (float)k);
-    return make_float2(mean, __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, eps))));
-}
-
-/* gamma and beta: of all k, wherever they lie. */
-__device__ __forceinline__ float2 mx_normed_by(float2 v, float2 statistics, int k, int all, const float *gamma,
-                                               const float *beta) {
-    if (k < all)
-        v.x = __fmaf_rn(__fmul_rn(__fsub_rn(v.x, statistics.x), statistics.y), gamma[k], beta[k]);
-    if (k + 1 < all)
-        v.y = __fmaf_rn(__fmul_rn(__fsub_rn(v.y, statistics.x), statistics.y), gamma[k + 1], beta[k + 1]);
-    return v;
-}
-
-__device__ __forceinline__ float2 mx_normed(const mx_cuda_fused &f, float2 v, float2 statistics, int k) {
-    return mx_normed_by(v, statistics, k, (int)f.k, f.gamma, f.beta);
-}
-
-/* A lane's operand of 16 rows by 16 of k: v[0] row g, v[1] row g + 8, v[2] and v[3] the same 8 of k later. */
-template <int parts> __device__ __forceinline__ void mx_operand(const float2 (&v)[4], uint4 (&a)[parts]) {
-    uint32_t hi[4], lo[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float x = __fmul_rn(v[i].x, MX_X_DOWN), y = __fmul_rn(v[i].y, MX_X_DOWN);
-        if (parts == 2)
-            mx_split(x, y, hi[i], lo[i]);
-        else
-            hi[i] = mx_halves(x, y);
-    }
-    a[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-    if (parts == 2)
-        a[parts - 1] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+    for (int i = 0; i < parts; i++)
+        a[i] = make_uint4(x[i], y[i], z[i], w[i]);
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -136,14 +167,12 @@ template <int parts> __device__ __forceinline__ void mx_operand(const float2 (&v
 /* One step of an element's chain: x in x_parts, the weight in w_parts. */
 template <int x_parts, int w_parts>
 __device__ __forceinline__ void mx_step(float (&hi)[4], float (&lo)[4], const uint4 (&a)[x_parts],
-                                        const uint4 (&w)[w_parts],
-                                        int second) {
-    uint32_t b0 = second ? w[0].z : w[0].x, b1 = second ? w[0].w : w[0].y;
-    mx_mma(hi, a[0], b0, b1);
+                                        const uint32_t (&b0)[w_parts], const uint32_t (&b1)[w_parts]) {
+    mx_mma(hi, a[0], b0[0], b1[0]);
     if (x_parts == 2)
-        mx_mma(lo, a[x_parts - 1], b0, b1);
+        mx_mma(lo, a[x_parts - 1], b0[0], b1[0]);
     if (w_parts == 2)
-        mx_mma(lo, a[0], second ? w[w_parts - 1].z : w[w_parts - 1].x, second ? w[w_parts - 1].w : w[w_parts - 1].y);
+        mx_mma(lo, a[0], b0[w_parts - 1], b1[w_parts - 1]);
 }
 
 template <int x_parts> __device__ __forceinline__ float mx_chunk_sum(float hi, float lo) {
@@ -164,12 +193,20 @@ __device__ __forceinline__ float mx_act_of(int act, float v) {
     return v;
 }
 
-/* Two neighbours of a row; 0 for the second where there is none. Pair: they can be read as one. */
+/* Two neighbours of a vector or of a row; zeros where there is none. The first is even, and inside of n. */
 template <bool early = false>
-__device__ __forceinline__ float2 mx_two_of(const float *from, int both, int pair) {
-    if (pair)
-        return mx_read<early>((const float2 *)from);
-    return make_float2(mx_read<early>(from), both ? mx_read<early>(from + 1) : 0);
+__device__ __forceinline__ float2 mx_two_of(const float *from, int column, int64_t n, int even) {
+    if (!from)
+        return make_float2(0, 0);
+    if (even && column + 1 < n)
+        return mx_read<early>((const float2 *)(from + column));
+    return make_float2(mx_read<early>(from + column), column + 1 < n ? mx_read<early>(from + column + 1) : 0);
+}
+
+__device__ __forceinline__ const float *mx_residual_of(const mx_cuda_fused &f, int64_t row) {
+    if (!f.residual)
+        return NULL;
+    return f.residual + (f.residual_rows == f.m ? row : row % f.residual_rows) * f.ld_residual;
 }
 
 /* What is added to columns `column` and the one after it; column is even. To be fetched before the sums are ready, and
@@ -181,23 +218,17 @@ struct mx_ending {
 
 template <bool early = false>
 __device__ __forceinline__ mx_ending mx_ending_of(const mx_product &p, int64_t row, int column) {
-    const mx_cuda_fused &f = p.f;
     mx_ending e = {};
-    if (row >= f.m || column >= f.n)
+    if (row >= p.f.m || column >= p.f.n)
         return e;
-    e.there = column + 1 < f.n ? 2 : 1;
-    if (f.bias)
-        e.bias = mx_two_of(f.bias + column, e.there == 2, 0);
-    if (f.residual) {
-        int64_t at = f.residual_rows == f.m ? row : row % f.residual_rows;
-        e.residual = mx_two_of<early>(f.residual + at * f.ld_residual + column, e.there == 2,
-                                      p.even_y && e.there == 2);
-    }
+    e.there = column + 1 < p.f.n ? 2 : 1;
+    e.bias = mx_two_of(p.f.bias, column, p.f.n, p.even_y);
+    e.residual = mx_two_of<early>(mx_residual_of(p.f, row), column, p.f.n, p.even_y);
     return e;
 }
 
-__device__ __forceinline__ void mx_finish_with(const mx_product &p, int64_t row, int column, float a, float b,
-                                               const mx_ending &e) {
+__device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b,
+                                          const mx_ending &e) {
     const mx_cuda_fused &f = p.f;
     if (!e.there)
         return;
@@ -223,15 +254,11 @@ __device__ __forceinline__ void mx_finish_with(const mx_product &p, int64_t row,
     }
 }
 
-/* By a kernel that begins early. */
-__device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b) {
-    mx_finish_with(p, row, column, a, b, mx_ending_of<true>(p, row, column));
-}
-
 /* ---- the kernels' doors ------------------------------------------------------------------------------------------ */
 
-/* Statistics of rows, where there is a norm, lie in f.scratch before mx_tiles_product. */
-void mx_rows_product(mx_cuda *gpu, const mx_product &p);
+/* Statistics of rows, where there is a norm, lie in f.scratch before the last two. */
+void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any number */
 void mx_tiles_product(mx_cuda *gpu, const mx_product &p);
-#define MX_ROWS_AT_MOST 64   /* that mx_rows_product takes */
+void mx_wide_product(mx_cuda *gpu, const mx_product &p);    /* on GPUs that have wide steps */
+int mx_product_is_wide(mx_cuda *gpu);
 #endif

@@ -18,72 +18,71 @@ template <int warps_m_, int warps_n_, int m_tiles_, int n_tiles_, int x_parts_, 
 };
 
 /* A block of 32 of k of the rows that this thread turns into operands. */
-template <typename S> struct x_pairs { float2 at[S::each][4]; };
+template <typename S> struct x_fours { float4 at[S::each][2]; };
 
 template <typename S>
-__device__ __forceinline__ void load_x(const mx_product &p, const mx_row (&rows)[2], int block, x_pairs<S> &v) {
+__device__ __forceinline__ void load_x(const mx_product &p, const mx_row (&rows)[2], int half, x_fours<S> &v) {
     int warp = threadIdx.x / MX_WARP, t = threadIdx.x % 4;
 #pragma unroll
-    for (int e = 0; e < S::each; e++) {
-        int k = block * 32 + (warp * S::each + e) % 2 * 16 + 2 * t;
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            v.at[e][j] = mx_pair_of(rows[j % 2], k + j / 2 * 8, p.even_x);
+    for (int i = 0; i < 2 * S::each; i++) {
+        int k = half * 32 + (warp * S::each + i / 2) % 2 * 16 + 4 * t;
+        v.at[i / 2][i % 2] = p.quad_x ? mx_four_of<true>(rows[i % 2], k) : mx_four_of<false>(rows[i % 2], k);
     }
 }
 
 template <typename S>
-__device__ __forceinline__ void store_x(const mx_product &p, const float2 (&statistics)[2], int block, x_pairs<S> &v,
+__device__ __forceinline__ void store_x(const mx_product &p, const float2 (&statistics)[2], int half, x_fours<S> &v,
                                         uint4 *x) {
-    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP, t = lane % 4;
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
 #pragma unroll
     for (int e = 0; e < S::each; e++) {
-        int operand = warp * S::each + e, k = block * 32 + operand % 2 * 16 + 2 * t;
+        int operand = warp * S::each + e, k = half * 32 + operand % 2 * 16 + 4 * (lane % 4);
         uint4 a[S::x_parts];
         if (p.f.gamma) {
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                v.at[e][j] = mx_normed(p.f, v.at[e][j], statistics[j % 2], k + j / 2 * 8);
+            float4 gamma = mx_four_at<false>(p.f.gamma, p.f.k, k), beta = mx_four_at<false>(p.f.beta, p.f.k, k);
+            v.at[e][0] = mx_norm_four(v.at[e][0], statistics[0], gamma, beta);
+            v.at[e][1] = mx_norm_four(v.at[e][1], statistics[1], gamma, beta);
         }
-        mx_operand<S::x_parts>(v.at[e], a);
+        mx_operand<S::x_parts>(v.at[e][0], v.at[e][1], a);
 #pragma unroll
         for (int part = 0; part < S::x_parts; part++)
             x[(operand * S::x_parts + part) * MX_WARP + lane] = a[part];
     }
 }
 
-template <typename S>
-__device__ __forceinline__ void copy_w(const mx_product &p, int first_tile, int block, uint4 *w) {
+/* Half a block of weights: of each tile and part four pieces of 128 bytes. */
+template <typename S> __device__ __forceinline__ void copy_w(const mx_product &p, int first_tile, int half, uint4 *w) {
     for (int i = threadIdx.x; i < S::w_stage; i += S::threads) {
-        int lane = i % MX_WARP, of = i / MX_WARP % S::w_parts, tile = first_tile + i / MX_WARP / S::w_parts;
-        bool there = block < p.blocks && tile < p.tiles;
-        const uint4 *from = (const uint4 *)p.f.weight.bytes;
+        int of = i / MX_WARP % S::w_parts, tile = first_tile + i / MX_WARP / S::w_parts;
+        bool there = half < 2 * p.blocks && tile < p.tiles;
+        const char *from = (const char *)p.f.weight.bytes;
         if (there)
-            from += ((int64_t)tile * p.blocks + block) * MX_WARP + lane + of * p.w_part;
+            from += ((int64_t)(half / 2) * p.tiles + tile) * 1024 + half % 2 * 512 + i % MX_WARP * 16 + of * p.w_part;
         mx_copy_16(w + i, from, there);
     }
 }
 
 template <typename S>
-__device__ __forceinline__ void multiply_block(const uint4 *x, const uint4 *w, float (&hi)[S::m_tiles][S::n_tiles][4],
-                                               float (&lo)[S::m_tiles][S::n_tiles][4]) {
+__device__ __forceinline__ void multiply_half(const uint4 *x, const uint4 *w, float (&hi)[S::m_tiles][S::n_tiles][4],
+                                              float (&lo)[S::m_tiles][S::n_tiles][4]) {
     int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
     const uint4 *my_x = x + warp / S::warps_n * S::m_tiles * 2 * S::x_parts * MX_WARP + lane;
-    const uint4 *my_w = w + warp % S::warps_n * S::n_tiles * S::w_parts * MX_WARP + lane;
+    const uint32_t *my_w = (const uint32_t *)(w + warp % S::warps_n * S::n_tiles * S::w_parts * MX_WARP) + lane;
     uint4 a[S::m_tiles][2][S::x_parts];
 #pragma unroll
     for (int i = 0; i < S::m_tiles * 2 * S::x_parts; i++)
         a[i / S::x_parts / 2][i / S::x_parts % 2][i % S::x_parts] = my_x[i * MX_WARP];
 #pragma unroll
-    for (int nt = 0; nt < S::n_tiles; nt++) {
-        uint4 b[S::w_parts];
+    for (int i = 0; i < 2 * S::n_tiles; i++) {
+        uint32_t b0[S::w_parts], b1[S::w_parts];
 #pragma unroll
-        for (int part = 0; part < S::w_parts; part++)
-            b[part] = my_w[(nt * S::w_parts + part) * MX_WARP];
+        for (int part = 0; part < S::w_parts; part++) {
+            b0[part] = my_w[((i / 2 * S::w_parts + part) * 4 + i % 2 * 2) * MX_WARP];
+            b1[part] = my_w[((i / 2 * S::w_parts + part) * 4 + i % 2 * 2 + 1) * MX_WARP];
+        }
 #pragma unroll
-        for (int i = 0; i < 2 * S::m_tiles; i++)
-            mx_step<S::x_parts, S::w_parts>(hi[i % S::m_tiles][nt], lo[i % S::m_tiles][nt],
-                                            a[i % S::m_tiles][i / S::m_tiles], b, i / S::m_tiles);
+        for (int mt = 0; mt < S::m_tiles; mt++)
+            mx_step<S::x_parts, S::w_parts>(hi[mt][i / 2], lo[mt][i / 2], a[mt][i % 2], b0, b1);
     }
 }
 
@@ -115,8 +114,8 @@ __device__ __forceinline__ void finish(const mx_product &p, int64_t row, int col
             ends[nt] = mx_ending_of(p, row + i * 8, column + nt * 8);
 #pragma unroll
         for (int nt = 0; nt < S::n_tiles; nt++)
-            mx_finish_with(p, row + i * 8, column + nt * 8, total[i / 2][nt][i % 2 * 2],
-                           total[i / 2][nt][i % 2 * 2 + 1], ends[nt]);
+            mx_finish(p, row + i * 8, column + nt * 8, total[i / 2][nt][i % 2 * 2],
+                      total[i / 2][nt][i % 2 * 2 + 1], ends[nt]);
     }
 }
 
@@ -130,7 +129,7 @@ template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel
     float total[S::m_tiles][S::n_tiles][4] = {}, hi[S::m_tiles][S::n_tiles][4] = {}, lo[S::m_tiles][S::n_tiles][4] = {};
     mx_row rows[2];
     float2 statistics[2] = {};
-    x_pairs<S> v;
+    x_fours<S> v;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         int64_t r = row + warp * S::each / 2 * 16 + lane / 4 + i * 8;
@@ -145,16 +144,16 @@ template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel
     load_x<S>(p, rows, 0, v);
     store_x<S>(p, statistics, 0, v, x);
     load_x<S>(p, rows, 1, v);
-    for (int block = 0, chunk = 1; block < p.blocks; block++) {
+    for (int half = 0, chunk = 1; half < 2 * p.blocks; half++) {
         mx_copy_wait<S::w_stages - 2>();
         __syncthreads();
-        store_x<S>(p, statistics, block + 1, v, x + (block + 1) % S::x_stages * S::x_stage);
-        copy_w<S>(p, first_tile, block + S::w_stages - 1,
-                  w + (block + S::w_stages - 1) % S::w_stages * S::w_stage);
+        store_x<S>(p, statistics, half + 1, v, x + (half + 1) % S::x_stages * S::x_stage);
+        copy_w<S>(p, first_tile, half + S::w_stages - 1,
+                  w + (half + S::w_stages - 1) % S::w_stages * S::w_stage);
         mx_copy_commit();
-        load_x<S>(p, rows, block + 2, v);
-        multiply_block<S>(x + block % S::x_stages * S::x_stage, w + block % S::w_stages * S::w_stage, hi, lo);
-        if (block + 1 == mx_chunk_start(p, chunk)) {
+        load_x<S>(p, rows, half + 2, v);
+        multiply_half<S>(x + half % S::x_stages * S::x_stage, w + half % S::w_stages * S::w_stage, hi, lo);
+        if (half + 1 == 2 * mx_chunk_start(p, chunk)) {
             add_chunk<S>(total, hi, lo);
             chunk++;
         }
@@ -168,7 +167,8 @@ template <typename S> static int64_t tiles_in(const mx_product &p) {
 }
 
 template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
-    cudaFuncSetAttribute(tiles_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::bytes);
+    static int allowed[MX_CUDA_MOST];
+    mx_cuda_allow_shared(gpu, (const void *)tiles_kernel<S>, S::bytes, allowed);
     tiles_kernel<S><<<(unsigned)tiles_in<S>(p), S::threads, S::bytes, gpu->stream>>>(p);
 }
 

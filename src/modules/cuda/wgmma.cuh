@@ -23,6 +23,12 @@ __device__ __forceinline__ uint64_t mx_wide_columns(const void *shared) {
     return (at & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
+/* The same of columns that lie in pieces of 8 rows by 16 bytes, eight to 64 of k; 16 of k further: plus 16. */
+__device__ __forceinline__ uint64_t mx_wide_pieces(const void *shared) {
+    uint64_t at = (uint64_t)__cvta_generic_to_shared(shared);
+    return (at & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32;
+}
+
 __device__ __forceinline__ void mx_wide_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 template <int n> __device__ __forceinline__ void mx_wide_hold(float (&d)[n]) {
@@ -38,6 +44,17 @@ template <int left> __device__ __forceinline__ void mx_wide_wait() {
 }
 
 /* d = a b, or d += a b if add. */
+/* 32 columns. */
+__device__ __forceinline__ void mx_wide(float (&d)[16], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "{%16, %17, %18, %19}, %20, add, 1, 1, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
 /* 64 columns. */
 __device__ __forceinline__ void mx_wide(float (&d)[32], const uint4 &a, uint64_t b, int add) {
     asm volatile(
