@@ -51,7 +51,7 @@ mxw_status mx_cuda_check(const mx_cuda *gpu, cudaError_t error, const char *what
 /* What launches since the last one met; `call` names the op. */
 mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call);
 
-/* Lets blocks of a kernel have so many bytes of shared memory; `allowed`, of that kernel, has what each GPU was told. */
+/* Lets blocks of a kernel have so many bytes of shared memory; `allowed`, of the kernel, has what each GPU was told. */
 void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int *allowed);
 
 void *mx_cuda_alloc(const mx_device *device, size_t bytes);

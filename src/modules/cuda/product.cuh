@@ -72,7 +72,7 @@ template <bool quad> __device__ __forceinline__ float4 mx_four_at(const float *v
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-/* Sums over the fours of a row that a lane has, those of k = 4 (lane + 32 i), in order; elements past n do not count. */
+/* Sums over the fours of a row that a lane has, those of k = 4 (lane + 32 i), in order; those past n do not count. */
 __device__ __forceinline__ float mx_sum_four(float sum, const float4 &v, int k, int n) {
     sum = k < n ? __fadd_rn(sum, v.x) : sum;
     sum = k + 1 < n ? __fadd_rn(sum, v.y) : sum;

@@ -43,8 +43,7 @@ template <int left> __device__ __forceinline__ void mx_wide_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
 
-/* d = a b, or d += a b if add. */
-/* 32 columns. */
+/* d = a b, or d += a b if add; 32 columns. */
 __device__ __forceinline__ void mx_wide(float (&d)[16], const uint4 &a, uint64_t b, int add) {
     asm volatile(
         "{ .reg .pred add; setp.ne.b32 add, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
