@@ -62,4 +62,26 @@ static inline mx_select_bounds mx_select_bounds_of(const mx_rule *rule, int64_t 
         {mx_select_place(stamps, first, n), mx_select_place((int64_t)rule->ts_max + 1, first, n)},
     };
 }
+
+/* The largest and the sum of x [n]; left [n]: what a rule leaves of it, here all. */
+typedef mx_select_side (*mx_select_all_fn)(const float *x, int64_t n, float *left);
+/* The places from .. to of a range that begins at id `first`: their best into b, their largest and their sum. */
+typedef mx_select_side (*mx_select_side_fn)(mx_best *b, const float *x, const uint8_t *suppress, int64_t first,
+                                            int64_t from, int64_t to, float *left);
+
+static inline void mx_select_range_by(mx_select_all_fn all_of, mx_select_side_fn one_side, mx_select_part *part,
+                                      float *values, int32_t *ids, const float *x, const mx_rule *rule,
+                                      const uint8_t *suppress, int64_t first, int64_t n, int64_t k, float *left) {
+    const mx_select_bounds at = mx_select_bounds_of(rule, first, n);
+    int64_t id = rule->no_speech - first;
+    *part = (mx_select_part){0};
+    if (rule->no_speech >= 0) {
+        part->raw = all_of(x, n, left);
+        part->no_speech = id >= 0 && id < n ? left[id] : 0;
+    }
+    for (int s = 0; s < 2; s++) {
+        mx_best best = {values + s * k, ids + s * k, 0, k};
+        part->side[s] = one_side(&best, x, suppress, first, at.from[s], at.to[s], left);
+    }
+}
 #endif

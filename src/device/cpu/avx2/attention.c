@@ -4,43 +4,26 @@
  * elements, spread, with the panel's rows; the softmax runs down the columns and needs no sum across lanes; results
  * o [width][24] are products of a value's elements, spread, with rows of weights. The same chains as in
  * ref/attention.c. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/attend.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "device/cpu/avx2/math.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define LANES 8
 #define PANEL (3 * LANES)   /* queries of a panel */
 #define TURNS (MX_QUERIES / PANEL)   /* panels that share a block of keys */
 #define ROWS 4              /* keys, or elements of the width, that a tile takes: 12 accumulators */
 
-/* The state of one panel and of the block of keys at hand. */
-typedef struct panel {
-    float *q, *o;        /* [padded][PANEL] */
-    float *top, *sum;    /* [PANEL] */
-    int64_t padded;      /* width, rounded up to ROWS */
-} panel;
-
-typedef struct block {
-    float *k, *v;        /* [MX_KEYS][padded] */
-    float *s;            /* [MX_KEYS][PANEL] */
-    int64_t n;           /* keys */
-    const float *next_k, *next_v;   /* rows of the block after this one, to be asked for; n_next of them */
-    int64_t ldk, ldv, n_next;
-} block;
-
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 /* A mask of the first n lanes; all for 8 and more, none for less than 1. */
-INLINE __m256i first(int64_t n) {
+MX_INLINED __m256i first(int64_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)MX_MIN(n, 8)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* n queries, scaled; where there are no more, zeros. */
-static void lay_queries(const panel *p, const float *q, int64_t ldq, int64_t n, int64_t width, float scale) {
+static void lay_queries(const mx_panel *p, const float *q, int64_t ldq, int64_t n, int64_t width, float scale) {
     const __m256 by = _mm256_set1_ps(scale);
     for (int64_t i = 0; i < PANEL; i += LANES) {
         _mm256_store_ps(p->top + i, _mm256_set1_ps(-INFINITY));
@@ -58,7 +41,6 @@ static void lay_queries(const panel *p, const float *q, int64_t ldq, int64_t n, 
     }
 }
 
-/* n rows to rows of `padded` floats that lie together; zeros fill up each row, and up to `rows` of them. */
 static void lay_rows(float *to, const float *from, int64_t ld, int64_t n, int64_t rows, int64_t width, int64_t padded) {
     for (int64_t j = 0; j < n; j++, to += padded, from += ld) {
         int64_t c = 0;
@@ -70,7 +52,7 @@ static void lay_rows(float *to, const float *from, int64_t ld, int64_t n, int64_
     memset(to, 0, (size_t)((rows - n) * padded) * sizeof(float));
 }
 
-static void store(const panel *p, float *y, int64_t ldy, int64_t n, int64_t width) {
+static void store(const mx_panel *p, float *y, int64_t ldy, int64_t n, int64_t width) {
     for (int64_t i = 0; i < n; i += LANES) {
         const __m256 share = _mm256_div_ps(_mm256_set1_ps(1.0f), _mm256_load_ps(p->sum + i));
         for (int64_t c = 0; c < width; c += LANES) {
@@ -87,7 +69,7 @@ static void store(const panel *p, float *y, int64_t ldy, int64_t n, int64_t widt
 /* ---- one block of keys ------------------------------------------------------------------------------------------- */
 
 /* Scores of ROWS keys for `nv` registers of queries; top becomes the largest of itself and them. */
-INLINE void score_tile(float *s, const float *k, const float *q, int64_t padded, __m256 top[3], const int nv) {
+MX_INLINED void score_tile(float *s, const float *k, const float *q, int64_t padded, __m256 top[3], const int nv) {
     __m256 sum[ROWS][3];
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; r++)
@@ -122,7 +104,7 @@ INLINE void score_tile(float *s, const float *k, const float *q, int64_t padded,
 }
 
 /* Scores become weights; top and sum move on; returns in keep what the results so far are to be multiplied by. */
-INLINE void weigh(const panel *p, const block *b, const __m256 top[3], __m256 keep[3], const int nv) {
+MX_INLINED void weigh(const mx_panel *p, const mx_key_block *b, const __m256 top[3], __m256 keep[3], const int nv) {
     __m256 sum[3];
 #pragma GCC unroll 3
     for (int h = 0; h < nv; h++) {
@@ -143,7 +125,7 @@ INLINE void weigh(const panel *p, const block *b, const __m256 top[3], __m256 ke
 }
 
 /* ROWS elements of the width: o = o * keep + values times weights. */
-INLINE void value_tile(float *o, const float *v, int64_t padded, const float *s, int64_t n, const __m256 keep[3],
+MX_INLINED void value_tile(float *o, const float *v, int64_t padded, const float *s, int64_t n, const __m256 keep[3],
                        const int nv) {
     __m256 sum[ROWS][3];
 #pragma GCC unroll 4
@@ -172,7 +154,7 @@ INLINE void value_tile(float *o, const float *v, int64_t padded, const float *s,
 }
 
 /* Query i of the panel sees the block's keys below visible + i; top becomes the largest of what is seen. */
-INLINE void hide(const panel *p, const block *b, int64_t visible, __m256 top[3], const int nv) {
+MX_INLINED void hide(const mx_panel *p, const mx_key_block *b, int64_t visible, __m256 top[3], const int nv) {
     for (int64_t j = 0; j < b->n; j++)
         for (int64_t i = 0; i < PANEL && visible + i <= j; i++)
             b->s[j * PANEL + i] = -INFINITY;
@@ -184,7 +166,7 @@ INLINE void hide(const panel *p, const block *b, int64_t visible, __m256 top[3],
 }
 
 /* Each panel's turn asks for a share of the next block's rows, so that they are near when it comes. */
-INLINE void ask(const block *b, int64_t row, int64_t padded) {
+MX_INLINED void ask(const mx_key_block *b, int64_t row, int64_t padded) {
     if (row < b->n_next)
         for (int64_t c = 0; c < padded; c += 16) {
             _mm_prefetch(b->next_k + row * b->ldk + c, _MM_HINT_T1);
@@ -192,7 +174,7 @@ INLINE void ask(const block *b, int64_t row, int64_t padded) {
         }
 }
 
-INLINE void take_keys(const panel *p, const block *b, int64_t turn, int64_t visible, const int nv) {
+MX_INLINED void take_keys(const mx_panel *p, const mx_key_block *b, int64_t turn, int64_t visible, const int nv) {
     __m256 keep[3], top[3];
 #pragma GCC unroll 3
     for (int h = 0; h < nv; h++)
@@ -209,38 +191,19 @@ INLINE void take_keys(const panel *p, const block *b, int64_t turn, int64_t visi
         value_tile(p->o + c * PANEL, b->v + c, p->padded, b->s, b->n, keep, nv);
 }
 
-static void take_keys_3(const panel *p, const block *b, int64_t turn, int64_t seen) { take_keys(p, b, turn, seen, 3); }
-static void take_keys_2(const panel *p, const block *b, int64_t turn, int64_t seen) { take_keys(p, b, turn, seen, 2); }
-static void take_keys_1(const panel *p, const block *b, int64_t turn, int64_t seen) { take_keys(p, b, turn, seen, 1); }
-
-/* ---- a tile ------------------------------------------------------------------------------------------------------ */
+static void take_keys_of(const mx_panel *p, const mx_key_block *b, int64_t turn, int64_t visible, int64_t left) {
+    if (left > 2 * LANES)
+        take_keys(p, b, turn, visible, 3);
+    else if (left > LANES)
+        take_keys(p, b, turn, visible, 2);
+    else
+        take_keys(p, b, turn, visible, 1);
+}
 
 void MX_FAST(attention_tile)(float *y, int64_t ldy, const float *q, int64_t ldq, int64_t queries, const float *k,
                              int64_t ldk, const float *v, int64_t ldv, int64_t keys, int64_t width, float scale,
                              int64_t visible, float *scratch) {
-    const int64_t padded = (width + ROWS - 1) / ROWS * ROWS, panels = (queries + PANEL - 1) / PANEL;
-    panel p[TURNS];
-    block b = {.k = scratch, .v = scratch + MX_KEYS * padded, .s = scratch + 2 * MX_KEYS * padded,
-               .ldk = ldk, .ldv = ldv};
-    float *at = b.s + MX_KEYS * PANEL;
-    for (int64_t i = 0; i < panels; i++, at += PANEL * (2 * padded + 2)) {
-        p[i] = (panel){.q = at, .o = at + PANEL * padded, .top = at + 2 * PANEL * padded,
-                       .sum = at + PANEL * (2 * padded + 1), .padded = padded};
-        lay_queries(&p[i], q + i * PANEL * ldq, ldq, MX_MIN(PANEL, queries - i * PANEL), width, scale * MX_LOG2_E);
-    }
-    keys = MX_MIN(keys, visible + queries - 1);
-    for (int64_t at_key = 0; at_key < keys; at_key += MX_KEYS) {
-        b.n = MX_MIN(MX_KEYS, keys - at_key);
-        b.n_next = MX_MIN(MX_KEYS, keys - at_key - b.n);
-        b.next_k = k + (at_key + b.n) * ldk;
-        b.next_v = v + (at_key + b.n) * ldv;
-        lay_rows(b.k, k + at_key * ldk, ldk, b.n, (b.n + ROWS - 1) / ROWS * ROWS, width, padded);
-        lay_rows(b.v, v + at_key * ldv, ldv, b.n, b.n, width, padded);
-        for (int64_t i = 0; i < panels; i++) {
-            int64_t left = queries - i * PANEL, seen = visible + i * PANEL - at_key;
-            (left > 2 * LANES ? take_keys_3 : left > LANES ? take_keys_2 : take_keys_1)(&p[i], &b, i, seen);
-        }
-    }
-    for (int64_t i = 0; i < panels; i++)
-        store(&p[i], y + i * PANEL * ldy, ldy, MX_MIN(PANEL, queries - i * PANEL), width);
+    mx_attend_tile((mx_tile_steps){PANEL, ROWS, lay_queries, lay_rows, take_keys_of, store},
+                   (mx_queries){y, ldy, q, ldq, queries}, (mx_seen_keys){k, v, ldk, ldv, keys, visible}, width, scale,
+                   scratch);
 }

@@ -2,20 +2,19 @@
  *
  * Keys are read as they lie, four of one head at a time: dot products across sixteen lanes in two registers, whose sums
  * are taken together. What is read next is asked for meanwhile. The same sums in the same order as in ref/decode.c. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/attend.h"
 
 #include <math.h>
 
 #include "device/cpu/avx2/math.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define WIDTH 64
 #define REGS 8      /* of a head */
 #define KEYS 16     /* of a step */
 #define FOUR 4      /* keys whose sums are taken together */
 
 /* Lane i of each half: the sum of that half of x[i]. */
-INLINE __m256 half_sums(const __m256 x[FOUR]) {
+MX_INLINED __m256 half_sums(const __m256 x[FOUR]) {
     __m256 a = _mm256_add_ps(_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
     __m256 b = _mm256_add_ps(_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
     __m256d c = _mm256_castps_pd(a), d = _mm256_castps_pd(b);
@@ -23,14 +22,14 @@ INLINE __m256 half_sums(const __m256 x[FOUR]) {
 }
 
 /* Lane i: the sum of the sixteen lanes low[i], high[i]. */
-INLINE __m128 sums(const __m256 low[FOUR], const __m256 high[FOUR]) {
+MX_INLINED __m128 sums(const __m256 low[FOUR], const __m256 high[FOUR]) {
     __m256 a = half_sums(low), b = half_sums(high);
     return _mm_add_ps(_mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)),
                       _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1)));
 }
 
 /* Scores of four keys for the query at q. */
-INLINE __m128 score_four(const float *const k[FOUR], const float *q) {
+MX_INLINED __m128 score_four(const float *const k[FOUR], const float *q) {
     __m256 x[2][FOUR];
 #pragma GCC unroll 8
     for (int i = 0; i < REGS; i++) {
@@ -44,13 +43,13 @@ INLINE __m128 score_four(const float *const k[FOUR], const float *q) {
     return sums(x[0], x[1]);
 }
 
-INLINE void ask(const float *row) {
+MX_INLINED void ask(const float *row) {
     for (int i = 0; i < REGS; i += 2)
         _mm_prefetch((const char *)(row + 8 * i), _MM_HINT_T0);
 }
 
 /* Scores s [n rounded up to 16], -inf past n, become weights; returns their sum. */
-INLINE float weigh(float *s, int64_t n, float *top) {
+MX_INLINED float weigh(float *s, int64_t n, float *top) {
     __m256 most = _mm256_set1_ps(-INFINITY), sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int64_t j = n; j % KEYS; j++)
         s[j] = -INFINITY;
@@ -72,16 +71,8 @@ INLINE float weigh(float *s, int64_t n, float *top) {
 
 /* ---- rows over a range of keys ----------------------------------------------------------------------------------- */
 
-typedef struct range {
-    const float *k, *v, *q;
-    int64_t ld, keys, heads, rows;
-    float *s;            /* [rows][heads][MX_RANGE] */
-    float *part;
-    int64_t stride;
-} range;
-
 /* One head of a step: the scores of its keys for all rows. */
-INLINE void score(const range *f, int64_t first, int64_t head) {
+MX_INLINED void score(const mx_rows_range *f, int64_t first, int64_t head) {
     const float *k = f->k + first * f->ld + head * WIDTH, *four[FOUR];
     int64_t last = f->keys - first - 1;
     for (int64_t i = 0; i < MX_MIN(KEYS, last + 1); i += FOUR) {
@@ -96,7 +87,8 @@ INLINE void score(const range *f, int64_t first, int64_t head) {
 }
 
 /* Half a head of a step: its values times the weights of `rows` rows, added to what there is. */
-INLINE void add_values(const range *f, int64_t first, int64_t at, const float *s, float *o, const int rows) {
+MX_INLINED void add_values(const mx_rows_range *f, int64_t first, int64_t at, const float *s, float *o,
+                           const int rows) {
     const float *v = f->v + first * f->ld + at;
     int64_t n = MX_MIN(KEYS, f->keys - first), step = f->heads * MX_RANGE;
     __m256 sum[3][4];
@@ -125,7 +117,7 @@ INLINE void add_values(const range *f, int64_t first, int64_t at, const float *s
             _mm256_storeu_ps(o + r * f->stride + 8 * i, sum[r][i]);
 }
 
-static void values(const range *f, int64_t first, int64_t head) {
+static void values(const mx_rows_range *f, int64_t first, int64_t head) {
     int64_t next = MX_MIN(KEYS, f->keys - first - KEYS), asked = 0;
     for (int64_t row = 0; row < f->rows; row += 3) {
         for (; asked < next && asked * f->rows < (row + 3) * KEYS; asked++)
@@ -144,34 +136,23 @@ static void values(const range *f, int64_t first, int64_t head) {
 
 void MX_FAST(attend_range)(float *part, int64_t stride, const float *q, int64_t rows, const float *k, const float *v,
                            int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
-    const range f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
-    if (width != WIDTH) {
+    const mx_rows_range f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
+    if (width == WIDTH)
+        mx_attend_range((mx_range_steps){KEYS, WIDTH, score, weigh, values}, f);
+    else
         MX_REF(attend_range)(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
-        return;
-    }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            score(&f, first, h);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t h = 0; h < heads; h++) {
-            float *tops = part + r * stride + heads * WIDTH;
-            tops[heads + h] = weigh(scratch + (r * heads + h) * MX_RANGE, keys, &tops[h]);
-        }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            values(&f, first, h);
 }
 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */
 
-INLINE void add_cell(__m256 sum[4], const float *row, float weight) {
+MX_INLINED void add_cell(__m256 sum[4], const float *row, float weight) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         sum[i] = _mm256_fmadd_ps(_mm256_loadu_ps(row + 8 * i), _mm256_set1_ps(weight), sum[i]);
 }
 
 /* Half a head: keys at even places and at odd places are two chains. */
-INLINE void add_cells(float *y, const float *v, const int32_t *cells, const float *s, int64_t n, int64_t ld,
+MX_INLINED void add_cells(float *y, const float *v, const int32_t *cells, const float *s, int64_t n, int64_t ld,
                       float inverse) {
     __m256 sum[2][4];
     for (int i = 0; i < 4; i++)

@@ -2,20 +2,19 @@
  *
  * Keys are read as they lie, sixteen of one head at a time: sixteen dot products across the lanes, whose sums are taken
  * together. What is read next is asked for meanwhile. The same sums in the same order as in ref/decode.c. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/attend.h"
 
 #include <math.h>
 
 #include "device/cpu/avx512/math.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define WIDTH 64
 #define REGS 4      /* of a head */
 #define KEYS 16     /* of a step */
 #define ROWS 4      /* that share a value while it is in registers */
 
 /* Lane i: the sum of x[i]'s lanes. */
-INLINE __m512 sums(__m512 x[KEYS]) {
+MX_INLINED __m512 sums(__m512 x[KEYS]) {
     __m512 two[8], four[4], pair[2];
     for (int i = 0; i < 8; i++)
         two[i] = _mm512_add_ps(_mm512_unpacklo_ps(x[2 * i], x[2 * i + 1]), _mm512_unpackhi_ps(x[2 * i], x[2 * i + 1]));
@@ -30,7 +29,7 @@ INLINE __m512 sums(__m512 x[KEYS]) {
 }
 
 /* The sum of the lanes of one. */
-INLINE float sum_of(__m512 x) {
+MX_INLINED float sum_of(__m512 x) {
     __m512 all[KEYS];
     for (int i = 0; i < KEYS; i++)
         all[i] = x;
@@ -38,20 +37,20 @@ INLINE float sum_of(__m512 x) {
 }
 
 /* Products of one query with the key at k. */
-INLINE __m512 product(const float *k, const __m512 q[REGS]) {
+MX_INLINED __m512 product(const float *k, const __m512 q[REGS]) {
     __m512 x = _mm512_mul_ps(_mm512_loadu_ps(k), q[0]);
     x = _mm512_fmadd_ps(_mm512_loadu_ps(k + 16), q[1], x);
     x = _mm512_fmadd_ps(_mm512_loadu_ps(k + 32), q[2], x);
     return _mm512_fmadd_ps(_mm512_loadu_ps(k + 48), q[3], x);
 }
 
-INLINE void ask(const float *row) {
+MX_INLINED void ask(const float *row) {
     for (int i = 0; i < REGS; i++)
         _mm_prefetch(row + 16 * i, _MM_HINT_T0);
 }
 
 /* Scores s [n rounded up to 16], -inf past n, become weights; returns their sum. */
-INLINE float weigh(float *s, int64_t n, float *top) {
+MX_INLINED float weigh(float *s, int64_t n, float *top) {
     __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
     for (int64_t j = 0; j < n; j += KEYS)
         most = _mm512_max_ps(_mm512_loadu_ps(s + j), most);
@@ -65,22 +64,14 @@ INLINE float weigh(float *s, int64_t n, float *top) {
 }
 
 /* -inf from lane n on. */
-INLINE __m512 only(__m512 x, int64_t n) {
+MX_INLINED __m512 only(__m512 x, int64_t n) {
     return n >= KEYS ? x : _mm512_mask_blend_ps((__mmask16)((1u << n) - 1), _mm512_set1_ps(-INFINITY), x);
 }
 
 /* ---- rows over a range of keys ----------------------------------------------------------------------------------- */
 
-typedef struct range {
-    const float *k, *v, *q;
-    int64_t ld, keys, heads, rows;
-    float *s;            /* [rows][heads][MX_RANGE] */
-    float *part;
-    int64_t stride;
-} range;
-
 /* One head of a step: the scores of its keys for all rows. */
-INLINE void score(const range *f, int64_t first, int64_t head) {
+MX_INLINED void score(const mx_rows_range *f, int64_t first, int64_t head) {
     const float *k = f->k + first * f->ld + head * WIDTH;
     int64_t last = f->keys - first - 1;
     for (int64_t r = 0, asked = 0; r < f->rows; r++) {
@@ -101,7 +92,7 @@ INLINE void score(const range *f, int64_t first, int64_t head) {
 }
 
 /* One head of a step: its values times the weights of `rows` rows, added to what there is. */
-INLINE void add_values(const range *f, int64_t first, int64_t head, int64_t row, const int rows) {
+MX_INLINED void add_values(const mx_rows_range *f, int64_t first, int64_t head, int64_t row, const int rows) {
     const float *v = f->v + first * f->ld + head * WIDTH, *s = f->s + (row * f->heads + head) * MX_RANGE + first;
     float *o = f->part + row * f->stride + head * WIDTH;
     int64_t n = MX_MIN(KEYS, f->keys - first), step = f->heads * MX_RANGE;
@@ -131,7 +122,7 @@ INLINE void add_values(const range *f, int64_t first, int64_t head, int64_t row,
             _mm512_storeu_ps(o + r * f->stride + 16 * i, sum[r][i]);
 }
 
-static void values(const range *f, int64_t first, int64_t head) {
+static void values(const mx_rows_range *f, int64_t first, int64_t head) {
     int64_t next = MX_MIN(KEYS, f->keys - first - KEYS), asked = 0;
     for (int64_t row = 0; row < f->rows; row += ROWS) {
         for (; asked < next && asked * f->rows < (row + ROWS) * KEYS; asked++)
@@ -147,27 +138,16 @@ static void values(const range *f, int64_t first, int64_t head) {
 
 void MX_FAST(attend_range)(float *part, int64_t stride, const float *q, int64_t rows, const float *k, const float *v,
                            int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
-    const range f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
-    if (width != WIDTH) {
+    const mx_rows_range f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
+    if (width == WIDTH)
+        mx_attend_range((mx_range_steps){KEYS, WIDTH, score, weigh, values}, f);
+    else
         MX_REF(attend_range)(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
-        return;
-    }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            score(&f, first, h);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t h = 0; h < heads; h++) {
-            float *tops = part + r * stride + heads * WIDTH;
-            tops[heads + h] = weigh(scratch + (r * heads + h) * MX_RANGE, keys, &tops[h]);
-        }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            values(&f, first, h);
 }
 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */
 
-INLINE void add_cell(__m512 sum[REGS], const float *row, float weight) {
+MX_INLINED void add_cell(__m512 sum[REGS], const float *row, float weight) {
 #pragma GCC unroll 4
     for (int i = 0; i < REGS; i++)
         sum[i] = _mm512_fmadd_ps(_mm512_loadu_ps(row + 16 * i), _mm512_set1_ps(weight), sum[i]);

@@ -85,15 +85,5 @@ static mx_select_side all_of(const float *x, int64_t n, float *left) {
 
 void MX_FAST(select_range)(mx_select_part *part, float *values, int32_t *ids, const float *x, const mx_rule *rule,
                            const uint8_t *suppress, int64_t first, int64_t n, int64_t k, float *left) {
-    const mx_select_bounds at = mx_select_bounds_of(rule, first, n);
-    int64_t id = rule->no_speech - first;
-    *part = (mx_select_part){0};
-    if (rule->no_speech >= 0) {
-        part->raw = all_of(x, n, left);
-        part->no_speech = id >= 0 && id < n ? left[id] : 0;
-    }
-    for (int s = 0; s < 2; s++) {
-        mx_best best = {values + s * k, ids + s * k, 0, k};
-        part->side[s] = one_side(&best, x, suppress, first, at.from[s], at.to[s], left);
-    }
+    mx_select_range_by(all_of, one_side, part, values, ids, x, rule, suppress, first, n, k, left);
 }

@@ -3,39 +3,22 @@
  * Queries lie across the lanes: a panel is 16 of them, transposed. Scores s [keys][16] are products of a key's
  * elements with the panel's rows; the softmax runs down the columns and needs no sum across lanes; results
  * o [width][16] are products of a value's elements with rows of weights. The same chains as in ref/attention.c. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/attend.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "device/cpu/neon/math.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define LANES 4
 #define REGS 4                       /* registers of a panel */
 #define PANEL (REGS * LANES)         /* queries of a panel */
 #define TURNS (MX_QUERIES / PANEL)   /* panels that share a block of keys */
 #define ROWS 4                       /* keys, or elements of the width, that a tile takes: 16 accumulators */
 
-/* The state of one panel and of the block of keys at hand. */
-typedef struct panel {
-    float *q, *o;        /* [padded][PANEL] */
-    float *top, *sum;    /* [PANEL] */
-    int64_t padded;      /* width, rounded up to ROWS */
-} panel;
-
-typedef struct block {
-    float *k, *v;        /* [MX_KEYS][padded] */
-    float *s;            /* [MX_KEYS][PANEL] */
-    int64_t n;           /* keys */
-    const float *next_k, *next_v;   /* rows of the block after this one, to be asked for; n_next of them */
-    int64_t ldk, ldv, n_next;
-} block;
-
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
-/* n queries, scaled; where there are no more, zeros. */
-static void lay_queries(const panel *p, const float *q, int64_t ldq, int64_t n, int64_t width, float scale) {
+static void lay_queries(const mx_panel *p, const float *q, int64_t ldq, int64_t n, int64_t width, float scale) {
     memset(p->q, 0, (size_t)(p->padded * PANEL) * sizeof(float));
     memset(p->o, 0, (size_t)(p->padded * PANEL) * sizeof(float));
     for (int64_t i = 0; i < PANEL; i++) {
@@ -47,7 +30,6 @@ static void lay_queries(const panel *p, const float *q, int64_t ldq, int64_t n, 
             p->q[c * PANEL + i] = q[i * ldq + c] * scale;
 }
 
-/* n rows to rows of `padded` floats that lie together; zeros fill up each row, and up to `rows` of them. */
 static void lay_rows(float *to, const float *from, int64_t ld, int64_t n, int64_t rows, int64_t width, int64_t padded) {
     for (int64_t j = 0; j < n; j++, to += padded, from += ld) {
         memcpy(to, from, (size_t)width * sizeof(float));
@@ -57,7 +39,7 @@ static void lay_rows(float *to, const float *from, int64_t ld, int64_t n, int64_
     memset(to, 0, (size_t)((rows - n) * padded) * sizeof(float));
 }
 
-static void store(const panel *p, float *y, int64_t ldy, int64_t n, int64_t width) {
+static void store(const mx_panel *p, float *y, int64_t ldy, int64_t n, int64_t width) {
     for (int64_t i = 0; i < n; i++) {
         float share = 1.0f / p->sum[i];
         for (int64_t c = 0; c < width; c++)
@@ -78,7 +60,7 @@ static void store(const panel *p, float *y, int64_t ldy, int64_t n, int64_t widt
     } while (0)
 
 /* Scores of ROWS keys; top becomes the largest of itself and them. */
-INLINE void score_tile(float *s, const float *k, const float *q, int64_t padded, float32x4_t top[REGS]) {
+MX_INLINED void score_tile(float *s, const float *k, const float *q, int64_t padded, float32x4_t top[REGS]) {
     float32x4_t sum[ROWS][REGS];
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; r++)
@@ -105,7 +87,7 @@ INLINE void score_tile(float *s, const float *k, const float *q, int64_t padded,
 }
 
 /* Scores become weights; top and sum move on; returns in keep what the results so far are to be multiplied by. */
-INLINE void weigh(const panel *p, const block *b, const float32x4_t top[REGS], float32x4_t keep[REGS]) {
+MX_INLINED void weigh(const mx_panel *p, const mx_key_block *b, const float32x4_t top[REGS], float32x4_t keep[REGS]) {
     float32x4_t sum[REGS];
 #pragma GCC unroll 4
     for (int h = 0; h < REGS; h++) {
@@ -126,7 +108,7 @@ INLINE void weigh(const panel *p, const block *b, const float32x4_t top[REGS], f
 }
 
 /* ROWS elements of the width: o = o * keep + values times weights. */
-INLINE void value_tile(float *o, const float *v, int64_t padded, const float *s, int64_t n,
+MX_INLINED void value_tile(float *o, const float *v, int64_t padded, const float *s, int64_t n,
                        const float32x4_t keep[REGS]) {
     float32x4_t sum[ROWS][REGS];
 #pragma GCC unroll 4
@@ -153,7 +135,7 @@ INLINE void value_tile(float *o, const float *v, int64_t padded, const float *s,
 }
 
 /* Query i of the panel sees the block's keys below visible + i; top becomes the largest of what is seen. */
-static void hide(const panel *p, const block *b, int64_t visible, float32x4_t top[REGS]) {
+static void hide(const mx_panel *p, const mx_key_block *b, int64_t visible, float32x4_t top[REGS]) {
     for (int64_t j = 0; j < b->n; j++)
         for (int64_t i = 0; i < PANEL && visible + i <= j; i++)
             b->s[j * PANEL + i] = -INFINITY;
@@ -165,7 +147,7 @@ static void hide(const panel *p, const block *b, int64_t visible, float32x4_t to
 }
 
 /* Each panel's turn asks for a share of the next block's rows, so that they are near when it comes. */
-INLINE void ask(const block *b, int64_t turn, int64_t padded) {
+MX_INLINED void ask(const mx_key_block *b, int64_t turn, int64_t padded) {
     for (int64_t row = turn * MX_KEYS / TURNS; row < MX_MIN(b->n_next, (turn + 1) * MX_KEYS / TURNS); row++)
         for (int64_t c = 0; c < padded; c += 16) {
             __builtin_prefetch(b->next_k + row * b->ldk + c, 0, 2);
@@ -173,7 +155,7 @@ INLINE void ask(const block *b, int64_t turn, int64_t padded) {
         }
 }
 
-static void take_keys(const panel *p, const block *b, int64_t turn, int64_t visible) {
+static void take_keys(const mx_panel *p, const mx_key_block *b, int64_t turn, int64_t visible, int64_t left) {
     float32x4_t keep[REGS], top[REGS];
     for (int h = 0; h < REGS; h++)
         top[h] = vld1q_f32(p->top + h * LANES);
@@ -187,32 +169,10 @@ static void take_keys(const panel *p, const block *b, int64_t turn, int64_t visi
         value_tile(p->o + c * PANEL, b->v + c, p->padded, b->s, b->n, keep);
 }
 
-/* ---- a tile ------------------------------------------------------------------------------------------------------ */
-
 void MX_FAST(attention_tile)(float *y, int64_t ldy, const float *q, int64_t ldq, int64_t queries, const float *k,
                              int64_t ldk, const float *v, int64_t ldv, int64_t keys, int64_t width, float scale,
                              int64_t visible, float *scratch) {
-    const int64_t padded = (width + ROWS - 1) / ROWS * ROWS, panels = (queries + PANEL - 1) / PANEL;
-    panel p[TURNS];
-    block b = {.k = scratch, .v = scratch + MX_KEYS * padded, .s = scratch + 2 * MX_KEYS * padded,
-               .ldk = ldk, .ldv = ldv};
-    float *at = b.s + MX_KEYS * PANEL;
-    for (int64_t i = 0; i < panels; i++, at += PANEL * (2 * padded + 2)) {
-        p[i] = (panel){.q = at, .o = at + PANEL * padded, .top = at + 2 * PANEL * padded,
-                       .sum = at + PANEL * (2 * padded + 1), .padded = padded};
-        lay_queries(&p[i], q + i * PANEL * ldq, ldq, MX_MIN(PANEL, queries - i * PANEL), width, scale * MX_LOG2_E);
-    }
-    keys = MX_MIN(keys, visible + queries - 1);
-    for (int64_t at_key = 0; at_key < keys; at_key += MX_KEYS) {
-        b.n = MX_MIN(MX_KEYS, keys - at_key);
-        b.n_next = MX_MIN(MX_KEYS, keys - at_key - b.n);
-        b.next_k = k + (at_key + b.n) * ldk;
-        b.next_v = v + (at_key + b.n) * ldv;
-        lay_rows(b.k, k + at_key * ldk, ldk, b.n, (b.n + ROWS - 1) / ROWS * ROWS, width, padded);
-        lay_rows(b.v, v + at_key * ldv, ldv, b.n, b.n, width, padded);
-        for (int64_t i = 0; i < panels; i++)
-            take_keys(&p[i], &b, i, visible + i * PANEL - at_key);
-    }
-    for (int64_t i = 0; i < panels; i++)
-        store(&p[i], y + i * PANEL * ldy, ldy, MX_MIN(PANEL, queries - i * PANEL), width);
+    mx_attend_tile((mx_tile_steps){PANEL, ROWS, lay_queries, lay_rows, take_keys, store},
+                   (mx_queries){y, ldy, q, ldq, queries}, (mx_seen_keys){k, v, ldk, ldv, keys, visible}, width, scale,
+                   scratch);
 }

@@ -3,26 +3,25 @@
  * Keys are read as they lie, four of one head at a time: dot products across sixteen lanes in four registers, whose
  * sums are taken together. What is read next is asked for meanwhile. The same sums in the same order as in
  * ref/decode.c. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/attend.h"
 
 #include <math.h>
 
 #include "device/cpu/neon/math.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define WIDTH 64
 #define KEYS 16     /* of a step */
 #define FOUR 4      /* keys whose sums are taken together; also registers of sixteen lanes */
 
 /* Lane i: the sum of x[i]'s lanes, the outer ones of two apart first. */
-INLINE float32x4_t quad_sums(float32x4_t x0, float32x4_t x1, float32x4_t x2, float32x4_t x3) {
+MX_INLINED float32x4_t quad_sums(float32x4_t x0, float32x4_t x1, float32x4_t x2, float32x4_t x3) {
     float32x2_t a = vadd_f32(vget_low_f32(x0), vget_high_f32(x0)), b = vadd_f32(vget_low_f32(x1), vget_high_f32(x1));
     float32x2_t c = vadd_f32(vget_low_f32(x2), vget_high_f32(x2)), d = vadd_f32(vget_low_f32(x3), vget_high_f32(x3));
     return vcombine_f32(vpadd_f32(a, b), vpadd_f32(c, d));
 }
 
 /* Lane i: the sum of the sixteen lanes x[0][i] .. x[3][i]. */
-INLINE float32x4_t sums(float32x4_t x[FOUR][FOUR]) {
+MX_INLINED float32x4_t sums(float32x4_t x[FOUR][FOUR]) {
     float32x4_t four[FOUR];
 #pragma GCC unroll 4
     for (int g = 0; g < FOUR; g++)
@@ -31,7 +30,7 @@ INLINE float32x4_t sums(float32x4_t x[FOUR][FOUR]) {
 }
 
 /* Scores of four keys for the query at q. */
-INLINE float32x4_t score_four(const float *const k[FOUR], const float *q) {
+MX_INLINED float32x4_t score_four(const float *const k[FOUR], const float *q) {
     float32x4_t x[FOUR][FOUR];
 #pragma GCC unroll 4
     for (int g = 0; g < FOUR; g++)
@@ -49,13 +48,13 @@ INLINE float32x4_t score_four(const float *const k[FOUR], const float *q) {
     return sums(x);
 }
 
-INLINE void ask(const float *row) {
+MX_INLINED void ask(const float *row) {
     for (int i = 0; i < WIDTH; i += 16)
         __builtin_prefetch(row + i);
 }
 
 /* Scores s [n rounded up to 16], -inf past n, become weights; returns their sum. */
-INLINE float weigh(float *s, int64_t n, float *top) {
+MX_INLINED float weigh(float *s, int64_t n, float *top) {
     float32x4_t most = vdupq_n_f32(-INFINITY), lane[FOUR];
     for (int64_t j = n; j % KEYS; j++)
         s[j] = -INFINITY;
@@ -77,16 +76,8 @@ INLINE float weigh(float *s, int64_t n, float *top) {
 
 /* ---- rows over a range of keys ----------------------------------------------------------------------------------- */
 
-typedef struct range {
-    const float *k, *v, *q;
-    int64_t ld, keys, heads, rows;
-    float *s;            /* [rows][heads][MX_RANGE] */
-    float *part;
-    int64_t stride;
-} range;
-
 /* One head of a step: the scores of its keys for all rows. */
-static void score(const range *f, int64_t first, int64_t head) {
+static void score(const mx_rows_range *f, int64_t first, int64_t head) {
     const float *k = f->k + first * f->ld + head * WIDTH, *four[FOUR];
     int64_t last = f->keys - first - 1;
     for (int64_t i = 0; i < MX_MIN(KEYS, last + 1); i += FOUR) {
@@ -101,7 +92,8 @@ static void score(const range *f, int64_t first, int64_t head) {
 }
 
 /* A quarter of a head of a step: its values times the weights of `rows` rows, added to what there is. */
-INLINE void add_values(const range *f, int64_t first, int64_t at, const float *s, float *o, const int rows) {
+MX_INLINED void add_values(const mx_rows_range *f, int64_t first, int64_t at, const float *s, float *o,
+                           const int rows) {
     const float *v = f->v + first * f->ld + at;
     int64_t n = MX_MIN(KEYS, f->keys - first), step = f->heads * MX_RANGE;
     float32x4_t sum[4][4];
@@ -125,7 +117,7 @@ INLINE void add_values(const range *f, int64_t first, int64_t at, const float *s
             vst1q_f32(o + r * f->stride + 4 * i, sum[r][i]);
 }
 
-static void values(const range *f, int64_t first, int64_t head) {
+static void values(const mx_rows_range *f, int64_t first, int64_t head) {
     int64_t next = MX_MIN(KEYS, f->keys - first - KEYS), asked = 0;
     for (int64_t row = 0; row < f->rows; row += 4) {
         for (; asked < next && asked * f->rows < (row + 4) * KEYS; asked++)
@@ -145,27 +137,16 @@ static void values(const range *f, int64_t first, int64_t head) {
 
 void MX_FAST(attend_range)(float *part, int64_t stride, const float *q, int64_t rows, const float *k, const float *v,
                            int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
-    const range f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
-    if (width != WIDTH) {
+    const mx_rows_range f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
+    if (width == WIDTH)
+        mx_attend_range((mx_range_steps){KEYS, WIDTH, score, weigh, values}, f);
+    else
         MX_REF(attend_range)(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
-        return;
-    }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            score(&f, first, h);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t h = 0; h < heads; h++) {
-            float *tops = part + r * stride + heads * WIDTH;
-            tops[heads + h] = weigh(scratch + (r * heads + h) * MX_RANGE, keys, &tops[h]);
-        }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            values(&f, first, h);
 }
 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */
 
-INLINE void add_cell(float32x4_t sum[8], const float *row, float weight) {
+MX_INLINED void add_cell(float32x4_t sum[8], const float *row, float weight) {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++)
         sum[i] = vfmaq_n_f32(sum[i], vld1q_f32(row + 4 * i), weight);
