@@ -35,8 +35,9 @@ int golden_clip_matches(const golden_clip *clip, const json_t *row);
 mxw_model *golden_model(const char *test, const char *name);
 /* The same for so many sessions at once. */
 mxw_model *golden_model_batch(const char *test, const char *name, int batch);
-/* Takes --engine=NAME, --device=ID and --keep-names out of the arguments, for golden_model. */
+/* Takes --engine=NAME, --device=ID, --precision=f16 and --keep-names out of the arguments, for golden_model. */
 void golden_take_engine(int *argc, char **argv);
+int golden_is_f16(void);
 int golden_all_stages(void);   /* 0: the engine may have fused some away */
 
 /* Fields of an object: exits with a line where one is missing, so that a damaged golden never passes. */

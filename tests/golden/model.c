@@ -8,6 +8,7 @@
 static mxw_engine engine = MXW_ENGINE_CPU;
 static const char *device = "auto";
 static int keep_names;
+static mxw_precision precision = MXW_PRECISION_EXACT;
 
 void golden_take_engine(int *argc, char **argv) {
     int kept = 1;
@@ -18,6 +19,8 @@ void golden_take_engine(int *argc, char **argv) {
             engine = MXW_ENGINE_GPU;
         else if (strncmp(argv[i], "--device=", 9) == 0)
             device = argv[i] + 9;
+        else if (strcmp(argv[i], "--precision=f16") == 0)
+            precision = MXW_PRECISION_F16;
         else if (strcmp(argv[i], "--keep-names") == 0)
             keep_names = 1;
         else
@@ -25,6 +28,8 @@ void golden_take_engine(int *argc, char **argv) {
     }
     *argc = kept;
 }
+
+int golden_is_f16(void) { return precision == MXW_PRECISION_F16; }
 
 int golden_all_stages(void) { return engine != MXW_ENGINE_MAX || keep_names; }
 
@@ -45,6 +50,7 @@ mxw_model *golden_model_batch(const char *test, const char *name, int batch) {
     options.engine = engine;
     options.device = device;
     options.keep_names = keep_names;
+    options.precision = precision;
     options.batch = batch;
     status = status < 0 ? status : mxw_model_open(&options, &model);
     if (status == MXW_E_DEVICE) {
