@@ -125,7 +125,8 @@ const command command_model_fetch = {
     .summary = "Bring a model from the Hugging Face hub into the model folder and print its path.",
     .details = "NAME is a released name (see model list), or OWNER/NAME of any Whisper on the hub. A transfer that "
                "broke off goes on where it stopped; sizes and SHA-256 are checked before the model appears. Proxies "
-               "are set by curl's environment variables (https_proxy, no_proxy, ...).",
+               "are set by curl's environment variables (https_proxy, no_proxy, ...); a private or gated repository "
+               "wants an access token in HF_TOKEN.",
     .options = rows,
     .options_size = sizeof(fetch_options),
     .run = run_fetch,

@@ -20,8 +20,8 @@ const char *mx_file_temporary_dir(void);   /* $TMPDIR, else /tmp */
 /* A temporary file without a name, gone when *fd is closed; `what` says in a failure what it was for. */
 mxw_status mx_file_temporary(const char *what, int *fd);
 
-/* A file that appears under its name only when committed: written, synced, then named. A process that is killed leaves
- * nothing; where the system has no files without a name, it may leave PATH.mxw-part until that file is saved again. */
+/* A file that appears under its name only when committed: written, synced, then named. A killed process leaves nothing;
+ * where the system knows no files without a name, it may leave PATH.mxw-part until that file is saved again. */
 typedef struct mx_save mx_save;
 mxw_status mx_save_open(const char *path, mx_save **out);
 mxw_status mx_save_write(mx_save *save, const void *bytes, size_t n);

@@ -10,6 +10,7 @@ typedef struct mx_http_answer {
     int64_t from, total;    /* of Content-Range, -1 if not stated */
     char etag[128];         /* "" if it is weak or missing */
     char linked[128];       /* x-linked-etag of any answer on the way, without quotes: SHA-256 of a large file */
+    char error[48];         /* x-error-code: why the hub refuses, in a word; "" if it does not say */
     char why[256];          /* in curl's words, if the transfer failed */
 } mx_http_answer;
 
@@ -17,6 +18,7 @@ typedef struct mx_http_request {
     const char *url;
     int64_t from;           /* > 0: only the bytes from there on */
     const char *if_range;   /* an ETag that must still hold for that, or NULL */
+    const char *token;      /* shown to the host of the URL, not to one that it redirects to; NULL or "": none */
     int stall_s;            /* give up after so many seconds without a byte */
     /* The body of an answer 200 or 206, all of its headers being known; non-zero stops. Other bodies are dropped. */
     int (*body)(void *user, const mx_http_answer *answer, const void *bytes, size_t n);

@@ -18,7 +18,6 @@
 #include "hub/inside.h"
 #include "weights/weights.h"
 
-#define HUB "https://huggingface.co"
 #define DEFAULT_STALL_S 30
 
 typedef struct fetch {
@@ -39,7 +38,7 @@ typedef struct fetch {
 static mxw_status choose_hub(fetch *f) {
     const char *hub = f->options.hub, *ours = getenv("MAX_WHISPER_HUB"), *theirs = getenv("HF_ENDPOINT");
     if (!hub || !*hub)
-        hub = ours && *ours ? ours : theirs && *theirs ? theirs : HUB;
+        hub = ours && *ours ? ours : theirs && *theirs ? theirs : MX_HUB_ADDRESS;
     size_t n = strlen(hub);
     while (n && hub[n - 1] == '/')
         n--;
@@ -280,6 +279,7 @@ mxw_status mx_hub_fetch(const char *name, const mxw_fetch_options *options, mx_s
         f.options.stall_s = DEFAULT_STALL_S;
     f.job.options = &f.options;
     MX_TRY(choose_hub(&f));
+    MX_TRY(mx_hub_login(f.hub, f.job.token));
     MX_TRY(choose_revision(&f));
     MX_TRY(choose_repository(&f));
     MX_TRY(choose_folders(&f));

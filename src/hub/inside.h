@@ -22,13 +22,22 @@ typedef struct mx_hub_list {
 /* listing.c: the files to fetch, from the hub's JSON about a repository; model_bin: the CTranslate2 form is wanted. */
 mxw_status mx_hub_list_parse(const uint8_t *bytes, size_t n, int model_bin, mx_arena *arena, mx_hub_list *list);
 
+#define MX_HUB_ADDRESS "https://huggingface.co"
+#define MX_HUB_TOKEN_BYTES 512
+
 typedef struct mx_hub_job {
     const mx_curl_table *curl;
+    char token[MX_HUB_TOKEN_BYTES];   /* shown to the hub; "" without a login */
     const mxw_fetch_options *options;
     const char *file;       /* under way; NULL: the list */
     uint64_t done, total;   /* bytes: of the files that are whole, of all */
     int stopped;            /* by the caller's progress function */
 } mx_hub_job;
+
+/* login.c: the access token that this hub may see: $HF_TOKEN, else for the public hub the one that hf auth login stored. */
+mxw_status mx_hub_login(const char *hub, char token[MX_HUB_TOKEN_BYTES]);
+/* Of an answer that is no answer to `what`: says why, and what to do where a login is wanted (E_UNSUPPORTED). */
+mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http_answer *answer);
 
 /* Tells the caller; non-zero: stop. */
 int mx_hub_report(mx_hub_job *job, uint64_t of_this_file);

@@ -128,14 +128,6 @@ static void wait_ms(mx_hub_job *job, uint64_t at, int ms) {
 /* A code that another try may change. */
 static int passing(long code) { return code == 408 || code == 429 || code >= 500; }
 
-static mxw_status refused(const char *what, long code) {
-    if (code == 401 || code == 403)
-        return mx_fail(MXW_E_IO, "%s: the hub refuses it (HTTP %ld): no such repository, or one that needs a login",
-                       what, code);
-    return mx_fail(code == 404 ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: the hub answered with HTTP %ld%s", what, code,
-                   code == 404 ? ", there is no such thing" : "");
-}
-
 /* One answer for the rest of the file. OK: the file has its length. E_IO: worth another try (the line says why). Other
  * failures are for good. */
 static mxw_status try_once(download *d, const char *url) {
@@ -144,7 +136,7 @@ static mxw_status try_once(download *d, const char *url) {
     snprintf(etag, sizeof(etag), "%s", d->etag);
     d->looked_at = d->too_long = d->range_refused = 0;
     mx_http_request request = {.url = url, .from = (int64_t)d->at, .if_range = etag[0] ? etag : NULL,
-                               .stall_s = d->job->options->stall_s, .body = on_body, .tick = on_tick, .user = d};
+                               .token = d->job->token, .stall_s = d->job->options->stall_s, .body = on_body, .tick = on_tick, .user = d};
     mxw_status status = d->job->curl->get(&request, &answer);
     const char *name = d->file->name;
     if (d->job->stopped)
@@ -158,7 +150,7 @@ static mxw_status try_once(download *d, const char *url) {
         return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: the hub does not go on at byte %llu", name,
                                                       (unsigned long long)request.from);
     if (status == MXW_OK && answer.code != 200 && answer.code != 206) {
-        status = refused(name, answer.code);
+        status = mx_hub_refused(d->job, name, &answer);
         return passing(answer.code) ? MXW_E_IO : status == MXW_E_NOT_FOUND ? status : MXW_E_UNSUPPORTED;
     }
     if (status < 0)
@@ -268,8 +260,8 @@ mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
     int wait = FIRST_WAIT_MS;
     for (int i = 0; i < IDLE_TRIES; i++) {
         mx_str_clear(text);
-        mx_http_request request = {.url = url, .stall_s = job->options->stall_s, .body = on_text, .tick = on_text_tick,
-                                   .user = &s};
+        mx_http_request request = {.url = url, .token = job->token, .stall_s = job->options->stall_s,
+                                   .body = on_text, .tick = on_text_tick, .user = &s};
         status = job->curl->get(&request, &answer);
         if (job->stopped)
             return mx_fail(MXW_E_ABORTED, "stopped");
@@ -278,7 +270,7 @@ mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
         if (status == MXW_OK && answer.code == 200)
             return MXW_OK;
         if (status == MXW_OK && !passing(answer.code))
-            return refused(url, answer.code);
+            return mx_hub_refused(job, url, &answer);
         if (i + 1 < IDLE_TRIES && (status == MXW_OK || answer.code))   /* a host that is not there stays so */
             wait_ms(job, 0, wait);
         else
@@ -286,7 +278,7 @@ mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
         wait *= 2;
     }
     if (status == MXW_OK)
-        return refused(url, answer.code);
+        return mx_hub_refused(job, url, &answer);
     if (status == MXW_E_ABORTED)
         return mx_fail(MXW_E_FORMAT, "%s: more than %u bytes, that is no list", url, MAX_TEXT_BYTES);
     return mx_fail(MXW_E_IO, "%s: %s", url, answer.why);

@@ -21,6 +21,10 @@ class Hub:
         self.list_faults = []              # of list requests
         self.requests = []                 # (path, Range header) of everything that was asked for
         self.change_list = None            # changes the list before it is sent
+        self.token = None                  # who may see the files; others are refused as the hub refuses them
+        self.gated = False                 # the list is open, the files are not
+        self.cdn_host = "127.0.0.1"
+        self.shown = []                    # (path, Authorization header)
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -31,6 +35,7 @@ class Hub:
 
             def do_GET(self):
                 hub.requests.append((self.path, self.headers.get("Range")))
+                hub.shown.append((self.path, self.headers.get("Authorization")))
                 self.close_connection = True
                 try:
                     hub.answer(self)
@@ -51,6 +56,8 @@ class Hub:
 
     def answer(self, request):
         parts = request.path.split("?")[0].strip("/").split("/")
+        if self.refuses(request, parts):
+            return
         if parts[:2] == ["api", "models"]:
             self.answer_list(request, "/".join(parts[2:4]))
         elif parts[0] == "cdn":
@@ -62,6 +69,18 @@ class Hub:
             self.answer_file(request, "/".join(parts[:2]), parts[4])
         else:
             send(request, 404, b"nothing here")
+
+    def refuses(self, request, parts):
+        shown = request.headers.get("Authorization")
+        if self.token is None or parts[0] == "cdn" or shown == f"Bearer {self.token}":
+            return False
+        if self.gated and parts[0] == "api":
+            return False
+        if self.gated:
+            send(request, 403 if shown else 401, b"{}", {"X-Error-Code": "GatedRepo"})
+        else:
+            send(request, 401, b"{}", {"X-Error-Code": "RepoNotFound"})
+        return True
 
     def answer_list(self, request, name):
         fault = self.list_faults.pop(0) if self.list_faults else None
@@ -87,7 +106,8 @@ class Hub:
         if data is None:
             send(request, 404, b"Entry not found")
         elif len(data) >= self.large:
-            send(request, 302, b"Found", {"Location": f"{self.url}/cdn/{name}/{leaf}",
+            cdn = self.url.replace("127.0.0.1", self.cdn_host)
+            send(request, 302, b"Found", {"Location": f"{cdn}/cdn/{name}/{leaf}",
                                           "X-Linked-ETag": f'"{hashlib.sha256(data).hexdigest()}"'})
         else:
             send(request, 200, data)

@@ -18,7 +18,7 @@ MAKE = sys.argv[2]
 TEMPORARY = tempfile.mkdtemp()
 NONE = {name: "" for name in ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "HF_ENDPOINT",
                               "MAX_WHISPER_HUB", "MAX_WHISPER_MODELS", "HF_HOME", "HF_HUB_CACHE",
-                              "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")}
+                              "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "HF_TOKEN", "HF_TOKEN_PATH")}
 
 
 def generate(kind, out, *words):
@@ -159,11 +159,50 @@ def test_lies():
             case.succeeds(what)
     for what, fault, needle in (("always another file", other_bytes, "its SHA-256 is "),
                                 ("always too long", longer, f"more than the {n} bytes that the hub states"),
-                                ("never found", http(404), "HTTP 404"), ("forbidden", http(403), "needs a login"),
+                                ("never found", http(404), "HTTP 404"), ("forbidden", http(403), "HF_TOKEN"),
                                 ("always broken", http(500), "HTTP 500")):
         with Case() as case:
             case.hub.faults = [fault] * 50
             case.fails(what, needle, case.hub.url, "model.safetensors", words=("small", "--quiet"))
+
+
+def test_login():
+    """HF_TOKEN: shown to the hub, to no server that it sends us to; what to do is said where it is wanted."""
+    with Case() as case:
+        case.hub.token, case.hub.cdn_host = "hf_right", "localhost"
+        case.fails("private", "HTTP 401", "no such repository, or it is private or gated", "set HF_TOKEN",
+                   "/settings/tokens")
+        case.env["HF_TOKEN"] = "hf_wrong"
+        case.fails("a wrong token", "HTTP 401", "wrong or has expired", "HF_TOKEN")
+        check("hf_wrong" not in case.fetch()[2], "the token itself is not told")
+        case.env["HF_TOKEN"] = "hf_right"
+        case.hub.shown.clear()
+        case.succeeds("private, with its token")
+        to_hub = {shown for path, shown in case.hub.shown if not path.startswith("/cdn/")}
+        to_others = {shown for path, shown in case.hub.shown if path.startswith("/cdn/")}
+        check_equal((to_hub, to_others), ({"Bearer hf_right"}, {None}), "who was shown the token")
+    with Case() as case:
+        case.hub.token, case.hub.gated = "hf_right", True
+        case.fails("gated", "HTTP 401", "is gated: accept its terms", "set HF_TOKEN", words=("small", "--quiet"))
+        case.env["HF_TOKEN"] = "hf_of_another"
+        case.fails("gated, not accepted", "HTTP 403", "accept the repository's terms", words=("small", "--quiet"))
+        case.env["HF_TOKEN"] = "hf_right"
+        case.succeeds("gated, accepted")
+    with Case() as case:
+        for bad in ("two\nlines", "two words", "x" * 600, "\u00e9"):
+            case.env["HF_TOKEN"] = bad
+            case.fails("no token", "HF_TOKEN", status=2)
+        stored = os.path.join(case.home, "token")
+        with open(stored, "w", encoding="utf-8") as stream:
+            stream.write("hf_stored\n")
+        case.env.update(HF_TOKEN="", HF_TOKEN_PATH=stored)   # stored for the public hub, not for this one
+        case.succeeds("a stored token")
+        check_equal({shown for _, shown in case.hub.shown}, {None}, "a stored token is not shown to a mirror")
+    with Case() as case:   # the public hub, seen through a proxy of the test's own
+        case.env.update(HF_TOKEN="hf_right", MAX_WHISPER_HUB="http://hub.example", http_proxy=case.hub.url)
+        code, _, err = case.fetch("small")
+        check("HF_TOKEN is not sent to http://hub.example" in err, "not over plain http", (code, err))
+        check_equal({shown for _, shown in case.hub.shown}, {None}, "a token over plain http")
 
 
 def test_lists():
@@ -428,8 +467,8 @@ def main():
     if not os.path.exists(module):
         shutil.rmtree(TEMPORARY)
         skip("model fetch", "the curl module is not built (libcurl)")
-    for test in (test_honest, test_broken, test_lies, test_lists, test_not_a_model, test_forms, test_no_network,
-                 test_stall, test_killed, test_left_over, test_in_the_way):
+    for test in (test_honest, test_broken, test_lies, test_login, test_lists, test_not_a_model, test_forms,
+                 test_no_network, test_stall, test_killed, test_left_over, test_in_the_way):
         test()
     shutil.rmtree(TEMPORARY)
     done()

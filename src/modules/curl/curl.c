@@ -58,12 +58,14 @@ static size_t on_header(char *line, size_t size, size_t n, void *user) {
     n *= size;
     if (n > 5 && strncmp(line, "HTTP/", 5) == 0) {   /* of the next answer on the way: what the last said is gone */
         a->length = a->from = a->total = -1;
-        a->etag[0] = 0;
+        a->etag[0] = a->error[0] = 0;
     } else if ((value = value_of(line, n, "etag", &value_n))) {
         copy_value(a->etag, sizeof(a->etag), value, value_n && *value == '"' ? value_n : 0);
     } else if ((value = value_of(line, n, "x-linked-etag", &value_n))) {
         int quoted = value_n > 2 && *value == '"';
         copy_value(a->linked, sizeof(a->linked), value + quoted, value_n - 2 * (size_t)quoted);
+    } else if ((value = value_of(line, n, "x-error-code", &value_n))) {
+        copy_value(a->error, sizeof(a->error), value, value_n);
     } else if ((value = value_of(line, n, "content-range", &value_n))) {
         read_range(a, value, value_n);
     }
@@ -115,16 +117,32 @@ static void set_protocols(CURL *curl, const char *url) {
 #endif
 }
 
-static struct curl_slist *set_range(CURL *curl, const mx_http_request *request) {
-    char text[160];
-    if (request->from <= 0)
-        return NULL;
-    snprintf(text, sizeof(text), "%lld-", (long long)request->from);
-    curl_easy_setopt(curl, CURLOPT_RANGE, text);
-    if (!request->if_range || !*request->if_range)
-        return NULL;
-    snprintf(text, sizeof(text), "If-Range: %s", request->if_range);
-    struct curl_slist *headers = curl_slist_append(NULL, text);
+/* A list with one more line; the old one is freed if there is no memory, and *failed set. */
+static struct curl_slist *add_header(struct curl_slist *list, const char *line, int *failed) {
+    struct curl_slist *more = curl_slist_append(list, line);
+    if (!more) {
+        curl_slist_free_all(list);
+        *failed = 1;
+    }
+    return more;
+}
+
+/* libcurl shows an Authorization line to the first host alone (since 7.58; to its port alone since 7.83). */
+static struct curl_slist *set_headers(CURL *curl, const mx_http_request *request, int *failed) {
+    char text[1024];
+    struct curl_slist *headers = NULL;
+    if (request->token && *request->token) {
+        snprintf(text, sizeof(text), "Authorization: Bearer %s", request->token);
+        headers = add_header(headers, text, failed);
+    }
+    if (request->from > 0) {
+        snprintf(text, sizeof(text), "%lld-", (long long)request->from);
+        curl_easy_setopt(curl, CURLOPT_RANGE, text);
+    }
+    if (request->from > 0 && request->if_range && *request->if_range && !*failed) {
+        snprintf(text, sizeof(text), "If-Range: %s", request->if_range);
+        headers = add_header(headers, text, failed);
+    }
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     return headers;
 }
@@ -161,8 +179,9 @@ static mxw_status get(const mx_http_request *request, mx_http_answer *answer) {
     }
     set_options(curl, request, &t, &body);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
-    struct curl_slist *headers = set_range(curl, request);
-    CURLcode code = curl_easy_perform(curl);
+    int failed = 0;
+    struct curl_slist *headers = set_headers(curl, request, &failed);
+    CURLcode code = failed ? CURLE_OUT_OF_MEMORY : curl_easy_perform(curl);
     note_head(&t, curl);
     if (code != CURLE_OK)
         snprintf(answer->why, sizeof(answer->why), "%.250s", words[0] ? words : curl_easy_strerror(code));
