@@ -137,7 +137,8 @@ def main():
     sub.add_argument("--megabytes", type=float, default=60, help="of samples in each packed file")
     sub = command("transcribe", command_transcribe, "whole files, per window: tokens, probabilities, margins")
     add_sources(sub)
-    sub.add_argument("--mode", default="greedy,beam5", help="of greedy, beam5, options, fallback, words, words-options")
+    modes = "greedy, beam5, options, fallback, words, words-options, align (words of the golden greedy run's windows)"
+    sub.add_argument("--mode", default="greedy,beam5", help="of " + modes)
     sub.add_argument("--clip", action="append", help="only these (default: all)")
     sub.add_argument("--jobs", type=int, default=1, help="processes")
     sub.add_argument("--threads", type=int, default=1, help="torch threads of each process")

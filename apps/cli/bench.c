@@ -29,15 +29,16 @@ static const option_row rows[] = {
      .help = "Also start the program N times: from process start to the start of the first encoding."},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", AT(json),
      .help = "A JSON object on a line for each file, with every run, instead of tables."},
-    {.name = "save", .kind = OPTION_TEXT, .placeholder = "PATH", .group = "Output", AT(save),
+    {.name = "save", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Output", AT(save),
      .help = "Append the JSON lines to a file as well."},
-    {.name = "baseline", .kind = OPTION_TEXT, .placeholder = "PATH", .group = "Comparing", AT(baseline),
+    {.name = "baseline", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Comparing", AT(baseline),
      .help = "Compare with a former run: a file that --save wrote, or another max-whisper program, which is then run "
              "in turn with this one. Exit status 1 if this one is slower beyond noise."},
     {.name = "tolerance", .kind = OPTION_NUMBER, .fallback = "2", .placeholder = "PERCENT", .group = "Comparing",
      AT(tolerance), .low = 0, .high = 1000, .help = "How much slower is still not a regression."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
-     .group = "Decoding", AT(language), .none = 1, .help = "Language spoken; none: detected, once more in every run."},
+     .group = "Decoding", AT(language), .none = 1, .check = check_language,
+     .help = "Language spoken; none: detected, once more in every run."},
     {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
      .low = 1, .high = 100, .none = 1, .none_value = 0, .help = "Sequences of the beam search; none: greedy."},
     MODEL_ROWS(bench_options, model),
@@ -122,7 +123,7 @@ static mxw_status run_once(mxw_model *model, const bench_options *o, const sampl
     const mxw_segment *segment;
     mxw_model_use before = {.struct_size = sizeof(before)}, after = before;
     mxw_session_options_default(&options);
-    options.language = o->language;
+    options.language = o->language && strcmp(o->language, "auto") ? o->language : NULL;
     options.beam_size = (int)o->beam_size;
     options.temperature_increment = MXW_NONE;
     mxw_model_get_use(model, &before);

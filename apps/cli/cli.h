@@ -63,6 +63,7 @@ extern const char *const precision_names[]; /* in the order of mxw_precision */
 extern const char *const half_engine_names[]; /* "same", then those */
 extern const char *const log_format_names[];
 int check_device(const char *value, char *message, size_t size);
+int check_language(const char *value, char *message, size_t size);
 /* Opens the model for so many sessions at once; on failure says why and returns the exit status. */
 int open_model(const model_choice *choice, int batch, mxw_model **model);
 int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
@@ -86,12 +87,12 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
     {.name = "help", .letter = 'h', .kind = OPTION_HELP, .group = "Messages", .help = "Show this help and exit."}
 
 #define MODEL_DIR_ROW(type, member)                                                                                    \
-    {.name = "model-dir", .kind = OPTION_TEXT, .placeholder = "DIR", .group = "Model and device",                      \
+    {.name = "model-dir", .kind = OPTION_NAME, .placeholder = "DIR", .group = "Model and device",                      \
      .target = offsetof(type, member),                                                                                 \
      .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else the per-user cache)."}
 
 #define MODEL_ROWS(type, member)                                                                                       \
-    {.name = "model", .letter = 'm', .kind = OPTION_TEXT, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
+    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
      .group = "Model and device", .target = offsetof(type, member.model),                                              \
      .help = "Released name (see model list), checkpoint file, or its folder."},                                       \
     MODEL_DIR_ROW(type, member.model_dir),                                                                             \

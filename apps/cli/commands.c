@@ -123,6 +123,23 @@ int check_device(const char *value, char *message, size_t size) {
     return 0;
 }
 
+int check_language(const char *value, char *message, size_t size) {
+    if (!strcmp(value, "auto") || mxw_language_find(value))
+        return 1;
+    suggestion near;
+    suggestion_start(&near, value);
+    for (int i = 0; mxw_language_name(i); i++)
+        suggestion_offer(&near, mxw_language_name(i));
+    for (int i = 0; mxw_language_code(i); i++)
+        suggestion_offer(&near, mxw_language_code(i));
+    if (near.best)
+        options_say(message, size, "unknown language '%.60s'; did you mean '%s'?", value, near.best);
+    else
+        options_say(message, size,
+                    "unknown language '%.60s'; a code or an English name is needed: en, english, de, ...", value);
+    return 0;
+}
+
 /* A reason that offers another name is about the command line: usage. */
 static int model_failure(mxw_status status) {
     log_failure(NULL, status);

@@ -37,10 +37,10 @@ static const option_row rows[] = {
      AT(timeout_s), .low = 1, .high = 86400,
      .help = "An engine that is not heard of for so long is stopped; the others go on."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .placeholder = "LANGUAGE", .group = "Decoding",
-     AT(language), .none = 1, .help = "Language spoken (default: detected)."},
+     AT(language), .none = 1, .check = check_language, .help = "Language spoken (default: detected)."},
     {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
      .low = 1, .high = 100, .none = 1, .none_value = 0, .help = "Sequences of the beam search; none: greedy."},
-    {.name = "model", .letter = 'm', .kind = OPTION_TEXT, .fallback = "tiny.en", .placeholder = "NAME|PATH",
+    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",
      .group = "Model and device", AT(model), .help = "Released name (see model list), checkpoint file, or its folder."},
     MODEL_DIR_ROW(demo_options, model_dir),
     {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",
@@ -113,7 +113,7 @@ static void compare(demo *d, demo_panel *p) {
 /* The engines of "cpu,max" in order; -1 with a message if it is no such list. */
 static int read_engines(const char *list, int *engines, char *message, size_t size) {
     int n = 0;
-    for (const char *at = list; *at || n == 0; at += *at == ',') {
+    for (const char *at = list; at; at = *at ? at + 1 : NULL) {   /* behind a comma there is one more */
         size_t length = strcspn(at, ",");
         int engine = -1;
         char word[32];

@@ -121,7 +121,7 @@ static mxw_status transcribe(worker *w, const demo_options *o, const char *path)
     mxw_audio_options_default(&audio_options);
     audio_options.path = path;
     mxw_session_options_default(&options);
-    options.language = o->language;
+    options.language = o->language && strcmp(o->language, "auto") ? o->language : NULL;
     options.beam_size = (int)o->beam_size;
     options.temperature_increment = MXW_NONE; /* what is drawn by chance is no text to match */
     options.user = w;

@@ -31,10 +31,10 @@ _Static_assert(sizeof(features_options) <= MAX_OPTIONS_BYTES, "options fit where
     INJECT_ROW(features_options, inject), MODEL_ROWS(features_options, model)
 
 static const option_row extract_rows[] = {
-    {.name = "output", .letter = 'o', .kind = OPTION_TEXT, .placeholder = "FILE.npz", .group = "Output", AT(output),
+    {.name = "output", .letter = 'o', .kind = OPTION_NAME, .placeholder = "FILE.npz", .group = "Output", AT(output),
      .help = "Write every stage as .npz, which numpy.load reads."},
     JSON_ROW(features_options, json),
-    {.name = "like", .kind = OPTION_TEXT, .placeholder = "FILE.npz", .group = "Run", AT(like),
+    {.name = "like", .kind = OPTION_NAME, .placeholder = "FILE.npz", .group = "Run", AT(like),
      .help = "Force the decoder over the tokens in this dump, so that the two can be compared."},
     RUN_ROWS, COMMON_ROWS, {.name = NULL}};
 static const option_row compare_rows[] = {JSON_ROW(features_options, json), RUN_ROWS, COMMON_ROWS, {.name = NULL}};

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli.h"
@@ -19,17 +20,32 @@ typedef struct fetch_options {
 
 static const char *const format_names[] = {"safetensors", "ct2", NULL};
 
+static int check_hub(const char *value, char *message, size_t size) {
+    if (!strncmp(value, "https://", 8) || !strncmp(value, "http://", 7))
+        return 1;
+    options_say(message, size, "'%.60s' does not begin with https:// or http://", value);
+    return 0;
+}
+
+static int check_revision(const char *value, char *message, size_t size) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (strspn(value, plain) == strlen(value))
+        return 1;
+    options_say(message, size, "'%.60s' has more than letters, digits and . _ -", value);
+    return 0;
+}
+
 /* A table reads by rows. */
 /* clang-format off */
 static const option_row rows[] = {
     {.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .fallback = "safetensors", .placeholder = "FORM",
      .group = "Source", .target = offsetof(fetch_options, format), .choices = format_names,
      .help = "safetensors: as OpenAI published it there; ct2: faster-whisper's form, f16, half as large."},
-    {.name = "hub", .kind = OPTION_TEXT, .placeholder = "URL", .group = "Source",
-     .target = offsetof(fetch_options, hub),
+    {.name = "hub", .kind = OPTION_NAME, .placeholder = "URL", .group = "Source",
+     .target = offsetof(fetch_options, hub), .check = check_hub,
      .help = "Address of the hub or a mirror (default: $MAX_WHISPER_HUB, else $HF_ENDPOINT, else huggingface.co)."},
-    {.name = "revision", .kind = OPTION_TEXT, .fallback = "main", .placeholder = "REV", .group = "Source",
-     .target = offsetof(fetch_options, revision), .help = "Branch, tag or commit."},
+    {.name = "revision", .kind = OPTION_NAME, .fallback = "main", .placeholder = "REV", .group = "Source",
+     .target = offsetof(fetch_options, revision), .check = check_revision, .help = "Branch, tag or commit."},
     {.name = "again", .kind = OPTION_FLAG, .fallback = "False", .group = "Source",
      .target = offsetof(fetch_options, again), .help = "Even if the model was found on this machine."},
     {.name = "stall", .kind = OPTION_WHOLE, .fallback = "30", .low = 1, .high = 3600, .placeholder = "SECONDS",

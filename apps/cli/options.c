@@ -156,6 +156,42 @@ static int read_choice(const option_row *row, const char *value, int *target, ch
     return 0;
 }
 
+static int is_utf8(const char *text) {
+    static const unsigned least[] = {0, 0x80, 0x800, 0x10000};
+    const unsigned char *p = (const unsigned char *)text;
+    while (*p) {
+        int more = *p < 0x80 ? 0 : *p >> 5 == 6 ? 1 : *p >> 4 == 14 ? 2 : *p >> 3 == 30 ? 3 : -1;
+        unsigned code = more > 0 ? *p & (0x3fu >> more) : *p;
+        p++;
+        for (int i = 0; i < more; i++, p++) {
+            if (*p >> 6 != 2)
+                return 0;
+            code = code << 6 | (*p & 0x3fu);
+        }
+        if (more < 0 || code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+            return 0;
+    }
+    return 1;
+}
+
+static int read_text(const option_row *row, const char *value, const char **target, char *message, size_t size) {
+    if (row->none && is_none(value)) {
+        *target = NULL;
+        return 1;
+    }
+    if (row->check && !row->check(value, message, size))
+        return 0;
+    if (row->kind == OPTION_NAME && !value[0])
+        options_say(message, size, "is empty (%s)", row->placeholder);
+    else if (row->kind == OPTION_TEXT && !is_utf8(value))
+        options_say(message, size, "is not UTF-8");
+    else {
+        *target = value;
+        return 1;
+    }
+    return 0;
+}
+
 /* Stores the value, or fills message with what is wrong with it. */
 static int read_value(const option_row *row, const char *value, void *target, char *message, size_t size) {
     void *place = (char *)target + row->target;
@@ -170,14 +206,8 @@ static int read_value(const option_row *row, const char *value, void *target, ch
     case OPTION_CHOICE:
         return read_choice(row, value, place, message, size);
     case OPTION_TEXT:
-        if (row->none && is_none(value)) {
-            *(const char **)place = NULL;
-            return 1;
-        }
-        if (row->check && !row->check(value, message, size))
-            return 0;
-        *(const char **)place = value;
-        return 1;
+    case OPTION_NAME:
+        return read_text(row, value, place, message, size);
     case OPTION_REFUSED:
         if (is_false(value) || is_none(value))
             return 1;
@@ -251,7 +281,7 @@ static int read_long(cursor *c, const char *word) {
         return 0;
     }
     if (row->kind == OPTION_HELP)
-        return 2;
+        return name[length] != '=' ? 2 : wrong_value(c, row, "takes no value");
     return name[length] == '=' ? store(c, row, name + length + 1) : store_next(c, row);
 }
 

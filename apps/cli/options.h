@@ -16,7 +16,8 @@ typedef enum option_kind {
     OPTION_TRISTATE, /* int: 1, 0, or -1 for None; alone: True */
     OPTION_WHOLE,    /* int64_t within low..high */
     OPTION_NUMBER,   /* double within low..high */
-    OPTION_TEXT,     /* const char * */
+    OPTION_TEXT,     /* const char *: UTF-8 */
+    OPTION_NAME,     /* const char *: of a file, a folder, a model; any bytes, but not none */
     OPTION_CHOICE,   /* int: index into choices */
     OPTION_REFUSED,  /* nothing stored: only "False", "None" or "0" may be given; help says why */
     OPTION_IGNORED,  /* nothing stored: any value */

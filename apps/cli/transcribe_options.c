@@ -18,23 +18,6 @@ static const char *const mel_reference_names[] = {"file", "running", NULL};
 
 /* ---- checks of texts ------------------------------------------------------------------------------------ */
 
-static int check_language(const char *value, char *message, size_t size) {
-    if (!strcmp(value, "auto") || mxw_language_find(value))
-        return 1;
-    suggestion near;
-    suggestion_start(&near, value);
-    for (int i = 0; mxw_language_name(i); i++)
-        suggestion_offer(&near, mxw_language_name(i));
-    for (int i = 0; mxw_language_code(i); i++)
-        suggestion_offer(&near, mxw_language_code(i));
-    if (near.best)
-        options_say(message, size, "unknown language '%.60s'; did you mean '%s'?", value, near.best);
-    else
-        options_say(message, size,
-                    "unknown language '%.60s'; a code or an English name is needed: en, english, de, ...", value);
-    return 0;
-}
-
 /* One word of the list: a format, or all. */
 static int check_one_format(const char *word, char *message, size_t size) {
     char list[160] = "";
@@ -154,7 +137,7 @@ const option_row transcribe_rows[] = {
      AT(format), .check = check_format,
      .help = "txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl or json-full instead of timed lines. With --output-dir "
              "also several (txt,srt) or all: the first five."},
-    {.name = "output-dir", .letter = 'o', .kind = OPTION_TEXT, .placeholder = "DIR", OUTPUT, AT(output_dir),
+    {.name = "output-dir", .letter = 'o', .kind = OPTION_NAME, .placeholder = "DIR", OUTPUT, AT(output_dir),
      .help = "Write files there, one per input and format (txt, srt, vtt, tsv and json unless --format says which)."},
     {.name = "output-name", .kind = OPTION_TEXT, .fallback = "{stem}.{format}", .placeholder = "PATTERN", OUTPUT,
      AT(output_name), .check = output_name_check,
@@ -165,7 +148,7 @@ const option_row transcribe_rows[] = {
      AT(verbose), .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
     {.name = "stats", SWITCH(stats, "False"), OUTPUT,
      .help = "After each file a JSON line on standard error: the time of each stage, and more."},
-    {.name = "trace", .kind = OPTION_TEXT, .placeholder = "FILE", OUTPUT, AT(trace),
+    {.name = "trace", .kind = OPTION_NAME, .placeholder = "FILE", OUTPUT, AT(trace),
      .help = "Write every op that was run, with its time, kernel and bytes, as a Chrome trace."},
 
     {.name = "recursive", .letter = 'r', SWITCH(recursive, "False"), JOB,

@@ -35,7 +35,7 @@ static const option_row rows[] = {
      .help = "Only engine cpu against float64."},
     JSON_ROW(verify_options, json),
     INJECT_ROW(verify_options, inject),
-    {.name = "model", .letter = 'm', .kind = OPTION_TEXT, .fallback = "tiny.en", .placeholder = "NAME|PATH",
+    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",
      .group = "Model and device", AT(model), .help = "Released name (see model list), checkpoint file, or its folder."},
     MODEL_DIR_ROW(verify_options, model_dir),
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "all", .placeholder = "ENGINE", .group = "Model and device",

@@ -34,7 +34,7 @@ typedef struct mx_hub_job {
     int stopped;            /* by the caller's progress function */
 } mx_hub_job;
 
-/* login.c: the access token that this hub may see: $HF_TOKEN, else for the public hub the one that hf auth login stored. */
+/* login.c: the access token that this hub may see: $HF_TOKEN, else for the public hub that of hf auth login. */
 mxw_status mx_hub_login(const char *hub, char token[MX_HUB_TOKEN_BYTES]);
 /* Of an answer that is no answer to `what`: says why, and what to do where a login is wanted (E_UNSUPPORTED). */
 mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http_answer *answer);

@@ -59,8 +59,8 @@ mxw_status mx_hub_login(const char *hub, char token[MX_HUB_TOKEN_BYTES]) {
     }
     if (!is_plain(token)) {
         token[0] = 0;
-        return mx_fail(MXW_E_ARGUMENT, "the access token %s is none: it is too long, or holds more than letters, digits "
-                       "and signs", given ? "in HF_TOKEN" : "that was stored by hf auth login");
+        return mx_fail(MXW_E_ARGUMENT, "the access token %s is none: it is too long, or holds more than letters, "
+                       "digits and signs", given ? "in HF_TOKEN" : "that was stored by hf auth login");
     }
     if (token[0] && !secure && !is_local(hub + strlen("http://"))) {
         mx_log(MXW_LOG_WARN, "hub", "HF_TOKEN is not sent to %s, which is not https", hub);

@@ -136,7 +136,8 @@ static mxw_status try_once(download *d, const char *url) {
     snprintf(etag, sizeof(etag), "%s", d->etag);
     d->looked_at = d->too_long = d->range_refused = 0;
     mx_http_request request = {.url = url, .from = (int64_t)d->at, .if_range = etag[0] ? etag : NULL,
-                               .token = d->job->token, .stall_s = d->job->options->stall_s, .body = on_body, .tick = on_tick, .user = d};
+                               .token = d->job->token, .stall_s = d->job->options->stall_s,
+                               .body = on_body, .tick = on_tick, .user = d};
     mxw_status status = d->job->curl->get(&request, &answer);
     const char *name = d->file->name;
     if (d->job->stopped)

@@ -102,7 +102,7 @@ def serialize_bf16(theirs, text, arrays):
 
 
 def test_library(theirs, folder):
-    """Every tensor of files that the library wrote, bit for bit as the library reads it: each type, one file or three"""
+    """Every tensor of files that the library wrote, bit for bit as it reads them: each type, one file or three"""
     for dtype, shards in [(d, n) for d in ("F32", "F16", "BF16") for n in (1, 3)]:
         label = f"{dtype}, {shards} files"
         path = os.path.join(folder, f"library-{dtype}-{shards}")

@@ -36,6 +36,9 @@ def run_job(job):
     if job.get("case"):
         row = {"case": job["case"], "options": job["options"], **row}
     options = {"temperature": 0.0, **job["options"]}
+    if job["mode"] == "align":
+        row.update(words.align(state["models"][model_path], samples, job["row"]))
+        return job, row, time.time() - started
     transcribe = words.transcribe if job["mode"].startswith("words") else trace.transcribe
     row.update(transcribe(state["models"][model_path], samples, **options))
     if job["mode"] == "fallback":
@@ -68,11 +71,26 @@ def fallback_row(row):
     return {key: row[key] for key in ("clip", "samples", "sha256", "language")} | {"decisions": decisions}
 
 
+def aligning_jobs(model, path, names):
+    """Of the windows that the golden greedy run of a clip decoded"""
+    golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", model)
+    with open(os.path.join(golden, "greedy.jsonl"), encoding="utf-8") as lines:
+        rows = {row["clip"]: row for row in map(json.loads, lines)}
+    return [
+        {"model": model, "path": path, "mode": "align", "case": None, "clip": name, "options": {}, "row": rows[name]}
+        for name in names
+        if name in rows
+    ]
+
+
 def plan(model_paths, modes, names):
     """Every job, in the order of the files' rows."""
     jobs = []
     for model, path in model_paths:
         for mode in modes:
+            if mode == "align":
+                jobs += aligning_jobs(model, path, names)
+                continue
             if mode in cases.MODES:
                 rows = [(None, name, cases.MODES[mode]) for name in names]
             elif mode in ("options", "words-options"):

@@ -129,6 +129,30 @@ def transcribe(model, samples, **options):
     return {"language": result["language"], "windows": watch.windows, "segments": segments, "text": result["text"]}
 
 
+def align(model, samples, row):
+    """The record of one file whose windows were decoded before: row is a line of greedy.jsonl. Each window's text is
+    aligned where that run decoded it; nothing is decoded, so there are no segments."""
+    import numpy as np
+    import torch
+
+    whisper = whisper_library()
+    from whisper import timing
+    from whisper.audio import HOP_LENGTH, N_FRAMES, N_SAMPLES
+
+    tokenizer = whisper.tokenizer.get_tokenizer(
+        model.is_multilingual, num_languages=model.num_languages, language=row["language"], task="transcribe"
+    )
+    mel = whisper.log_mel_spectrogram(samples.astype(np.float32) / 32768.0, model.dims.n_mels, padding=N_SAMPLES)
+    with watching() as watch, torch.no_grad():
+        for window in row["windows"]:
+            text = [token for token in window["tokens"] if token < tokenizer.eot]
+            segment = whisper.pad_or_trim(mel[:, window["seek"] : window["seek"] + window["size"]], N_FRAMES)
+            if text and window["size"] * HOP_LENGTH > 0:
+                watch.seek = window["seek"]
+                timing.find_alignment(model, tokenizer, text, segment, window["size"])
+    return {"language": row["language"], "windows": watch.windows}
+
+
 # ---- words alone: no model, made-up paths ----------------------------------------------------------------------------
 
 TEXTS = [
