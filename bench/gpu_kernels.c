@@ -1,5 +1,6 @@
 /* gpu_kernels.c - times the compiled products and attention of a GPU at Whisper's shapes, through the device's table.
- * usage: gpu_kernels [model]: tiny (the default), base, small, medium, large.
+ * usage: gpu_kernels [model [windows|rows]]: tiny (the default), base, small, medium, large; only the encoder's shapes,
+ * or only the decoder's.
  * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an
  * exact product is two or three on the cores. */
 #include "base/base.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #define ROUNDS 5
+#define DIFFERENT ((int64_t)1 << 20)   /* values, which then come again: making them takes longer than timing */
 
 static const mx_device *gpu;
 
@@ -23,11 +25,15 @@ static void *filled(int64_t n, int halves) {
         fprintf(stderr, "gpu_kernels: %s\n", mx_error());
         exit(1);
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < MX_MIN(n, DIFFERENT); i++) {
         state = state * 1664525u + 1013904223u;
         float value = (float)(state >> 8) / 8388608.0f - 1;
         uint16_t half = mx_f32_to_f16(value * 0.1f);
         memcpy(host + i * (halves ? 2 : 4), halves ? (void *)&half : (void *)&value, halves ? 2 : 4);
+    }
+    for (size_t done = (size_t)DIFFERENT * (halves ? 2 : 4), more; done < bytes; done += more) {
+        more = MX_MIN(done, bytes - done);
+        memcpy(host + done, host, more);
     }
     gpu->upload(gpu, to, host, bytes);
     if (halves) {
@@ -157,7 +163,7 @@ int main(int argc, char **argv) {
         const char *name;
         int64_t d, many;
     } models[] = {{"tiny", 384, 64}, {"base", 512, 64}, {"small", 768, 16}, {"medium", 1024, 16}, {"large", 1280, 16}};
-    const char *name = argc > 1 ? argv[1] : "tiny";
+    const char *name = argc > 1 ? argv[1] : "tiny", *only = argc > 2 ? argv[2] : "";
     if (mx_device_find("cuda", &gpu) < 0) {
         fprintf(stderr, "gpu_kernels: %s\n", mx_error());
         return 1;
@@ -165,10 +171,11 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < MX_COUNT(models); i++) {
         if (strcmp(models[i].name, name) != 0)
             continue;
-        time_windows(1, models[i].d, 80);
-        time_windows(models[i].many, models[i].d, 80);
-        for (int64_t rows = 1; rows <= 320; rows = rows == 1 ? 5 : rows == 5 ? 40 : rows * 8)
-            time_rows(rows, models[i].d);
+        for (int64_t windows = 1; windows <= models[i].many && strcmp(only, "rows") != 0; windows *= models[i].many)
+            time_windows(windows, models[i].d, 80);
+        static const int64_t rows[] = {1, 5, 40, 320};
+        for (size_t j = 0; j < MX_COUNT(rows) && strcmp(only, "windows") != 0; j++)
+            time_rows(rows[j], models[i].d);
         return 0;
     }
     fprintf(stderr, "gpu_kernels: %s: expected tiny, base, small, medium or large\n", name);

@@ -309,6 +309,11 @@ static const product products[] = {
     {"fc1 of tiny", LINEAR, .m = 3000, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
     {"fc2 of tiny", LINEAR, .m = 3000, .n = 384, .k = 1536, .bias = 1, .residual = 1},
     {"vocabulary of tiny", LINEAR, .m = 70, .n = 51864, .k = 384, .norm = 1},
+    {"normed, all but even", LINEAR, .m = 333, .n = 132, .k = 100, .bias = 1, .norm = 1, .residual = 1,
+     .act = MX_ACT_GELU_ERF},
+    {"normed, a residual for all", LINEAR, .m = 300, .n = 160, .k = 64, .norm = 1, .residual = 1, .residual_rows = 50},
+    {"normed, very long", LINEAR, .m = 130, .n = 96, .k = 1664, .norm = 1},
+    {"qkv of large", LINEAR, .m = 450, .n = 3840, .k = 1280, .bias = 1, .norm = 1, .sources = 3},
     {"out of large", LINEAR, .m = 1501, .n = 1280, .k = 1280, .bias = 1, .residual = 1},
 };
 

@@ -177,10 +177,13 @@ typedef struct mx_cuda_fused {
     mxw_precision precision;
     float *y;                        /* rows ldy apart */
     int64_t ldy;
-    void *scratch;                   /* mx_cuda_fused_scratch(m) bytes; only needed with gamma */
+    void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes; only needed with gamma */
 } mx_cuda_fused;
 
-static inline size_t mx_cuda_fused_scratch(int64_t m) { return (size_t)m * 2 * sizeof(float); }
+/* For the statistics of rows, or for normed rows as operands of two parts: in blocks of 64 by 64. */
+static inline size_t mx_cuda_fused_scratch(int64_t m, int64_t k) {
+    return (size_t)((m + 63) / 64 * mx_cuda_blocks_of(MX_MAX(k, 1))) * 16384;
+}
 int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
 

@@ -13,7 +13,7 @@ struct mx_flash {
     void *operands;         /* keys and values of [entry][head][tile], as the kernel wants them */
     int64_t ldq, ldk, ldv, ldy;
     int t, s, heads, tiles;
-    uint32_t zero;          /* 0 */
+    int quads;              /* fours of the keys and values are aligned */
     float scale;            /* of scores to powers of 2; times 256, since queries and keys go in at 1/16 */
 };
 

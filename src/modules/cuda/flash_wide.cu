@@ -1,5 +1,5 @@
 /* modules/cuda/flash_wide.cu - compiled attention over whole windows on Hopper, heads 64 wide: flash.cu's arithmetic
- * with wide steps. One warp brings tiles of 64 keys and values in bulk; groups of four warps have 64 queries each.
+ * with wide steps. Groups of four warps have 64 queries each; tiles of 64 keys and values come in bulk, for all of them.
  * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
  * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
  * f16 each, as mma.cuh says; only the product of what is left of both is left out. */
@@ -7,7 +7,6 @@
 #include "modules/cuda/wgmma.cuh"
 
 #define PART 8192           /* bytes of a part of a tile of keys, or of values */
-#define WIDE_STAGES 3
 
 /* ---- keys and values as columns ---------------------------------------------------------------------------------- */
 
@@ -27,34 +26,71 @@ template <int parts> __device__ __forceinline__ void keep(char *to, int row, int
         *(uint4 *)(at + PART) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
 }
 
+/* Four elements of a key or value; zeros past the last. */
+__device__ __forceinline__ float4 four_of(const float *from, bool there, int quads) {
+    if (!there)
+        return make_float4(0, 0, 0, 0);
+    return quads ? *(const float4 *)from : make_float4(from[0], from[1], from[2], from[3]);
+}
+
 /* A block for each tile, head and entry; zeros past the last key. Keys: a row to each, along the head; values: a row to
- * each element of the head, along the keys. */
+ * each element of the head, along the keys, which change places in shared memory. */
 template <int parts> __global__ void __launch_bounds__(MX_BLOCK) columns_kernel(mx_flash f) {
-    int tile = blockIdx.x, head = blockIdx.y;
+    __shared__ float turned[MX_KEYS][MX_HEAD + 1];
+    int tile = blockIdx.x, head = blockIdx.y, first = tile * MX_KEYS;
     int64_t entry = blockIdx.z;
     const float *k = f.k + entry * f.s * f.ldk + head * MX_HEAD, *v = f.v + entry * f.s * f.ldv + head * MX_HEAD;
     char *to = (char *)f.operands + ((entry * f.heads + head) * f.tiles + tile) * 2 * parts * PART;
-    for (int i = threadIdx.x; i < 512; i += MX_BLOCK) {
-        float of_k[8], of_v[8];
-        int key = tile * MX_KEYS + i / 8, d = i % 64, first = tile * MX_KEYS + i / 64 * 8;
+    float4 of_v[4], of_k[4];
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-            of_k[j] = key < f.s ? k[key * f.ldk + i % 8 * 8 + j] : 0;
-            of_v[j] = first + j < f.s ? v[(first + j) * f.ldv + d] : 0;
-        }
-        keep<parts>(to, i / 8, i % 8, of_k);
-        keep<parts>(to + parts * PART, d, i / 64, of_v);
+    for (int i = 0; i < 4; i++) {
+        int at = threadIdx.x + i * MX_BLOCK, key = at / 16, d = at % 16 * 4;
+        of_v[i] = four_of(v + (first + key) * f.ldv + d, first + key < f.s, f.quads);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int at = threadIdx.x + i / 2 * MX_BLOCK, key = at / 8, d = at % 8 * 8 + i % 2 * 4;
+        of_k[i] = four_of(k + (first + key) * f.ldk + d, first + key < f.s, f.quads);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int at = threadIdx.x + i * MX_BLOCK;
+        float *row = &turned[at / 16][at % 16 * 4];
+        row[0] = of_v[i].x, row[1] = of_v[i].y, row[2] = of_v[i].z, row[3] = of_v[i].w;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        int at = threadIdx.x + i * MX_BLOCK;
+        const float4 &a = of_k[i * 2], &b = of_k[i * 2 + 1];
+        float along_head[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, along_keys[8];
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            along_keys[j] = turned[at % 8 * 8 + j][at / 8];
+        keep<parts>(to, at / 8, at % 8, along_head);
+        keep<parts>(to + parts * PART, at / 8, at % 8, along_keys);
     }
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
+/* As many groups as registers allow, so that some reckon while others multiply: 168 for a thread of three, 128 of four.
+ * One warp more, to bring the tiles, would cost each of them a quarter. */
 template <int parts> struct wide_shape {
-    static constexpr int groups = parts == 1 ? 3 : 2;                  /* of 64 queries */
-    static constexpr int threads = groups * 128 + MX_WARP;             /* the last warp brings the tiles */
+    static constexpr int groups = parts == 1 ? 4 : 3;                  /* of 64 queries */
+    static constexpr int threads = groups * 128;
     static constexpr int queries = groups * 64;
-    static constexpr int stage = 2 * parts * PART;
-    static constexpr int bytes = WIDE_STAGES * stage + 1024 + 2 * WIDE_STAGES * 8;   /* a boundary, gates */
+    static constexpr int stage = 2 * parts * PART, stages = parts == 1 ? 6 : 4;
+    static constexpr int ahead = stages - 2;                           /* tiles that are under way */
+    static constexpr int asked = threads * 4 * parts * 16;             /* bytes of the queries, as operands */
+    static constexpr int bytes = stages * stage + asked + 1024 + 2 * stages * 8;   /* a boundary, gates */
+};
+
+/* What a block has in shared memory. */
+template <int parts> struct places {
+    char *tiles;
+    uint4 *asked;   /* of this thread: every wide_shape::threads-th */
+    uint64_t *full, *empty;
 };
 
 #if MX_WIDE
@@ -83,45 +119,58 @@ __device__ __forceinline__ void product_of(float (&hi)[32], float (&lo)[32], con
         mx_wide_hold(lo);
 }
 
-/* ptxas 13.0 takes an operand of a wide step for dead behind it, though a loop comes back to it, and sees through plain
- * copies: what is to stay goes in as a value of its own, by way of a zero that only the run knows, tile by tile. */
+/* By one thread: tile by tile into the next stage, once all warps have let go of it. */
 template <int parts>
-__device__ __forceinline__ void copy_operands(const uint4 (&from)[4][parts], uint32_t zero, uint4 (&to)[4][parts]) {
+__device__ __forceinline__ void bring_tile(const mx_flash &f, const places<parts> &at, int tile) {
+    using shape = wide_shape<parts>;
+    int stage = tile % shape::stages, round = tile / shape::stages;
+    if (tile < f.tiles && threadIdx.x == 0) {
+        const char *from = (const char *)f.operands +
+                           ((int64_t)blockIdx.z * f.heads + blockIdx.y) * f.tiles * shape::stage;
+        if (round > 0)
+            mx_gate_wait(&at.empty[stage], (round - 1) % 2);
+        mx_gate_expect(&at.full[stage], shape::stage);
+        mx_bulk_copy(at.tiles + stage * shape::stage, from + (int64_t)tile * shape::stage, shape::stage,
+                     &at.full[stage]);
+    }
+    __syncwarp();
+}
+
+template <int parts> __device__ __forceinline__ void keep_queries(const mx_flash &f, const places<parts> &at, int row) {
+    uint4 q[4][parts];
+    mx_load_queries<parts>(f, row, q);
+#pragma unroll
+    for (int i = 0; i < 4 * parts; i++)
+        at.asked[i * wide_shape<parts>::threads] = q[i / parts][i % parts];
+}
+
+/* Anew for each tile: registers are few, and ptxas 13.0 takes an operand of a wide step for dead behind it, though a
+ * loop comes back to it. Volatile, so that the loads stay in the loop. */
+template <int parts>
+__device__ __forceinline__ void load_asked(const places<parts> &at, uint4 (&q)[4][parts]) {
 #pragma unroll
     for (int i = 0; i < 4 * parts; i++) {
-        const uint4 &a = from[i / parts][i % parts];
-        to[i / parts][i % parts] = make_uint4(a.x ^ zero, a.y ^ zero, a.z ^ zero, a.w ^ zero);
+        uint4 &to = q[i / parts][i % parts];
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w)
+                     : "r"(mx_shared_at(at.asked + i * wide_shape<parts>::threads)));
     }
 }
 
-template <int parts> __device__ __forceinline__ void bring_tiles(const mx_flash &f, char *shared, uint64_t *full,
-                                                                 uint64_t *empty) {
-    const char *from = (const char *)f.operands +
-                       ((int64_t)blockIdx.z * f.heads + blockIdx.y) * f.tiles * wide_shape<parts>::stage;
-    for (int tile = 0; tile < f.tiles; tile++) {
-        int stage = tile % WIDE_STAGES, round = tile / WIDE_STAGES;
-        if (round > 0)
-            mx_gate_wait(&empty[stage], (round - 1) % 2);
-        mx_gate_expect(&full[stage], wide_shape<parts>::stage);
-        mx_bulk_copy(shared + stage * wide_shape<parts>::stage, from + (int64_t)tile * wide_shape<parts>::stage,
-                     wide_shape<parts>::stage, &full[stage]);
-    }
-}
-
-template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, char *shared, uint64_t *full,
-                                                            uint64_t *empty) {
-    int row = blockIdx.x * wide_shape<parts>::queries + threadIdx.x / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
-    uint4 q[4][parts];
+template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at) {
+    using shape = wide_shape<parts>;
+    int row = blockIdx.x * shape::queries + threadIdx.x / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
     float o[32] = {}, hi[32], lo[32];
     mx_running r = {{-CUDART_INF_F, -CUDART_INF_F}, {0, 0}};
-    mx_load_queries<parts>(f, row, q);
+    keep_queries<parts>(f, at, row);
     for (int tile = 0; tile < f.tiles; tile++) {
-        int stage = tile % WIDE_STAGES;
-        const char *keys = shared + stage * wide_shape<parts>::stage, *values = keys + parts * PART;
-        uint4 asked[4][parts];
-        mx_gate_wait(&full[stage], tile / WIDE_STAGES % 2);
-        copy_operands<parts>(q, f.zero & tile, asked);
-        product_of<parts>(hi, lo, asked, keys);
+        int stage = tile % shape::stages;
+        const char *keys = at.tiles + stage * shape::stage, *values = keys + parts * PART;
+        uint4 a[4][parts];
+        bring_tile<parts>(f, at, tile + shape::ahead);
+        load_asked<parts>(at, a);
+        mx_gate_wait(&at.full[stage], tile / shape::stages % 2);
+        product_of<parts>(hi, lo, a, keys);
 #pragma unroll
         for (int i = 0; i < 32; i++)
             hi[i] = mx_chunk_sum<parts>(hi[i], lo[i]);
@@ -132,7 +181,7 @@ template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, c
         mx_to_operands<parts>(hi, p);
         product_of<parts>(hi, lo, p, values);
         if (threadIdx.x % MX_WARP == 0)
-            mx_gate_arrive(&empty[stage]);
+            mx_gate_arrive(&at.empty[stage]);
 #pragma unroll
         for (int i = 0; i < 32; i++)
             o[i] = __fmaf_rn(o[i], i % 4 < 2 ? worth.x : worth.y, mx_chunk_sum<parts>(hi[i], lo[i]));
@@ -141,25 +190,26 @@ template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, c
 }
 #endif
 
-template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::threads) wide_kernel(mx_flash f) {
+template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::threads, 1) wide_kernel(mx_flash f) {
 #if MX_WIDE
+    using shape = wide_shape<parts>;
     extern __shared__ char raw[];
-    char *shared = raw + (1024 - mx_shared_at(raw) % 1024) % 1024;
-    uint64_t *full = (uint64_t *)(shared + WIDE_STAGES * wide_shape<parts>::stage), *empty = full + WIDE_STAGES;
+    places<parts> at;
+    at.tiles = raw + (1024 - mx_shared_at(raw) % 1024) % 1024;
+    at.asked = (uint4 *)(at.tiles + shape::stages * shape::stage) + threadIdx.x;
+    at.full = (uint64_t *)(at.tiles + shape::stages * shape::stage + shape::asked);
+    at.empty = at.full + shape::stages;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < WIDE_STAGES; i++) {
-            mx_gate_open(&full[i], 1);
-            mx_gate_open(&empty[i], wide_shape<parts>::groups * 4);   /* a warp each */
+        for (int i = 0; i < shape::stages; i++) {
+            mx_gate_open(&at.full[i], 1);
+            mx_gate_open(&at.empty[i], shape::groups * 4);   /* a warp each */
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
+    for (int i = 0; i < shape::ahead; i++)
+        bring_tile<parts>(f, at, i);
     __syncthreads();
-    if (threadIdx.x >= wide_shape<parts>::groups * 128) {
-        if (threadIdx.x % MX_WARP == 0)
-            bring_tiles<parts>(f, shared, full, empty);
-    } else {
-        attend<parts>(f, shared, full, empty);
-    }
+    attend<parts>(f, at);
 #endif
 }
 

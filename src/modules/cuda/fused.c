@@ -44,10 +44,13 @@ static mx_cuda_fused describe(const mx_call *call) {
     return p;
 }
 
-/* A weight that did not come packed is packed on the way, behind the rows' statistics. */
+/* Of the rows; there is nothing to keep of them without a norm. */
+static size_t scratch_of(const mx_cuda_fused *p) { return p->gamma ? ALIGN(mx_cuda_fused_scratch(p->m, p->k)) : 0; }
+
+/* A weight that did not come packed is packed on the way, behind what is kept of the rows. */
 size_t mx_cuda_fused_op_scratch(const mx_call *call) {
     mx_cuda_fused p = describe(call);
-    size_t bytes = ALIGN(mx_cuda_fused_scratch(p.m));
+    size_t bytes = scratch_of(&p);
     return call->inputs[1].dtype == MXW_U8 ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
 }
 
@@ -60,7 +63,7 @@ static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
     if (weight->dtype == MXW_U8) {
         status = mx_cuda_weight_find(weight, &p.weight);
     } else {
-        p.weight = (mx_cuda_weight){(char *)call->scratch + ALIGN(mx_cuda_fused_scratch(p.m)), p.n, p.k, 2, 1};
+        p.weight = (mx_cuda_weight){(char *)call->scratch + scratch_of(&p), p.n, p.k, 2, 1};
         status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
     }
     return status < 0 ? status : mx_cuda_fused_product(gpu, call, &p);

@@ -283,7 +283,7 @@ static fused_layout layout_of(const mx_call *call) {
     l.vocab = weight->dims[0];
     l.k = call->attrs->k;
     l.ld = (l.vocab + 63) / 64 * 64;
-    l.statistics = place(&l.end, mx_cuda_fused_scratch(l.rows));
+    l.statistics = place(&l.end, mx_cuda_fused_scratch(l.rows, weight->dims[1]));
     l.weight = place(&l.end, weight->dtype == MXW_U8 ? 0 : mx_cuda_weight_bytes(l.vocab, weight->dims[1], 2));
     l.logits = place(&l.end, (size_t)(l.rows * l.ld) * sizeof(float));
     l.parts = place(&l.end, (size_t)(l.rows * ((l.vocab + RANGE - 1) / RANGE)) * sizeof(range_part));

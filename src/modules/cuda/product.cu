@@ -30,6 +30,8 @@ static mx_product describe(const mx_cuda_fused *f) {
     p.quad_x = f->k % 4 == 0 && is_aligned(f->x, f->positions ? f->channels : f->ldx, 4) &&
                is_aligned(f->gamma, 0, 4) && is_aligned(f->beta, 0, 4);
     p.even_y = is_aligned(f->y, f->ldy, 2) && is_aligned(f->bias, 0, 2) && is_aligned(f->residual, f->ld_residual, 2);
+    p.quad_y = f->n >= 4 && is_aligned(f->y, f->ldy, 4) && is_aligned(f->bias, 0, 4) &&
+               is_aligned(f->residual, f->ld_residual, 4);
     p.tiles = (int)mx_cuda_tiles_of(f->n);
     p.blocks = (int)mx_cuda_blocks_of(f->k);
     p.chunks = (p.blocks + MX_CHUNK_BLOCKS - 1) / MX_CHUNK_BLOCKS;
@@ -40,11 +42,18 @@ static mx_product describe(const mx_cuda_fused *f) {
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *f) {
     if (f->m == 0 || f->n == 0)
         return MXW_OK;
+    if (f->m > INT32_MAX)
+        return mx_cuda_host->fail(MXW_E_UNSUPPORTED, "%s: %s of %lld rows: 2^31 are too many", gpu->id,
+                                  mx_cuda_op_name(call->op), (long long)f->m);
     mx_product p = describe(f);
-    /* Wide tiles are for rows that can be read and written in fours and pairs, as all of Whisper's are. */
-    int wide = p.quad_x && p.even_y && f->n % 2 == 0 && mx_product_is_wide(gpu);
+    /* Wide tiles are for rows that can be read and written in fours, as all of Whisper's are. */
+    int wide = p.quad_x && p.quad_y && mx_product_is_wide(gpu);
     if (mx_cuda_product_is_few(gpu, f->m)) {
         mx_rows_product(gpu, p);
+        return mx_cuda_launched(gpu, call);
+    }
+    if (wide && mx_ready_takes(p)) {
+        mx_ready_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }
     if (f->gamma)

@@ -11,7 +11,8 @@
 /* A product as a kernel takes it. */
 struct mx_product {
     mx_cuda_fused f;
-    int quad_x, even_y;   /* fours of x's rows and of the norm, and pairs of y and what is added to it, are aligned */
+    int quad_x;           /* fours of x's rows and of the norm are aligned */
+    int even_y, quad_y;   /* pairs and fours of y and of what is added to it are aligned */
     int tiles;            /* of 8 columns */
     int blocks, chunks;   /* of k */
     int64_t w_part;       /* bytes from a part of the weight to the next */
@@ -23,7 +24,8 @@ __device__ __forceinline__ int mx_chunk_start(const mx_product &p, int chunk) {
 
 /* ---- rows of x --------------------------------------------------------------------------------------------------- */
 
-/* Elements [first, last) of a row are there; the others are zeros. */
+/* Elements [first, last) of a row are there; the others are zeros. There are fewer than 2^31 rows: a division of 64 bits
+ * is a hundred instructions, and a block that runs them once waits for each to come from memory. */
 struct mx_row {
     const float *at;
     int first, last;
@@ -37,8 +39,9 @@ __device__ __forceinline__ mx_row mx_row_of(const mx_cuda_fused &f, int64_t r) {
     if (f.positions == 0) {
         row.at = f.x + r * f.ldx;
     } else {
-        int64_t start = r % f.out_positions * f.stride - f.pad, after = f.positions - start;
-        row.at = f.x + (r / f.out_positions * f.positions + start) * f.channels;
+        unsigned out = (unsigned)f.out_positions, entry = (unsigned)r / out;
+        int64_t start = (int64_t)((unsigned)r - entry * out) * f.stride - f.pad, after = f.positions - start;
+        row.at = f.x + (entry * f.positions + start) * f.channels;
         row.first = start < 0 ? (int)min(-start * f.channels, f.k) : 0;
         row.last = (int)max(min(after * f.channels, f.k), (int64_t)row.first);
     }
@@ -206,7 +209,9 @@ __device__ __forceinline__ float2 mx_two_of(const float *from, int column, int64
 __device__ __forceinline__ const float *mx_residual_of(const mx_cuda_fused &f, int64_t row) {
     if (!f.residual)
         return NULL;
-    return f.residual + (f.residual_rows == f.m ? row : row % f.residual_rows) * f.ld_residual;
+    if (f.residual_rows != f.m)
+        row = (unsigned)row % (unsigned)f.residual_rows;
+    return f.residual + row * f.ld_residual;
 }
 
 /* What is added to columns `column` and the one after it; column is even. To be fetched before the sums are ready, and
@@ -256,9 +261,12 @@ __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int 
 
 /* ---- the kernels' doors ------------------------------------------------------------------------------------------ */
 
-/* Statistics of rows, where there is a norm, lie in f.scratch before the last two. */
 void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any number */
+/* Statistics of rows, where there is a norm, lie in f.scratch before these two. */
 void mx_tiles_product(mx_cuda *gpu, const mx_product &p);
 void mx_wide_product(mx_cuda *gpu, const mx_product &p);    /* on GPUs that have wide steps */
 int mx_product_is_wide(mx_cuda *gpu);
+/* The same, of normed rows that are made into operands before, in f.scratch; where it takes them. */
+int mx_ready_takes(const mx_product &p);
+void mx_ready_product(mx_cuda *gpu, const mx_product &p);
 #endif

@@ -3,21 +3,23 @@
  * splits them into operands while the tensor cores work on those before; weights come in bulk.
  * What holds: the chunks of k are added in order, as in product_rows.cu. */
 #include "modules/cuda/flash.cuh"
-#include "modules/cuda/wgmma.cuh"
+#include "modules/cuda/product_results.cuh"
 
-#define STAGES 4
 #define AHEAD 2              /* blocks of weights that are under way */
-#define RING 6               /* halves of blocks of x in a warp's ring */
 #define HALF_BYTES 2048      /* 16 rows by 32 of k */
 
-/* A block's tile: 64 rows to a group, `tiles` of 8 columns. */
-template <int groups_, int tiles_, int x_parts_, int w_parts_, bool norm_> struct wide_shape {
+/* A block's tile: 64 rows to a group, `tiles` of 8 columns; `fit` blocks are to fit on a multiprocessor. */
+template <int groups_, int tiles_, int fit_, int x_parts_, int w_parts_, bool norm_> struct wide_shape {
     static constexpr bool norm = norm_;
-    static constexpr int groups = groups_, tiles = tiles_, x_parts = x_parts_, w_parts = w_parts_;
+    static constexpr int groups = groups_, tiles = tiles_, fit = fit_, x_parts = x_parts_, w_parts = w_parts_;
     static constexpr int rows = groups * 64, threads = groups * 128, sums = tiles * 4;
     static constexpr int part = tiles * 1024, stage = part * w_parts;      /* bytes */
-    static constexpr int ring = RING * HALF_BYTES;                         /* of a warp */
-    static constexpr int bytes = STAGES * stage + groups * 4 * ring + 2 * STAGES * 8 + 128;
+    static constexpr int stages = fit > 2 ? 3 : 4;                         /* of weights */
+    static constexpr int halves = fit > 2 ? 4 : 6;                         /* of blocks of x in a warp's ring */
+    static constexpr int pitch = MX_RESULTS_PITCH(tiles);                 /* of results, in a ring */
+    static constexpr int ring = MX_MAX(halves * HALF_BYTES, 16 * pitch * 4);
+    static constexpr int bytes = stages * stage + groups * 4 * ring + 2 * stages * 8 + 128;
+    static_assert(fit * bytes <= 227 << 10, "a multiprocessor's shared memory");
 };
 
 #if MX_WIDE
@@ -29,9 +31,9 @@ struct x_rows {
 
 /* 32 of k of the warp's 16 rows, 128 bytes to a row; in odd rows the 16-byte pieces 0 to 3 and 4 to 7 change places, so
  * that a read of two rows meets no bank twice. */
-__device__ __forceinline__ void copy_x(const x_rows &x, int half) {
+template <typename S> __device__ __forceinline__ void copy_x(const x_rows &x, int half) {
     int lane = threadIdx.x % MX_WARP, piece = lane % 8, k = half * 32 + piece * 4;
-    char *to = x.ring + half % RING * HALF_BYTES;
+    char *to = x.ring + half % S::halves * HALF_BYTES;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int row = lane / 8 + i * 4;
@@ -41,22 +43,22 @@ __device__ __forceinline__ void copy_x(const x_rows &x, int half) {
     mx_copy_commit();
 }
 
-template <bool norm, int parts>
+template <typename S>
 __device__ __forceinline__ void split_x(const mx_product &p, const float2 (&statistics)[2], const char *ring, int half,
-                                        uint4 (&a)[2][parts]) {
+                                        uint4 (&a)[2][S::x_parts]) {
     int g = threadIdx.x % MX_WARP / 4, t = threadIdx.x % 4, k = half * 32 + t * 4;
-    const char *from = ring + half % RING * HALF_BYTES + g * 128;
+    const char *from = ring + half % S::halves * HALF_BYTES + g * 128;
 #pragma unroll
     for (int step = 0; step < 2; step++) {
         int piece = (step * 4 + t) ^ g % 2 * 4;
         float4 low = *(const float4 *)(from + piece * 16), high = *(const float4 *)(from + 1024 + piece * 16);
-        if (norm) {
+        if (S::norm) {
             float4 gamma = mx_four_at<true>(p.f.gamma, p.f.k, k + step * 16);
             float4 beta = mx_four_at<true>(p.f.beta, p.f.k, k + step * 16);
             low = mx_norm_four(low, statistics[0], gamma, beta);
             high = mx_norm_four(high, statistics[1], gamma, beta);
         }
-        mx_operand<parts>(low, high, a[step]);
+        mx_operand<S::x_parts>(low, high, a[step]);
     }
 }
 
@@ -79,17 +81,6 @@ __device__ __forceinline__ void multiply(float (&hi)[S::sums], float (&lo)[S::su
     mx_wide_commit();
 }
 
-template <typename S>
-__device__ __forceinline__ void add_chunk(float (&total)[S::sums], float (&hi)[S::sums], float (&lo)[S::sums]) {
-    mx_wide_wait<0>();
-    mx_wide_hold(hi);
-    if (S::x_parts == 2)
-        mx_wide_hold(lo);
-#pragma unroll
-    for (int i = 0; i < S::sums; i++)
-        total[i] = __fadd_rn(total[i], mx_chunk_sum<S::x_parts>(hi[i], lo[i]));
-}
-
 /* Where weights come from, and the gates of their stages. */
 template <typename S> struct weights {
     const char *from;      /* of the first block */
@@ -100,7 +91,7 @@ template <typename S> struct weights {
 };
 
 template <typename S> __device__ __forceinline__ void bring_w(const mx_product &p, const weights<S> &w, int block) {
-    int stage = block % STAGES, round = block / STAGES;
+    int stage = block % S::stages, round = block / S::stages;
     if (block < p.blocks && threadIdx.x == 0) {
         if (round > 0)
             mx_gate_wait(&w.empty[stage], (round - 1) % 2);
@@ -116,42 +107,11 @@ template <typename S> __device__ __forceinline__ void bring_w(const mx_product &
 /* A block of weights is done with: a warp's word. */
 template <typename S> __device__ __forceinline__ void let_go(const weights<S> &w, int block) {
     if (block >= 0 && threadIdx.x % MX_WARP == 0)
-        mx_gate_arrive(&w.empty[block % STAGES]);
+        mx_gate_arrive(&w.empty[block % S::stages]);
     __syncwarp();
 }
 
-/* Rows g, then rows g + 8: what is added to all of a row is under way at once. */
-template <typename S>
-__device__ __forceinline__ void finish(const mx_product &p, int64_t row, int tile, float (&total)[S::sums]) {
-    int first = tile * 8 + threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int64_t r = row + half * 8;
-        const float *residual = r < p.f.m ? mx_residual_of(p.f, r) : NULL;
-        float2 v[S::tiles], more[S::tiles];
-#pragma unroll
-        for (int i = 0; i < S::tiles; i++) {
-            int column = first + i * 8;
-            float2 bias = p.f.bias && column < p.f.n ? __ldg((const float2 *)(p.f.bias + column)) : make_float2(0, 0);
-            more[i] = residual && column < p.f.n ? __ldg((const float2 *)(residual + column)) : make_float2(0, 0);
-            v[i].x = __fmul_rn(total[i * 4 + half * 2], MX_X_UP);
-            v[i].y = __fmul_rn(total[i * 4 + half * 2 + 1], MX_X_UP);
-            if (p.f.bias)
-                v[i] = make_float2(__fadd_rn(v[i].x, bias.x), __fadd_rn(v[i].y, bias.y));
-        }
-        if (p.f.act != MX_ACT_NONE)
-#pragma unroll
-            for (int i = 0; i < S::tiles; i++)
-                v[i] = make_float2(mx_act_of(p.f.act, v[i].x), mx_act_of(p.f.act, v[i].y));
-#pragma unroll
-        for (int i = 0; i < S::tiles; i++) {
-            if (p.f.residual)
-                v[i] = make_float2(__fadd_rn(v[i].x, more[i].x), __fadd_rn(v[i].y, more[i].y));
-            if (r < p.f.m && first + i * 8 < p.f.n)
-                *(float2 *)(p.f.y + r * p.f.ldy + first + i * 8) = v[i];
-        }
-    }
-}
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 template <typename S>
 __device__ __forceinline__ void multiply_all(const mx_product &p, const weights<S> &w, const x_rows &x, int64_t row,
@@ -159,24 +119,24 @@ __device__ __forceinline__ void multiply_all(const mx_product &p, const weights<
     float hi[S::sums], lo[S::sums];
     float2 statistics[2] = {};
     uint4 a[2][2][S::x_parts];
-    for (int i = 0; i < RING - 1; i++)
-        copy_x(x, i);
+    for (int i = 0; i < S::halves - 1; i++)
+        copy_x<S>(x, i);
 #pragma unroll
     for (int i = 0; i < 2; i++)
         if (S::norm && row + i * 8 < p.f.m)
             statistics[i] = ((const float2 *)p.f.scratch)[row + i * 8];
     for (int chunk = 0, block = 0; chunk < p.chunks; chunk++) {
         for (int begin = block, end = mx_chunk_start(p, chunk + 1); block < end; block++) {
-            int stage = block % STAGES;
+            int stage = block % S::stages;
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 int now = block * 2 + half;
-                mx_copy_wait<RING - 2>();
+                mx_copy_wait<S::halves - 2>();
                 __syncwarp();
-                split_x<S::norm, S::x_parts>(p, statistics, x.ring, now, a[half]);
-                copy_x(x, now + RING - 1);   /* to where the half before this one was: all lanes have read that */
+                split_x<S>(p, statistics, x.ring, now, a[half]);
+                copy_x<S>(x, now + S::halves - 1);   /* to where the half before this one was: all lanes have read that */
                 if (half == 0)
-                    mx_gate_wait(&w.full[stage], block / STAGES % 2);
+                    mx_gate_wait(&w.full[stage], block / S::stages % 2);
                 multiply<S>(hi, lo, a[half], w.shared + stage * S::stage + half * 512, half > 0 || block > begin);
                 mx_wide_wait<1>();
                 if (half == 0)
@@ -184,31 +144,26 @@ __device__ __forceinline__ void multiply_all(const mx_product &p, const weights<
             }
             bring_w<S>(p, w, block + AHEAD);
         }
-        add_chunk<S>(total, hi, lo);
+        mx_add_chunk<S>(total, hi, lo);
     }
     mx_copy_wait<0>();
 }
 #endif
 
-template <typename S> __global__ void __launch_bounds__(S::threads, S::groups == 1 ? 2 : 1) wide_kernel(mx_product p) {
+template <typename S> __global__ void __launch_bounds__(S::threads, S::fit) wide_kernel(mx_product p) {
 #if MX_WIDE
     extern __shared__ char raw[];
     int across = (p.tiles + S::tiles - 1) / S::tiles, tile = (int)(blockIdx.x % across) * S::tiles;
-    int64_t row = (int64_t)(blockIdx.x / across) * S::rows + threadIdx.x / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
+    int lane = threadIdx.x % MX_WARP, warp = threadIdx.x / MX_WARP;
     weights<S> w;
     w.from = (const char *)p.f.weight.bytes + (int64_t)tile * 1024;
     w.step = (int64_t)p.tiles * 1024;
     w.bytes = (unsigned)min(S::tiles, p.tiles - tile) * 1024;
     w.shared = raw + (128 - mx_shared_at(raw) % 128) % 128;
-    x_rows x;
-    x.ring = w.shared + STAGES * S::stage + threadIdx.x / MX_WARP * S::ring;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        x.of[i] = mx_row_of(p.f, row - threadIdx.x % MX_WARP / 4 + threadIdx.x % MX_WARP / 8 + i * 4);
-    w.full = (uint64_t *)(w.shared + STAGES * S::stage + S::groups * 4 * S::ring);
-    w.empty = w.full + STAGES;
+    w.full = (uint64_t *)(w.shared + S::stages * S::stage + S::groups * 4 * S::ring);
+    w.empty = w.full + S::stages;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++) {
+        for (int i = 0; i < S::stages; i++) {
             mx_gate_open(&w.full[i], 1);
             mx_gate_open(&w.empty[i], S::groups * 4);   /* a warp each */
         }
@@ -216,10 +171,17 @@ template <typename S> __global__ void __launch_bounds__(S::threads, S::groups ==
     }
     for (int i = 0; i < AHEAD; i++)
         bring_w<S>(p, w, i);
+    x_rows x;
+    x.ring = w.shared + S::stages * S::stage + warp * S::ring;
+    mx_results<S> r = {(float *)x.ring, (int64_t)(blockIdx.x / across) * S::rows + warp * 16, tile * 8};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        x.of[i] = mx_row_of(p.f, r.row + lane / 8 + i * 4);
     __syncthreads();
     float total[S::sums] = {};
-    multiply_all<S>(p, w, x, row, total);
-    finish<S>(p, row, tile, total);
+    mx_expect_residual<S>(p, r);
+    multiply_all<S>(p, w, x, r.row + lane / 4, total);
+    mx_finish_tile<S>(p, r, total);
 #endif
 }
 
@@ -246,16 +208,15 @@ template <typename Middle, typename Small> static void launch_best(mx_cuda *gpu,
 }
 
 template <bool norm> static void launch_for(mx_cuda *gpu, const mx_product &p) {
-    using large = wide_shape<2, 16, 1, 1, norm>;   /* for many rounds, or for one that is nearly full */
-    int64_t tiles = tiles_in<large>(p), cores = gpu->device.info.cores;
-    if (p.f.precision == MXW_PRECISION_F16 && (tiles >= 4 * cores || (tiles <= cores && 4 * tiles > 3 * cores)))
+    using large = wide_shape<2, 16, 1, 1, 1, norm>;   /* for many rounds */
+    if (p.f.precision == MXW_PRECISION_F16 && tiles_in<large>(p) >= 4 * gpu->device.info.cores)
         launch<large>(gpu, p);
     else if (p.f.precision == MXW_PRECISION_F16)
-        launch_best<wide_shape<1, 12, 1, 1, norm>, wide_shape<1, 4, 1, 1, norm>>(gpu, p);
+        launch_best<wide_shape<1, 12, 3, 1, 1, norm>, wide_shape<1, 4, 3, 1, 1, norm>>(gpu, p);
     else if (p.f.weight.parts == 1)
-        launch_best<wide_shape<1, 12, 2, 1, norm>, wide_shape<1, 4, 2, 1, norm>>(gpu, p);
+        launch_best<wide_shape<1, 12, 2, 2, 1, norm>, wide_shape<1, 4, 3, 2, 1, norm>>(gpu, p);
     else
-        launch<wide_shape<1, 8, 2, 2, norm>>(gpu, p);
+        launch<wide_shape<1, 8, 2, 2, 2, norm>>(gpu, p);
 }
 
 void mx_wide_product(mx_cuda *gpu, const mx_product &p) {

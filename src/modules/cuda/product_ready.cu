@@ -1,0 +1,214 @@
+/* modules/cuda/product_ready.cu - compiled products of many normed rows on Hopper. The rows are normed and split into
+ * operands once, by a kernel before; then both operands come in bulk, and the groups of four warps, with 64 rows each,
+ * have nothing to do but multiply.
+ * What holds: norm, operands and the order of the sums are those of product_rows.cu. */
+#include "modules/cuda/product_results.cuh"
+
+#define X_PART 8192          /* bytes of 64 rows by 64 of k, a part of them */
+#define STAGES 3
+#define AHEAD 2              /* blocks that are under way */
+#define SHARED_AT_MOST (48 << 10)   /* bytes of 8 rows as operands */
+
+/* ---- rows as operands -------------------------------------------------------------------------------------------- */
+
+/* Four elements of row `in` of eight, from k on, into [block of k][part][piece][row]: as weights lie, rows for columns. */
+template <int parts> __device__ __forceinline__ void put_four(const float4 &v, int in, int k, char *to) {
+    uint32_t first[parts], second[parts];
+    mx_pairs<parts>(v, first, second);
+#pragma unroll
+    for (int part = 0; part < parts; part++) {
+        char *at = to + (k / 64 * parts + part) * 1024 + k % 64 / 16 * 256 + in * 16 + k % 16 / 4 * 4;
+        *(uint32_t *)at = first[part];
+        *(uint32_t *)(at + 128) = second[part];
+    }
+}
+
+template <int parts>
+__device__ __forceinline__ void norm_and_put(const mx_product &p, const float4 &v, float2 s, int in, int k, char *to) {
+    bool there = k < p.f.k;
+    float4 gamma = mx_four_at<true>(p.f.gamma, p.f.k, k), beta = mx_four_at<true>(p.f.beta, p.f.k, k);
+    put_four<parts>(there ? mx_norm_four(v, s, gamma, beta) : make_float4(0, 0, 0, 0), in, k, to);
+}
+
+/* Eight rows to a block, one to a warp; zeros for those past the last. In scratch: [64 rows][block of k][part][8 rows],
+ * each of 1024 bytes. */
+template <int parts> __global__ void __launch_bounds__(MX_BLOCK) ready_rows_kernel(mx_product p) {
+    extern __shared__ char eight[];
+    int in = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP, padded = p.blocks * 64;
+    int64_t row = (int64_t)blockIdx.x * 8 + in;
+    if (row < p.f.m) {
+        mx_row of = mx_row_of(p.f, row);
+        float4 held[MX_HELD];
+        float2 s = mx_row_statistics<true>(p, of, held);
+#pragma unroll
+        for (int i = 0; i < MX_HELD; i++)
+            if ((lane + i * MX_WARP) * 4 < padded)
+                norm_and_put<parts>(p, held[i], s, in, (lane + i * MX_WARP) * 4, eight);
+        for (int k = (lane + MX_HELD * MX_WARP) * 4; k < padded; k += 4 * MX_WARP)
+            norm_and_put<parts>(p, mx_four_of<true>(of, k), s, in, k, eight);
+    } else {
+        for (int k = lane * 4; k < padded; k += 4 * MX_WARP)
+            put_four<parts>(make_float4(0, 0, 0, 0), in, k, eight);
+    }
+    __syncthreads();
+    char *to = (char *)p.f.scratch + (int64_t)(blockIdx.x / 8) * p.blocks * parts * X_PART + blockIdx.x % 8 * 1024;
+    for (int i = threadIdx.x; i < p.blocks * parts * 64; i += MX_BLOCK)
+        *(uint4 *)(to + (int64_t)(i / 64) * X_PART + i % 64 * 16) = *(const uint4 *)(eight + i * 16);
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+/* A block's tile: 64 rows to a group, `tiles` of 8 columns; `fit` blocks are to fit on a multiprocessor. */
+template <int groups_, int tiles_, int fit_, int x_parts_> struct ready_shape {
+    static constexpr int groups = groups_, tiles = tiles_, fit = fit_, x_parts = x_parts_;
+    static constexpr int rows = groups * 64, threads = groups * 128, sums = tiles * 4;
+    static constexpr int x_bytes = x_parts * X_PART, stage = groups * x_bytes + tiles * 1024;
+    static constexpr int pitch = MX_RESULTS_PITCH(tiles);
+    static constexpr int bytes = STAGES * stage + 2 * STAGES * 8 + 128;
+    static_assert(fit * bytes <= 227 << 10, "a multiprocessor's shared memory");
+    static_assert(groups * 4 * 16 * pitch * 4 <= STAGES * stage, "results lie where operands did");
+};
+
+#if MX_WIDE
+/* Where operands come from, and the gates of their stages. */
+template <typename S> struct feed {
+    const char *x[S::groups], *w;   /* of the first block */
+    int64_t w_step;                 /* bytes from block to block */
+    unsigned w_bytes;
+    char *shared;
+    uint64_t *full, *empty;
+};
+
+template <typename S> __device__ __forceinline__ void bring(const mx_product &p, const feed<S> &f, int block) {
+    int stage = block % STAGES, round = block / STAGES;
+    if (block < p.blocks && threadIdx.x == 0) {
+        char *to = f.shared + stage * S::stage;
+        if (round > 0)
+            mx_gate_wait(&f.empty[stage], (round - 1) % 2);
+        mx_gate_expect(&f.full[stage], S::groups * S::x_bytes + f.w_bytes);
+#pragma unroll
+        for (int i = 0; i < S::groups; i++)
+            mx_bulk_copy(to + i * S::x_bytes, f.x[i] + (int64_t)block * S::x_bytes, S::x_bytes, &f.full[stage]);
+        mx_bulk_copy(to + S::groups * S::x_bytes, f.w + block * f.w_step, f.w_bytes, &f.full[stage]);
+    }
+    __syncwarp();
+}
+
+template <typename S> __device__ __forceinline__ void let_go(const feed<S> &f, int block) {
+    if (block >= 0 && threadIdx.x % MX_WARP == 0)
+        mx_gate_arrive(&f.empty[block % STAGES]);
+    __syncwarp();
+}
+
+/* A block of k: the first of a chunk begins the sums anew. */
+template <typename S>
+__device__ __forceinline__ void multiply(float (&hi)[S::sums], float (&lo)[S::sums], const char *stage, int add) {
+    uint64_t x = mx_wide_pieces(stage + threadIdx.x / MX_GROUP * S::x_bytes);
+    uint64_t w = mx_wide_pieces(stage + S::groups * S::x_bytes);
+    mx_wide_begin();
+#pragma unroll
+    for (int step = 0; step < 4; step++)
+        mx_wide(hi, x + step * 16, w + step * 16, step > 0 || add);
+    if (S::x_parts == 2)
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(lo, x + (X_PART >> 4) + step * 16, w + step * 16, step > 0 || add);
+    mx_wide_commit();
+}
+
+template <typename S>
+__device__ __forceinline__ void multiply_all(const mx_product &p, const feed<S> &f, float (&total)[S::sums]) {
+    float hi[S::sums], lo[S::sums];
+    for (int chunk = 0, block = 0; chunk < p.chunks; chunk++) {
+        for (int begin = block, end = mx_chunk_start(p, chunk + 1); block < end; block++) {
+            int stage = block % STAGES;
+            mx_gate_wait(&f.full[stage], block / STAGES % 2);
+            multiply<S>(hi, lo, f.shared + stage * S::stage, block > begin);
+            mx_wide_wait<1>();
+            let_go(f, block - 1);
+            bring<S>(p, f, block + AHEAD);
+        }
+        mx_add_chunk<S>(total, hi, lo);
+    }
+}
+
+template <typename S> __device__ __forceinline__ void open_feed(const mx_product &p, char *raw, int tile, feed<S> &f) {
+    int64_t last = (p.f.m - 1) / 64, across = (p.tiles + S::tiles - 1) / S::tiles;
+#pragma unroll
+    for (int i = 0; i < S::groups; i++) {   /* of a group without rows, those of the last: nobody takes its results */
+        int64_t rows = min((int64_t)(blockIdx.x / across) * S::groups + i, last);
+        f.x[i] = (const char *)p.f.scratch + rows * p.blocks * S::x_bytes;
+    }
+    f.w = (const char *)p.f.weight.bytes + (int64_t)tile * 1024;
+    f.w_step = (int64_t)p.tiles * 1024;
+    f.w_bytes = (unsigned)min(S::tiles, p.tiles - tile) * 1024;
+    f.shared = raw + (128 - mx_shared_at(raw) % 128) % 128;
+    f.full = (uint64_t *)(f.shared + STAGES * S::stage);
+    f.empty = f.full + STAGES;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) {
+            mx_gate_open(&f.full[i], 1);
+            mx_gate_open(&f.empty[i], S::groups * 4);   /* a warp each */
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+}
+#endif
+
+template <typename S> __global__ void __launch_bounds__(S::threads, S::fit) ready_kernel(mx_product p) {
+#if MX_WIDE
+    extern __shared__ char raw[];
+    int across = (p.tiles + S::tiles - 1) / S::tiles, tile = (int)(blockIdx.x % across) * S::tiles;
+    int warp = threadIdx.x / MX_WARP;
+    float total[S::sums] = {};
+    feed<S> f;
+    open_feed<S>(p, raw, tile, f);
+    for (int i = 0; i < AHEAD; i++)
+        bring<S>(p, f, i);
+    __syncthreads();
+    mx_results<S> r = {(float *)f.shared + warp * 16 * S::pitch,
+                       (int64_t)(blockIdx.x / across) * S::rows + warp * 16, tile * 8};
+    mx_expect_residual<S>(p, r);
+    multiply_all<S>(p, f, total);
+    __syncthreads();   /* no warp has need of operands any more */
+    mx_finish_tile<S>(p, r, total);
+#endif
+}
+
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
+
+static int parts_of(const mx_product &p) { return p.f.precision == MXW_PRECISION_F16 ? 1 : 2; }
+
+int mx_ready_takes(const mx_product &p) {
+    return p.f.gamma && p.f.k > 0 && (p.f.weight.parts == 1 || parts_of(p) == 1) &&
+           p.blocks * parts_of(p) * 1024 <= SHARED_AT_MOST;
+}
+
+template <typename S> static int64_t tiles_in(const mx_product &p) {
+    return (p.f.m + S::rows - 1) / S::rows * ((p.tiles + S::tiles - 1) / S::tiles);
+}
+
+template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
+    static int allowed[MX_CUDA_MOST];
+    mx_cuda_allow_shared(gpu, (const void *)ready_kernel<S>, S::bytes, allowed);
+    ready_kernel<S><<<(unsigned)tiles_in<S>(p), S::threads, S::bytes, gpu->stream>>>(p);
+}
+
+/* The larger tile, unless it leaves half of the multiprocessors without work. */
+template <typename Large, typename Small> static void launch_best(mx_cuda *gpu, const mx_product &p) {
+    if (2 * tiles_in<Large>(p) >= gpu->device.info.cores)
+        launch<Large>(gpu, p);
+    else
+        launch<Small>(gpu, p);
+}
+
+void mx_ready_product(mx_cuda *gpu, const mx_product &p) {
+    unsigned eights = (unsigned)((p.f.m + 63) / 64 * 8);
+    if (parts_of(p) == 1) {
+        ready_rows_kernel<1><<<eights, MX_BLOCK, p.blocks * 1024, gpu->stream>>>(p);
+        launch_best<ready_shape<1, 16, 3, 1>, ready_shape<1, 4, 3, 1>>(gpu, p);
+    } else {
+        ready_rows_kernel<2><<<eights, MX_BLOCK, p.blocks * 2048, gpu->stream>>>(p);
+        launch_best<ready_shape<1, 16, 2, 2>, ready_shape<1, 4, 3, 2>>(gpu, p);
+    }
+}
