@@ -212,8 +212,9 @@ typedef struct mxw_trace_event {
     const char *shape;       /* of its result: "f32 [1, 1500, 384]"; valid during the call */
     int64_t start_ns;        /* of the monotonic clock */
     int64_t duration_ns;
-    uint64_t bytes;          /* of its inputs and results */
+    uint64_t bytes;          /* that it must read and write; of caches and tables the rows it looks at */
     int thread;              /* which of the calling threads, counted from 0 */
+    double flops;            /* of its products and attention: a multiplication with an addition counts two */
 } mxw_trace_event;
 
 typedef struct mxw_model_options {

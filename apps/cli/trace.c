@@ -47,6 +47,8 @@ static void write_event(const mxw_trace_event *event) {
     json_text(&writer, "kernel", event->kernel);
     json_text(&writer, "device", event->device);
     json_whole(&writer, "bytes", (int64_t)event->bytes);
+    if (event->flops > 0)
+        json_number(&writer, "flops", event->flops, 0);
     json_end(&writer);
     json_end(&writer);
 }

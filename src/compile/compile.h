@@ -34,6 +34,7 @@ typedef struct mx_constant {
     int input;
     mx_tensor tensor;     /* on the device, once loaded */
     void *block;          /* memory of the plan, or NULL when the tensor is used where it lies */
+    size_t packed_bytes;  /* of the block, if the form is packed */
 } mx_constant;
 
 typedef struct mx_pass_note {

@@ -80,7 +80,8 @@ static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_node *no
     c->tensor = mx_tensor_of(dtype, type->rank, type->dims, NULL);
     if (c->form == MX_FORM_PACKED) {
         c->tensor.dtype = MXW_U8;   /* bytes of the device's own */
-        c->block = c->tensor.data = device->alloc(device, MX_MAX(device->packed_bytes(device, &use), 1));
+        c->packed_bytes = device->packed_bytes(device, &use);
+        c->block = c->tensor.data = device->alloc(device, MX_MAX(c->packed_bytes, 1));
         return c->block ? device->pack(device, &use, c->block, pool) : MXW_E_MEMORY;
     }
     if (c->form == MX_FORM_RAW)

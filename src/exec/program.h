@@ -137,6 +137,8 @@ mxw_status mx_run_dense(mx_run *run, mx_value value, const void **bytes);
 mxw_status mx_run_settle(const mx_run *run, const mx_node *node, mx_attrs *attrs);
 /* trace.c: runs the call, and tells the trace of it; all nodes likewise. */
 mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call);
+/* work.c: flops and bytes of a traced call. */
+void mx_run_work(const mx_program *p, const mx_call *call, mxw_trace_event *event);
 mxw_status mx_run_nodes(mx_run *run);
 /* A failure of a node: "%17 decoder.tokens: gather: index[3] is ..." */
 mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status status);

@@ -82,6 +82,8 @@ mxw_status mx_session_inspect(mx_session *s, mx_inspection *i) {
         MX_TRY(decode_window(s, i));
     MX_TRY(mx_decoding_force(s->decoding, s->language, NULL, 0, i->tokens, i->n_tokens, &step));
     MX_TRY(mx_seat_alone(s->seat, step_seen, &all));
+    if (s->options.word_timestamps && i->tap)
+        MX_TRY(mx_session_see_words(s, MX_MIN(left, MX_MEL_WINDOW), i));
     i->language = s->language;
 out:
     return status;

@@ -72,7 +72,9 @@ mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap
 
 /* One window seen from end to end (inspect.c): its mel, every named value of encoder and cross, its tokens (decoded as
  * the session would without a prompt, or as given), then every named value of the decoder forced over them. The tap
- * sees mel first, as "mel". `watch` sees every op's call instead of its value; either may be NULL. */
+ * sees mel first, as "mel"; with word_timestamps last "words.attention", how well each token of text and the end fit
+ * each frame of 20 ms, and "words.frames", where each begins. `watch` sees every op's call instead of its value; either
+ * may be NULL. */
 typedef struct mx_inspection {
     int64_t seek;                     /* in: first mel frame, of the recording */
     const int32_t *forced;            /* in: tokens, or NULL: the window's own */

@@ -96,6 +96,8 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
 mxw_status mx_session_time_words(mx_session *s, mx_cut *cut);
 mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out);
 mxw_status mx_session_detect_language(mx_session *s);
+/* What an inspection sees of its tokens' word times, in the window of n_frames that was encoded last; words.c. */
+mxw_status mx_session_see_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
 /* The window at seek, in s->window, encoded for the seat. */
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
 #endif

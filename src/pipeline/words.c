@@ -23,6 +23,7 @@ typedef struct aligning {
     mx_listening listening;
     size_t n_tokens;
     float *matrix;           /* [n_tokens + 1][n_frames] */
+    const mx_inspection *seen;   /* who looks on, or NULL */
     double *probabilities;   /* [n_tokens] */
     mxw_status status;
 } aligning;
@@ -53,11 +54,18 @@ static mxw_status gather_text(mx_session *s) {
     return status;
 }
 
+static void show(const aligning *a, int32_t *frames) {
+    int64_t rows = (int64_t)a->n_tokens + 1, shape[] = {rows, (int64_t)a->listening.n_frames};
+    mx_tensor matrix = mx_tensor_of(MXW_F32, 2, shape, a->matrix), begins = mx_tensor_of(MXW_I32, 1, &rows, frames);
+    a->seen->tap(a->seen->context, "words.attention", &matrix);
+    a->seen->tap(a->seen->context, "words.frames", &begins);
+}
+
 /* frames [n + 1] and probabilities [n] of tokens of text in the window that was encoded last. */
 static mxw_status listen(mx_session *s, const int32_t *tokens, size_t n, size_t n_frames, int32_t *frames,
-                         double *probabilities) {
+                         double *probabilities, const mx_inspection *seen) {
     mxw_status status;
-    aligning a = {.session = s, .n_tokens = n, .probabilities = probabilities};
+    aligning a = {.session = s, .n_tokens = n, .probabilities = probabilities, .seen = seen};
     mx_force force = {.wanted = tokens, .k = 1, .listens = 1, .take = take_forced, .context = &a};
     MX_TRY(mx_decoding_align(s->decoding, s->language, tokens, n, &force.step, &a.listening.n_before));
     a.listening.n_frames = n_frames;
@@ -71,6 +79,8 @@ static mxw_status listen(mx_session *s, const int32_t *tokens, size_t n, size_t 
         goto out;
     }
     MX_TRY(mx_words_path(a.matrix, n + 1, n_frames, frames));
+    if (seen)
+        show(&a, frames);
 out:
     mx_free(a.matrix);
     return status;
@@ -85,7 +95,7 @@ static mxw_status align(mx_session *s, size_t n_frames) {
     status = probabilities && frames ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
-    MX_TRY(listen(s, text->items, text->n, n_frames, frames, probabilities));
+    MX_TRY(listen(s, text->items, text->n, n_frames, frames, probabilities, NULL));
     MX_TRY(mx_words_align(s->recognizer->text, s->language, &options, text->items, text->n, frames, probabilities,
                           &s->words));
 out:
@@ -97,7 +107,26 @@ out:
 mxw_status mx_session_align(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *tokens, size_t n,
                             int32_t *frames, double *probabilities) {
     mxw_status status = mx_session_encode_window(s, seek, n_frames, 0);
-    return status < 0 ? status : listen(s, tokens, n, (size_t)(n_frames / 2), frames, probabilities);
+    return status < 0 ? status : listen(s, tokens, n, (size_t)(n_frames / 2), frames, probabilities, NULL);
+}
+
+mxw_status mx_session_see_words(mx_session *s, int64_t n_frames, const mx_inspection *seen) {
+    mxw_status status = MXW_OK;
+    mx_tokens *text = &s->window_text;
+    text->n = 0;
+    for (size_t i = 0; i < seen->n_tokens && status >= 0; i++)
+        if (seen->tokens[i] < s->plan->special.eot)
+            status = mx_tokens_add(text, &seen->tokens[i], 1);
+    if (status < 0 || text->n == 0 || n_frames < 2)
+        return status;
+    double *probabilities = mx_alloc_array(text->n, sizeof(*probabilities));
+    int32_t *frames = mx_alloc_array(text->n + 1, sizeof(*frames));
+    status = probabilities && frames
+                 ? listen(s, text->items, text->n, (size_t)(n_frames / 2), frames, probabilities, seen)
+                 : MXW_E_MEMORY;
+    mx_free(probabilities);
+    mx_free(frames);
+    return status;
 }
 
 /* ---- words of pieces --------------------------------------------------------------------------------------------- */

@@ -330,12 +330,14 @@ static void test_pipes(void) {
 /* ---- traces, explanations ---------------------------------------------------------------------------------------- */
 
 static char events[256];
+static double flops;
 
 static void traced(void *context, const mxw_trace_event *event) {
     size_t at = strlen(events);
     CHECK_STR(event->graph, "test");
     CHECK(event->duration_ns >= 0 && (event->bytes > 0 || strcmp(event->op, "run") == 0));
     CHECK_STR(event->device, "pattern");
+    flops += event->flops;
     snprintf(events + at, sizeof(events) - at, "%s/%s%s%s ", event->op, event->kernel, event->name ? "/" : "",
              event->name ? event->name : "");
 }
@@ -351,6 +353,7 @@ static void test_trace(void) {
     mx_run *run = open_run(program, NULL);
     CHECK(mx_run_execute(run) == MXW_OK);
     CHECK_STR(events, "fused_linear/pattern attention/plain/out0 run/compiled ");
+    CHECK(flops == 2.0 * 2 * 5 * 8 * 16 + 4.0 * 2 * 5 * 5 * 8);
     mx_run_close(run);
     mx_exec_unload(program);
 }
