@@ -14,7 +14,7 @@ BUILD   := build
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
-.PHONY: bench bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
+.PHONY: bench benchmark benchmark-json report bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
 .PHONY: graph-test
 .PHONY: extract-features-cpu extract-features-gpu extract-features-max compare-features analyze-divergence test-fix
 .PHONY: debug-encoder
@@ -131,6 +131,15 @@ fuzz: ## fuzz each parser for SECONDS
 bench: build model ## time each stage on FILE (default: 161.5 s of prompts) with MODEL; RESULT=file keeps it
 	@file="$$FILE"; [ -n "$$file" ] || { tools/setup test && file=$$(tools/make-speech --path prompts-161s); } || exit 1; \
 	    $(BUILD)/max-whisper bench --model "$$MODEL" --starts 20 $${RESULT:+--save "$$RESULT"} $(ARGS) "$$file"
+
+benchmark: build model ## every engine on FILE (default: a sample): speed-up, memory; RESULT=history.jsonl is kept and compared
+	@tools/lab benchmark $(ARGS)
+
+benchmark-json: build model ## the same as one JSON object
+	@tools/lab benchmark-json $(ARGS)
+
+report: build model ## COMPLETE_RESULTS.md and .html of every engine on FILE (default: a sample); RESULT=folder
+	@tools/lab report $(ARGS)
 
 demo: build model ## run every engine on FILE (default: a sample) with MODEL, side by side in the terminal
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \

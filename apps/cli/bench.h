@@ -2,7 +2,7 @@
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
-#include "cli.h"
+#include "lab.h"
 
 enum { BENCH_MAX_RUNS = 1000 };
 
@@ -38,13 +38,17 @@ typedef struct bench_record {
     const char *path;
     double audio_s;
     int64_t characters;
+    char *text; /* of the first run */
     int steady; /* every run gave the same text */
     int n_runs;
     bench_run runs[BENCH_MAX_RUNS];
     double first_ms; /* the first run after loading, warm-up or not */
     int n_starts;
     double starts_ms[BENCH_MAX_RUNS]; /* process start to the start of the first encoding */
+    int cold;             /* the model was opened for it: its first run met nothing warm */
     int64_t peak_kib;
+    uint64_t free_before; /* of a GPU's memory, before the model was opened; 0: not known */
+    int64_t gpu_kib;      /* of it, what model and runs took; 0: none, or not known */
     mxw_model_info model;
     mxw_device_peak peak;
 } bench_record;
@@ -53,12 +57,35 @@ typedef struct bench_options {
     common_options common;
     model_choice model;
     const char *language;
-    int64_t beam_size, runs, warm_up, starts;
+    int64_t beam_size, runs, warm_up, starts, batch;
     int json;
-    const char *save;
+    const char *save, *plot;
     const char *baseline; /* a file that --save wrote, or a program */
     double tolerance;     /* percent */
+    uint64_t free_before; /* not an option: see bench_record */
 } bench_options;
+
+/* Runs the model over the samples as often as the options say; fills in all but path, starts and what was known.
+ * others: where the runs of the program that this one is compared with are kept, in turn with its own; or NULL. */
+mxw_status bench_measure(mxw_model *model, const bench_options *o, const lab_samples *samples, bench_record *record,
+                         const char *others);
+/* All recordings at once, o->batch at a time; prints or writes what that took. */
+int bench_together(const bench_options *o, const lab_samples *samples, int n);
+
+/* A former record, as a file that --save wrote has it: medians of the stages. */
+typedef struct bench_past {
+    char version[32], date[32];
+    double ms[BENCH_STAGES];
+} bench_past;
+/* The last (at most `most`) records of the same work on this machine, oldest first; how many. */
+int bench_history(const char *path, const bench_record *now, bench_past *past, int most);
+
+typedef struct bench_plot bench_plot;
+int bench_check_plot(const char *value, char *message, size_t size);
+int bench_plot_open(const bench_options *o, bench_plot **plot);
+void bench_plot_add(bench_plot *plot, const bench_options *o, const bench_record *record);
+int bench_plot_save(bench_plot *plot, const bench_options *o);
+void bench_plot_close(bench_plot *plot);
 
 /* Of n numbers; the order of the numbers is lost. */
 bench_statistics bench_describe(double *values, int n);

@@ -122,6 +122,42 @@ static int read_former(const char *path, const bench_record *now, const char *ma
     return line && status == EXIT_OK && f->n > 0 ? EXIT_OK : EXIT_FAILED;
 }
 
+static double median_of(const double *values, int n) {
+    static double room[BENCH_MAX_RUNS];
+    memcpy(room, values, (size_t)n * sizeof(*room));
+    return bench_describe(room, n).median;
+}
+
+int bench_history(const char *path, const bench_record *now, bench_past *past, int most) {
+    former *f = calloc(1, sizeof(*f));
+    FILE *file = f ? fopen(path, "r") : NULL;
+    char *line = file ? malloc(LINE_BYTES) : NULL;
+    mxw_device_info device;
+    int n = 0;
+    bench_device_of(now, &device);
+    while (line && fgets(line, LINE_BYTES, file)) {
+        json_t *record = json_loads(line, 0, NULL);
+        f->n = 0;
+        if (json_is_object(record) && is_same_work(record, now, device.description))
+            take_runs(record, f);
+        json_decref(record);
+        if (f->n == 0)
+            continue;
+        if (n == most)
+            memmove(past, past + 1, (size_t)--n * sizeof(*past));
+        bench_past *p = &past[n++];
+        memcpy(p->version, f->version, sizeof(p->version));
+        memcpy(p->date, f->date, sizeof(p->date));
+        for (int i = 0; i < BENCH_STAGES; i++)
+            p->ms[i] = median_of(f->ms[i], f->n);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    free(f);
+    return n;
+}
+
 /* ---- a former program ----------------------------------------------------------------------------------- */
 
 int bench_is_program(const char *path) {
@@ -180,12 +216,6 @@ typedef struct comparison {
     double allowed;
     int slower;
 } comparison;
-
-static double median_of(const double *values, int n) {
-    static double room[BENCH_MAX_RUNS];
-    memcpy(room, values, (size_t)n * sizeof(*room));
-    return bench_describe(room, n).median;
-}
 
 static comparison compare(const bench_options *o, const bench_record *record, const former *f) {
     static double now[BENCH_MAX_RUNS];

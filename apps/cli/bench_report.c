@@ -153,6 +153,10 @@ static double sequences_per_step(const bench_record *record) {
     return use->runs ? (double)use->items / (double)use->runs : 0;
 }
 
+static double bench_cold_ms(const bench_record *record) {
+    return record->model.load_ms + record->model.compile_ms + record->first_ms;
+}
+
 const char *bench_stage_name(bench_stage stage) { return stages[stage].name; }
 
 /* ---- table ---------------------------------------------------------------------------------------------- */
@@ -212,10 +216,16 @@ void bench_print(const bench_record *record) {
     for (int i = 0; i < BENCH_STAGES; i++)
         print_stage(record, (bench_stage)i);
     bench_statistics total = stage_statistics(record, BENCH_TOTAL);
-    out_print("\n%.1f times as fast as the recording; %d runs, the first one of all took %.1f ms\n",
-              total.median > 0 ? 1000 * record->audio_s / total.median : 0, record->n_runs, record->first_ms);
-    out_print("model: load %.1f ms, compile %.1f ms; peak memory %.1f MiB\n", record->model.load_ms,
-              record->model.compile_ms, (double)record->peak_kib / 1024);
+    out_print("\n%.1f times as fast as the recording, of %d runs\n",
+              total.median > 0 ? 1000 * record->audio_s / total.median : 0, record->n_runs);
+    if (record->cold)
+        out_print("cold: load %.1f ms, compile %.1f ms, first run %.1f ms: %.1f ms\n", record->model.load_ms,
+                  record->model.compile_ms, record->first_ms, bench_cold_ms(record));
+    else
+        out_print("the model was warm; first run %.1f ms\n", record->first_ms);
+    out_print("warm: median %.1f ms, least %.1f ms\n", total.median, total.least);
+    out_print("peak memory %.1f MiB", (double)record->peak_kib / 1024);
+    out_print(record->gpu_kib ? "; of the GPU %.1f MiB\n" : "\n", (double)record->gpu_kib / 1024);
     if (record->n_starts) {
         static double values[BENCH_MAX_RUNS];
         memcpy(values, record->starts_ms, (size_t)record->n_starts * sizeof(*values));
@@ -310,7 +320,11 @@ void bench_write(const bench_record *record, FILE *file) {
     json_number(&json, "load_ms", record->model.load_ms, 3);
     json_number(&json, "compile_ms", record->model.compile_ms, 3);
     json_number(&json, "first_run_ms", record->first_ms, 3);
+    if (record->cold)
+        json_number(&json, "cold_ms", bench_cold_ms(record), 3);
     json_whole(&json, "peak_memory_kib", record->peak_kib);
+    if (record->gpu_kib)
+        json_whole(&json, "peak_gpu_memory_kib", record->gpu_kib);
     json_bool(&json, "same_text", record->steady);
     json_begin(&json, "stages");
     for (int i = 0; i < BENCH_STAGES; i++)

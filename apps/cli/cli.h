@@ -42,7 +42,7 @@ typedef struct command {
 } command;
 
 extern const command command_transcribe, command_model_list, command_model_inspect, command_model_export,
-    command_model_fetch, command_bench, command_demo, command_verify, command_features_extract,
+    command_model_fetch, command_bench, command_demo, command_report, command_verify, command_features_extract,
     command_features_compare, command_features_diverge, command_features_decode, command_devices, command_gpu_check,
     command_graph_dump, command_graph_test, command_version, command_help;
 

@@ -12,6 +12,7 @@ const command *const commands[] = {
     &command_transcribe,
     &command_bench,
     &command_demo,
+    &command_report,
     &command_verify,
     &command_features_extract,
     &command_features_compare,
@@ -84,8 +85,8 @@ static int is_mistyped(const char *word, char *message, size_t size) {
         options_say(message, size, "'%.60s' is neither a file nor a subcommand; did you mean '%s'?", word, near.best);
     else
         options_say(message, size,
-                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, demo, model, verify, features, "
-                    "devices, gpu-check, graph, version, help)",
+                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, demo, report, model, verify, "
+                    "features, devices, gpu-check, graph, version, help)",
                     word);
     return 1;
 }

@@ -29,8 +29,9 @@ _max_whisper_options() {
 --device --threads --precision" ;;
         "features decode") echo "--json --model --model-dir --engine --device --threads --precision" ;;
         "graph test") echo "--engine --device --threads --precision --json" ;;
-        "bench") echo "--runs --warm-up --starts --json --save --baseline --tolerance --language --beam-size --model \
---model-dir --engine --device --threads --precision" ;;
+        "bench") echo "--runs --warm-up --starts --batch --json --save --plot --baseline --tolerance --language \
+--beam-size --model --model-dir --engine --device --threads --precision" ;;
+        "report") echo "--output --runs --warm-up --language --beam-size --model --model-dir --threads --precision" ;;
         "demo") echo "--engines --plain --timeout --language --beam-size --model --model-dir --device --threads" ;;
         "devices" | "version") echo "--json" ;;
         "gpu-check") echo "--device --json" ;;
@@ -86,7 +87,7 @@ transposed-weight random-weight first-window-only" ;;
 _max_whisper_subcommand() {
     case ${COMP_WORDS[1]} in
         model | graph | features) echo "${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
-        transcribe | bench | demo | verify | devices | gpu-check | version | help) echo "${COMP_WORDS[1]}" ;;
+        transcribe | bench | demo | report | verify | devices | gpu-check | version | help) echo "${COMP_WORDS[1]}" ;;
     esac
 }
 
@@ -110,7 +111,7 @@ _max_whisper() {
     elif [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "$(_max_whisper_options "$(_max_whisper_subcommand)")" -- "$word"))
     elif [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "transcribe bench demo model verify features devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench demo report model verify features devices gpu-check graph version help" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "list fetch inspect export" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == graph ]]; then
@@ -118,7 +119,7 @@ _max_whisper() {
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == features ]]; then
         COMPREPLY=($(compgen -W "extract compare diverge decode" -- "$word"))
     elif [[ $COMP_CWORD == 2 && ${COMP_WORDS[1]} == help ]]; then
-        COMPREPLY=($(compgen -W "transcribe bench demo model verify features devices gpu-check graph version help" -- "$word"))
+        COMPREPLY=($(compgen -W "transcribe bench demo report model verify features devices gpu-check graph version help" -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == model ]]; then
         COMPREPLY=($(compgen -W "$_max_whisper_models" -- "$word") $(compgen -f -- "$word"))
     elif [[ $COMP_CWORD == 3 && ${COMP_WORDS[1]} == graph ]]; then

@@ -92,6 +92,8 @@ void lab_session_options(mxw_session_options *options) {
     options->temperature_increment = MXW_NONE;
 }
 
+const char *lab_language(const char *option) { return option && strcmp(option, "auto") ? option : NULL; }
+
 int lab_open(const model_choice *choice, int names, const char *inject, mxw_model **model) {
     mxw_model_options options;
     mxw_model_options_default(&options);

@@ -18,6 +18,8 @@ int lab_read(const char *path, lab_samples *samples);
 int lab_open(const model_choice *choice, int names, const char *inject, mxw_model **model);
 /* Decoding at temperature 0 alone: a draw would hide what the numbers say. */
 void lab_session_options(mxw_session_options *options);
+/* What a session takes for --language: NULL for auto. */
+const char *lab_language(const char *option);
 int check_fault(const char *value, char *message, size_t size);
 
 /* A line of statistics, and of two runs, for each stage; bad ones are marked. */

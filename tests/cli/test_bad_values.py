@@ -6,7 +6,8 @@ import re
 from clitest import check, check_fails, done, run
 
 COMMANDS = {   # and what must stand behind them
-    "transcribe": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
+    "transcribe": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"], "report": ["x.wav"],
+    "verify": ["x.wav"], "features extract": ["x.wav"],
     "features compare": ["a.npz", "b.npz"], "features diverge": ["a.npz", "b.npz"], "features decode": ["a.npz"],
     "model list": [], "model fetch": ["tiny"], "model inspect": [], "model export": ["tiny.en", "out.npz"],
     "devices": [], "gpu-check": [], "graph dump": [], "graph test": [], "version": [], "help": [],
@@ -21,6 +22,7 @@ WHOLE = NUMBER + ["1.5", "99999999999999999999", "-99999999999"]
 
 BAD = {
     "--model": NAME, "--model-dir": NAME, "--output-dir": NAME, "--trace": NAME, "--save": NAME, "--baseline": NAME,
+    "--plot": NAME + ["x.jpg", "svg"],
     "--output": NAME, "--like": NAME, "--hub": NAME + ["ftp://x", "example.org"], "--revision": NAME + ["a/b", "a b"],
     "--initial-prompt": TEXT, "--prefix": TEXT, "--prepend-punctuations": TEXT, "--append-punctuations": TEXT,
     "--engine": WORD, "--encode-engine": WORD, "--decode-engine": WORD, "--precision": WORD, "--task": WORD,

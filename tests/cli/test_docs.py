@@ -10,13 +10,13 @@ MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
 LIBRARY_MANUAL = os.path.join(ROOT, "docs", "man", "max_whisper.3")
 HEADER = os.path.join(ROOT, "include", "max_whisper.h")
 COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
-COMMANDS = ["transcribe", "bench", "demo", "verify", "features extract", "features compare", "features diverge",
-            "features decode", "model list", "model fetch", "model inspect", "model export", "devices", "gpu-check",
-            "graph dump", "graph test", "version", "help"]
+COMMANDS = ["transcribe", "bench", "demo", "report", "verify", "features extract", "features compare",
+            "features diverge", "features decode", "model list", "model fetch", "model inspect", "model export",
+            "devices", "gpu-check", "graph dump", "graph test", "version", "help"]
 # Options that the manual tells of where it tells of their subcommand.
 LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
          "--timeout", "--hub", "--revision", "--again", "--stall", "--all", "--ops-only", "--output", "--like",
-         "--fused", "--start", "--baseline", "--tolerance"}
+         "--fused", "--start", "--baseline", "--tolerance", "--plot"}
 
 
 def options_of(command):
