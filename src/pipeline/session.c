@@ -272,9 +272,9 @@ mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
 
 const mxw_result *mx_session_result(mx_session *s) {
     const mx_text *text = s->recognizer->text;
+    size_t n = s->tokens.n - s->n_initial_prompt;   /* 0 of none at all, too */
     mx_str_clear(&s->text);
-    mxw_status status = mx_text_decode(text, s->tokens.items + s->n_initial_prompt,
-                                       s->tokens.n - s->n_initial_prompt, &s->text);
+    mxw_status status = mx_text_decode(text, n ? s->tokens.items + s->n_initial_prompt : NULL, n, &s->text);
     if (status < 0 || mx_str_status(&s->text) < 0)
         return NULL;
     s->result.text = mx_str_get(&s->text);

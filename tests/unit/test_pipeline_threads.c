@@ -1,5 +1,5 @@
 /* test_pipeline_threads.c - threads change nothing: a recording transcribed with 1, 2, 3 and 8 threads gives the same
- * bytes, and several sessions at once on one model give what they give one after another. */
+ * bytes, and eight sessions at once on one model give what they give one after another. */
 #include "check.h"
 #include "pipeline_kit.h"
 
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 #define N_SAMPLES (size_t)(33 * MXW_SAMPLE_RATE)
-#define N_SESSIONS 4
+#define N_SESSIONS 8
 
 typedef struct job {
     mxw_model *model;
@@ -18,13 +18,17 @@ typedef struct job {
     mxw_status status;
 } job;
 
-/* Each session has its own recording and its own search: greedy, beam, sampling, and greedy on a running mel. */
+/* Each session has its own recording and its own search: greedy, beam, sampling, and greedy on a running mel; then the
+ * same with words, fallback and details of tokens. */
 static void fill(job *j, int index) {
     j->options = kit_short_options(8);
-    j->options.beam_size = index == 1 ? 3 : 0;
-    j->options.temperature = index == 2 ? 0.7 : 0;
+    j->options.beam_size = index % 4 == 1 ? 3 : 0;
+    j->options.temperature = index % 4 == 2 ? 0.7 : 0;
     j->options.seed = 77;
-    j->options.mel_reference = index == 3 ? MXW_MEL_RUNNING : MXW_MEL_FILE;
+    j->options.mel_reference = index % 4 == 3 ? MXW_MEL_RUNNING : MXW_MEL_FILE;
+    j->options.word_timestamps = index >= 4;
+    j->options.temperature_increment = index == 4 ? 0.5 : j->options.temperature_increment;
+    j->options.token_details = index == 5 ? 2 : 0;
     j->samples = mx_alloc_array(N_SAMPLES, sizeof(float));
     if (CHECK(j->samples != NULL))
         kit_samples((uint64_t)index, 0, N_SAMPLES, j->samples);
@@ -88,7 +92,7 @@ static void test_sessions_at_once(const char *path) {
         CHECK_EQ_INT(alone[i].status, MXW_OK);
         CHECK_EQ_INT(together[i].status, MXW_OK);
         CHECK_STR(mx_str_get(&together[i].json), mx_str_get(&alone[i].json));
-        for (int k = 0; k < i; k++)   /* four different texts, or the comparison shows nothing */
+        for (int k = 0; k < i; k++)   /* different texts, or the comparison shows nothing */
             CHECK(strcmp(mx_str_get(&alone[i].json), mx_str_get(&alone[k].json)) != 0);
         free_job(&alone[i]);
         free_job(&together[i]);
