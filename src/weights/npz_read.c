@@ -123,7 +123,7 @@ static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_
         return mx_fail(MXW_E_FORMAT, "array %s: not a .npy of version 1 to 3", name);
     size_t length = (size_t)mx_cursor_number(&c, magic[6] == 1 ? 2 : 4, &ok);
     const uint8_t *text = ok ? mx_cursor_take(&c, length) : NULL;
-    literal l = {(const char *)text, (const char *)text + (text ? length : 0)};
+    literal l = {(const char *)text, text ? (const char *)text + length : NULL};
     if (!text || !read_literal(&l, &h))
         return mx_fail(MXW_E_FORMAT, "array %s: its header is not numpy's, or has more than %d axes", name,
                        MX_MAX_RANK);
