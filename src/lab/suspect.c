@@ -184,22 +184,21 @@ static void linear(mx_suspect *s, const mx_rows *x, const float *w, const float 
     }
 }
 
-/* How the run's rows lie to the guess: a in a * guess, and the cosine. */
-static double against(const mx_suspect *s, double *a) {
+/* The cosine of the guess and the run's rows, less the bias if there is one. */
+static double against(const mx_suspect *s, const float *bias) {
     double gg = 0, gw = 0, ww = 0;
     for (int r = 0; r < s->n_rows; r++)
         for (int64_t i = 0; i < s->right.width; i++) {
-            double g = s->guess[r * s->right.width + i], w = s->wrong.data[s->rows[r] * s->right.width + i];
+            double g = s->guess[r * s->right.width + i];
+            double w = (double)s->wrong.data[s->rows[r] * s->right.width + i] - (bias ? (double)bias[i] : 0);
             gg += g * g, gw += g * w, ww += w * w;
         }
-    *a = gg > 0 ? gw / gg : 0;
     return gg > 0 && ww > 0 ? gw / sqrt(gg * ww) : 0;
 }
 
 static void suspect_linear(mx_suspect *s, const source *from, const mx_rows *x) {
     const float *w = weight_of(s, from->weight, ".weight", x->width * s->right.width);
     const float *b = weight_of(s, from->weight, ".bias", s->right.width);
-    double a, cosine;
     if (!w || x->n != s->right.n)
         return;
     linear(s, x, w, b, 1, 1);
@@ -210,8 +209,8 @@ static void suspect_linear(mx_suspect *s, const source *from, const mx_rows *x) 
         linear(s, x, w, b, 0, 2);
         mx_suspect_offer(s, "bias", "%s.bias was added twice", from->weight);
     }
-    linear(s, x, w, b, 0, 1);
-    cosine = against(s, &a);
+    linear(s, x, w, b, 0, 0);   /* the bias, the same in every row, would make any two runs alike */
+    double cosine = against(s, b);
     if (s->error > 0.05 && fabs(cosine) < 0.5) {
         s->error = 0.05;
         s->fault = "foreign weight";
