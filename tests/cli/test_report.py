@@ -14,7 +14,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-from clitest import ROOT, check, check_equal, check_fails, done, run
+from clitest import PROGRAM, ROOT, check, check_equal, check_fails, done, run
 
 FOLDER = tempfile.mkdtemp()
 MODEL = os.path.join(FOLDER, "narrow.pt")
@@ -175,6 +175,40 @@ def test_together():
     check("2 files together, 2 at a time" in out and "\ncold: load" in out and "\nwarm: median" in out, "in words", out)
 
 
+def test_benchmark():
+    """tools/lab benchmark: every engine, its history, and one that fails"""
+    history = os.path.join(FOLDER, "history.jsonl")
+    env = dict(os.environ, MODEL=MODEL, FILE=SPEECH, MAX_WHISPER=PROGRAM, RESULT=history)
+
+    def lab(*words):
+        done_ = subprocess.run([os.path.join(ROOT, "tools", "lab"), *words, "--beam-size", "none", "--threads", "1"],
+                               capture_output=True, text=True, env=env, check=False)
+        return done_.returncode, done_.stdout
+    code, out = lab("benchmark-json", "--runs", "1")
+    engines = {record["engine"]: record for record in json.loads(out)["engines"]}
+    check_equal((code, list(engines), engines["cpu"]["speed_up"]), (0, ["cpu", "gpu", "max"], 1.0), "benchmark-json")
+    check(engines["max"]["real_time_factor"] > 0 and engines["max"]["peak_memory_kib"] > 0, "figures", engines["max"])
+    if "skipped" in engines["gpu"]:
+        print(f"SKIP: cli-report benchmark of engine gpu: {engines['gpu']['skipped']}")
+    code, out = lab("benchmark", "--runs", "1", "--tolerance", "1000")
+    check(code == 0 and out.count("not slower") == 2 and " ran, 0 failed" in out, "beside its history", out)
+    with open(history, encoding="utf-8") as stream:
+        check_equal(len(stream.readlines()), 4, "records of the history")
+    code, out = lab("benchmark", "--runs", "0")
+    check(code == 1 and "cpu     failed: " in out and "max     failed: " in out and "--runs" in out, "failures", out)
+
+
+def test_make_targets():
+    """What the laboratory is asked for by name is there, and `make help` lists it"""
+    with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as stream:
+        targets = set(re.findall("^([a-z-]+):.*## ", stream.read(), re.MULTILINE))
+    asked = {"demo", "test-cpu", "test-gpu", "test-max", "benchmark", "benchmark-json", "debug-encoder",
+             "compare-simple", "extract-features-cpu", "extract-features-gpu", "extract-features-max",
+             "compare-features", "analyze-divergence", "test-fix", "validate-precision", "graph-test", "gpu-check",
+             "verify", "report"}
+    check_equal(asked - targets, set(), "targets")
+
+
 def test_faults():
     check_fails(["report"], 2, "'report' needs an audio or video file")
     check_fails(["report", *FAST, os.path.join(FOLDER, "none.wav")], 1, "none.wav")
@@ -197,6 +231,8 @@ try:
     else:
         print("SKIP: cli-report pictures: the cairo module is not built")
     test_together()
+    test_benchmark()
+    test_make_targets()
 finally:
     shutil.rmtree(FOLDER)
 done()
