@@ -1,4 +1,4 @@
-/* test_failing_parts.c - every allocation made to fail in turn over the parts that a plain transcription does not touch:
+/* test_failing_parts.c - every allocation made to fail in turn over parts that a plain transcription does not touch:
  * the laboratory, records of windows taken back, channels merged, a repository's list and files from a hub. Always a
  * failure with its line, never a crash, never a block left behind.
  *
@@ -17,7 +17,7 @@ static char folder[4096], model_path[4200], dump_path[4200];
 static float samples[N_SAMPLES];
 static mxw_model *model;
 
-/* ---- the laboratory ----------------------------------------------------------------------------------------------- */
+/* ---- the laboratory ---------------------------------------------------------------------------------------------- */
 
 static mxw_status run_lab(void) {
     mxw_status status;
@@ -49,7 +49,7 @@ static mxw_status run_op_checks(void) {
     return status;
 }
 
-/* ---- records, and channels ------------------------------------------------------------------------------------------ */
+/* ---- records, and channels --------------------------------------------------------------------------------------- */
 
 static mx_str record;   /* of the only window; its memory is not part of what fails */
 
@@ -96,7 +96,7 @@ out:
     return status;
 }
 
-/* ---- a hub of the test's own ---------------------------------------------------------------------------------------- */
+/* ---- a hub of the test's own ------------------------------------------------------------------------------------- */
 
 #define SUM "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"   /* of "foo" */
 
@@ -132,7 +132,7 @@ out:
     return status;
 }
 
-/* ---- each, with each of its allocations failing ---------------------------------------------------------------------- */
+/* ---- each, with each of its allocations failing ------------------------------------------------------------------ */
 
 /* n_failures: 0: every one */
 static void run(const char *what, mxw_status (*part)(void), int64_t n_failures) {
