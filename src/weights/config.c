@@ -8,24 +8,52 @@
 #include "weights/store.h"
 
 #define MAX_HEADS 4096
+#define MAX_TWICE_BYTES (512u << 10)
 #define MAX_VOCABULARY_BYTES (64u << 20)
 
+static mxw_status no_memory(void) { return mx_fail(MXW_E_MEMORY, "out of memory (JSON)"); }
+
+/* jansson's lexer takes no notice of a buffer that cannot grow, and reads on without the character that had no room:
+ * what is not JSON may be that. Read once more, it is something else then. */
 mxw_status mx_json_load(const uint8_t *bytes, size_t n, size_t flags, json_t **root) {
     json_error_t error;
     *root = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL | flags, &error);
-    if (!*root && (!error.text[0] || json_error_code(&error) == json_error_out_of_memory))
-        return mx_fail(MXW_E_MEMORY, "out of memory (JSON)");   /* jansson has no words for most of these */
-    if (!*root)
-        return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line,
-                       mx_show(error.text, strlen(error.text)).text);
-    return MXW_OK;
+    if (*root)
+        return MXW_OK;
+    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+        return no_memory();   /* jansson has no words for most of these */
+    json_error_t again;
+    json_t *other = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL | flags, &again);
+    int same = !other && error.position == again.position && strcmp(error.text, again.text) == 0;
+    json_decref(other);
+    if (!same)
+        return no_memory();
+    return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, mx_show(error.text, strlen(error.text)).text);
+}
+
+/* For the same reason settings and headers are read twice: a number may have lost a digit. Vocabularies, which are only
+ * counted, are larger than that. */
+static mxw_status read_twice(const uint8_t *bytes, size_t n, size_t flags, json_t **root) {
+    json_t *other = NULL;
+    mxw_status status = mx_json_load(bytes, n, flags, root);
+    if (status < 0 || n > MAX_TWICE_BYTES)
+        return status;
+    status = mx_json_load(bytes, n, flags, &other);
+    if (status == MXW_OK && !json_equal(*root, other))
+        status = no_memory();
+    json_decref(other);
+    if (status < 0) {
+        json_decref(*root);
+        *root = NULL;
+    }
+    return status;
 }
 
 mxw_status mx_json_load_object(const uint8_t *bytes, size_t n, size_t max, size_t flags, json_t **root) {
     *root = NULL;
     if (n > max)
         return mx_fail(MXW_E_FORMAT, "%zu bytes are too many", n);
-    mxw_status status = mx_json_load(bytes, n, flags, root);
+    mxw_status status = read_twice(bytes, n, flags, root);
     if (status < 0 || json_is_object(*root))
         return status;
     json_decref(*root);

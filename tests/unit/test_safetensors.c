@@ -2,6 +2,7 @@
  * every type; and every fault of a stranger's file refused in one line that names it. With `full`: real widths. */
 #include "check.h"
 #include "gen_checkpoint.h"
+#include "hostile.h"
 
 #include <unistd.h>
 
@@ -302,75 +303,24 @@ static void test_headers(void) {
 
 /* ---- strangers' bytes ----------------------------------------------------------------------------------- */
 
-static uint8_t *small_file(size_t *n) {
+static void test_bytes(void) {
     gen_options o = {.dims = gen_least_dims(), .dtype = MXW_F16};
-    mx_map map = {0};
+    size_t n;
     gen_remove(at("hf"));
     CHECK_EQ_INT(gen_safetensors(at("hf"), &o), 0);
-    CHECK_EQ_INT(mx_map_open(at("hf/model.safetensors"), &map), MXW_OK);
-    uint8_t *bytes = malloc(map.n);
-    if (!bytes || !map.data)
-        exit(1);
-    memcpy(bytes, map.data, map.n);
-    *n = map.n;
-    mx_map_close(&map);
-    return bytes;
-}
-
-static mxw_status try_open(const uint8_t *bytes, size_t n) {
-    mx_weights *w = NULL;
-    mxw_status status = mx_weights_open_bytes(bytes, n, &w);
-    if (status < 0 && (w || !mxw_last_error()[0] || strchr(mxw_last_error(), '\n')))
-        CHECK(!"a failure has one line and no checkpoint");
-    for (int64_t i = 0; w && i < mx_weights_count(w); i++) {
-        uint32_t crc;
-        if (mx_weights_crc32(w, i, &crc) < 0)
-            CHECK(!"a tensor of an open checkpoint can be read");
-    }
-    mx_weights_close(w);
-    return status;
-}
-
-static void test_bytes(void) {
-    size_t n;
-    uint8_t *whole = small_file(&n);
-    CHECK_EQ_INT(try_open(whole, n), MXW_OK);
-    int opened = 0, refused = 0;
-    for (size_t cut = 0; cut < n; cut += 3) {
-        uint8_t *part = malloc(cut ? cut : 1);
-        memcpy(part, whole, cut);
-        opened += try_open(part, cut) == MXW_OK;
-        free(part);
-    }
-    CHECK_EQ_INT(opened, 0);
-    for (size_t i = 0; i < n; i++) {
-        uint8_t was = whole[i];
-        whole[i] ^= (uint8_t)(1 << i % 8);
-        refused += try_open(whole, n) < 0;
-        whole[i] = was;
-    }
-    CHECK(refused > 100);
+    uint8_t *whole = hostile_read(at("hf/model.safetensors"), &n);
+    hostile_truncated(whole, n);
+    hostile_changed(whole, n);
     free(whole);
 }
 
-/* Every allocation of an opening fails in turn. */
 static void test_no_memory(void) {
     gen_options o = {.dims = gen_least_dims(), .shards = 2};
+    char path[4200];
     gen_remove(at("hf"));
     CHECK_EQ_INT(gen_safetensors(at("hf"), &o), 0);
-    char path[4200];
     snprintf(path, sizeof(path), "%s", at("hf"));
-    int64_t live = mx_mem_live(), i = 0;
-    for (mxw_status status = MXW_E_MEMORY; status == MXW_E_MEMORY && i < 10000; i++) {
-        mx_weights *w = NULL;
-        mx_mem_fail_after(i);
-        status = mx_weights_open(path, NULL, &w);
-        mx_mem_fail_after(-1);
-        CHECK(status == MXW_OK || status == MXW_E_MEMORY);
-        mx_weights_close(w);
-        CHECK_EQ_INT(mx_mem_live(), live);
-    }
-    CHECK(i > 5 && i < 10000);
+    hostile_no_memory(path);
 }
 
 /* Real widths of the largest and the distilled models, at most two layers a side. */
