@@ -177,10 +177,15 @@ typedef struct mx_cuda_fused {
     mxw_precision precision;
     float *y;                        /* rows ldy apart */
     int64_t ldy;
-    void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes; only needed with gamma */
+    void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes, if rows are kept */
 } mx_cuda_fused;
 
-/* For the statistics of rows, or for normed rows as operands of two parts: in blocks of 64 by 64. */
+/* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
+ * if that is cheaper than to make them for every tile of columns, or if the sums are long and the rows few. */
+static inline int mx_cuda_rows_are_kept(const mx_cuda_fused *p) {
+    return p->gamma || (p->m >= 1024 ? 3 * p->n >= p->k : p->k >= 1024);
+}
+/* For that: as operands of two parts, in blocks of 64 by 64. */
 static inline size_t mx_cuda_fused_scratch(int64_t m, int64_t k) {
     return (size_t)((m + 63) / 64 * mx_cuda_blocks_of(MX_MAX(k, 1))) * 16384;
 }

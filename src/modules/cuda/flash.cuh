@@ -65,10 +65,11 @@ __device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r) {
     float worth[2];
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float top = r.top[row], sum = 0;
+        float tops[4] = {r.top[row], r.top[row], r.top[row], r.top[row]}, sums[4] = {};   /* four chains at once */
 #pragma unroll
         for (int i = 0; i < 16; i++)
-            top = fmaxf(top, s[i / 2 * 4 + row * 2 + i % 2]);
+            tops[i % 4] = fmaxf(tops[i % 4], s[i / 2 * 4 + row * 2 + i % 2]);
+        float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
         worth[row] = mx_power_of_2(__fsub_rn(r.top[row], top));
@@ -76,8 +77,9 @@ __device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r) {
         for (int i = 0; i < 16; i++) {
             float &p = s[i / 2 * 4 + row * 2 + i % 2];
             p = mx_power_of_2(__fsub_rn(p, top));
-            sum = __fadd_rn(sum, p);
+            sums[i % 4] = __fadd_rn(sums[i % 4], p);
         }
+        float sum = __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3]));
         r.top[row] = top;
         r.sum[row] = __fmaf_rn(r.sum[row], worth[row], sum);
     }

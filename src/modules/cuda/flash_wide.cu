@@ -1,5 +1,5 @@
 /* modules/cuda/flash_wide.cu - compiled attention over whole windows on Hopper, heads 64 wide: flash.cu's arithmetic
- * with wide steps. Groups of four warps have 64 queries each; tiles of 64 keys and values come in bulk, for all of them.
+ * with wide steps. Groups of four warps have 64 queries each; tiles of 64 keys and values come in bulk, for them all.
  * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
  * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
  * f16 each, as mma.cuh says; only the product of what is left of both is left out. */

@@ -44,8 +44,9 @@ static mx_cuda_fused describe(const mx_call *call) {
     return p;
 }
 
-/* Of the rows; there is nothing to keep of them without a norm. */
-static size_t scratch_of(const mx_cuda_fused *p) { return p->gamma ? ALIGN(mx_cuda_fused_scratch(p->m, p->k)) : 0; }
+static size_t scratch_of(const mx_cuda_fused *p) {
+    return mx_cuda_rows_are_kept(p) ? ALIGN(mx_cuda_fused_scratch(p->m, p->k)) : 0;
+}
 
 /* A weight that did not come packed is packed on the way, behind what is kept of the rows. */
 size_t mx_cuda_fused_op_scratch(const mx_call *call) {

@@ -24,8 +24,8 @@ __device__ __forceinline__ int mx_chunk_start(const mx_product &p, int chunk) {
 
 /* ---- rows of x --------------------------------------------------------------------------------------------------- */
 
-/* Elements [first, last) of a row are there; the others are zeros. There are fewer than 2^31 rows: a division of 64 bits
- * is a hundred instructions, and a block that runs them once waits for each to come from memory. */
+/* Elements [first, last) of a row are there; the others are zeros. There are fewer than 2^31 rows: a division of 64
+ * bits is a hundred instructions, and a block that runs them once waits for each to come from memory. */
 struct mx_row {
     const float *at;
     int first, last;
@@ -184,11 +184,21 @@ template <int x_parts> __device__ __forceinline__ float mx_chunk_sum(float hi, f
 
 /* ---- what is done with a sum ------------------------------------------------------------------------------------- */
 
+/* v times the share of a normal distribution below v, by erfc(x) = e^-x^2 p(1 / (1 + c x)) to 1.5e-7 (Abramowitz and
+ * Stegun 7.1.26): half as many instructions as erff has, and no branch. */
+__device__ __forceinline__ float mx_gelu_erf(float v) {
+    float x = fabsf(v), t, e;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(__fmaf_rn(x, 0.23164189f, 1.0f)));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(__fmul_rn(__fmul_rn(v, v), -0.72134752f)));
+    float p = __fmaf_rn(__fmaf_rn(__fmaf_rn(__fmaf_rn(1.061405429f, t, -1.453152027f), t, 1.421413741f), t,
+                                  -0.284496736f), t, 0.254829592f);
+    float over = __fmul_rn(__fmul_rn(p, t), e);
+    return __fmaf_rn(__fmul_rn(x, -0.5f), over, fmaxf(v, 0.0f));
+}
+
 __device__ __forceinline__ float mx_act_of(int act, float v) {
-    if (act == MX_ACT_GELU_ERF) {
-        float e = erff(__fmul_rn(v, 0.70710678f));
-        return __fmul_rn(__fmul_rn(v, 0.5f), __fadd_rn(1.0f, e));
-    }
+    if (act == MX_ACT_GELU_ERF)
+        return mx_gelu_erf(v);
     if (act == MX_ACT_GELU_TANH) {
         float cube = __fmul_rn(__fmul_rn(v, v), v), u = __fmul_rn(0.79788456f, __fmaf_rn(0.044715f, cube, v));
         return __fdiv_rn(v, __fadd_rn(1.0f, expf(__fmul_rn(-2.0f, u))));
@@ -266,7 +276,7 @@ void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any n
 void mx_tiles_product(mx_cuda *gpu, const mx_product &p);
 void mx_wide_product(mx_cuda *gpu, const mx_product &p);    /* on GPUs that have wide steps */
 int mx_product_is_wide(mx_cuda *gpu);
-/* The same, of normed rows that are made into operands before, in f.scratch; where it takes them. */
+/* The same, of rows that are made into operands before, in f.scratch; where it takes them. */
 int mx_ready_takes(const mx_product &p);
 void mx_ready_product(mx_cuda *gpu, const mx_product &p);
 #endif

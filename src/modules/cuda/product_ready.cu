@@ -1,17 +1,17 @@
-/* modules/cuda/product_ready.cu - compiled products of many normed rows on Hopper. The rows are normed and split into
- * operands once, by a kernel before; then both operands come in bulk, and the groups of four warps, with 64 rows each,
- * have nothing to do but multiply.
+/* modules/cuda/product_ready.cu - compiled products of many rows on Hopper, where each row meets many columns. The rows
+ * are normed and split into operands once, by a kernel before; then both operands come in bulk, and the groups of four
+ * warps, with 64 rows each, have nothing to do but multiply.
  * What holds: norm, operands and the order of the sums are those of product_rows.cu. */
 #include "modules/cuda/product_results.cuh"
 
 #define X_PART 8192          /* bytes of 64 rows by 64 of k, a part of them */
 #define STAGES 3
 #define AHEAD 2              /* blocks that are under way */
-#define SHARED_AT_MOST (48 << 10)   /* bytes of 8 rows as operands */
+#define SHARED_AT_MOST (100 << 10)   /* bytes of 8 rows as operands */
 
 /* ---- rows as operands -------------------------------------------------------------------------------------------- */
 
-/* Four elements of row `in` of eight, from k on, into [block of k][part][piece][row]: as weights lie, rows for columns. */
+/* Four elements of row `in` of eight, from k on, into [block of k][part][piece][row]: as columns lie in weights. */
 template <int parts> __device__ __forceinline__ void put_four(const float4 &v, int in, int k, char *to) {
     uint32_t first[parts], second[parts];
     mx_pairs<parts>(v, first, second);
@@ -30,26 +30,43 @@ __device__ __forceinline__ void norm_and_put(const mx_product &p, const float4 &
     put_four<parts>(there ? mx_norm_four(v, s, gamma, beta) : make_float4(0, 0, 0, 0), in, k, to);
 }
 
+template <int parts>
+__device__ __forceinline__ void put_normed(const mx_product &p, const mx_row &row, int in, int padded, char *to) {
+    int lane = threadIdx.x % MX_WARP;
+    float4 held[MX_HELD];
+    float2 s = mx_row_statistics<true>(p, row, held);
+#pragma unroll
+    for (int i = 0; i < MX_HELD; i++)
+        if ((lane + i * MX_WARP) * 4 < padded)
+            norm_and_put<parts>(p, held[i], s, in, (lane + i * MX_WARP) * 4, to);
+    for (int k = (lane + MX_HELD * MX_WARP) * 4; k < padded; k += 4 * MX_WARP)
+        norm_and_put<parts>(p, mx_four_of<true>(row, k), s, in, k, to);
+}
+
+template <int parts> __device__ __forceinline__ void put_plain(const mx_row &row, int in, int padded, char *to) {
+    for (int first = threadIdx.x % MX_WARP * 4; first < padded; first += 4 * 4 * MX_WARP) {
+        float4 v[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] = mx_four_of<true>(row, first + i * 4 * MX_WARP);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (first + i * 4 * MX_WARP < padded)
+                put_four<parts>(v[i], in, first + i * 4 * MX_WARP, to);
+    }
+}
+
 /* Eight rows to a block, one to a warp; zeros for those past the last. In scratch: [64 rows][block of k][part][8 rows],
  * each of 1024 bytes. */
 template <int parts> __global__ void __launch_bounds__(MX_BLOCK) ready_rows_kernel(mx_product p) {
     extern __shared__ char eight[];
-    int in = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP, padded = p.blocks * 64;
+    int in = threadIdx.x / MX_WARP;
     int64_t row = (int64_t)blockIdx.x * 8 + in;
-    if (row < p.f.m) {
-        mx_row of = mx_row_of(p.f, row);
-        float4 held[MX_HELD];
-        float2 s = mx_row_statistics<true>(p, of, held);
-#pragma unroll
-        for (int i = 0; i < MX_HELD; i++)
-            if ((lane + i * MX_WARP) * 4 < padded)
-                norm_and_put<parts>(p, held[i], s, in, (lane + i * MX_WARP) * 4, eight);
-        for (int k = (lane + MX_HELD * MX_WARP) * 4; k < padded; k += 4 * MX_WARP)
-            norm_and_put<parts>(p, mx_four_of<true>(of, k), s, in, k, eight);
-    } else {
-        for (int k = lane * 4; k < padded; k += 4 * MX_WARP)
-            put_four<parts>(make_float4(0, 0, 0, 0), in, k, eight);
-    }
+    mx_row of = mx_row_of(p.f, row);
+    if (p.f.gamma && row < p.f.m)
+        put_normed<parts>(p, of, in, p.blocks * 64, eight);
+    else
+        put_plain<parts>(of, in, p.blocks * 64, eight);
     __syncthreads();
     char *to = (char *)p.f.scratch + (int64_t)(blockIdx.x / 8) * p.blocks * parts * X_PART + blockIdx.x % 8 * 1024;
     for (int i = threadIdx.x; i < p.blocks * parts * 64; i += MX_BLOCK)
@@ -180,7 +197,7 @@ template <typename S> __global__ void __launch_bounds__(S::threads, S::fit) read
 static int parts_of(const mx_product &p) { return p.f.precision == MXW_PRECISION_F16 ? 1 : 2; }
 
 int mx_ready_takes(const mx_product &p) {
-    return p.f.gamma && p.f.k > 0 && (p.f.weight.parts == 1 || parts_of(p) == 1) &&
+    return mx_cuda_rows_are_kept(&p.f) && p.f.k > 0 && (p.f.weight.parts == 1 || parts_of(p) == 1) &&
            p.blocks * parts_of(p) * 1024 <= SHARED_AT_MOST;
 }
 
@@ -202,13 +219,19 @@ template <typename Large, typename Small> static void launch_best(mx_cuda *gpu, 
         launch<Small>(gpu, p);
 }
 
+template <int parts> static void make_ready(mx_cuda *gpu, const mx_product &p) {
+    static int allowed[MX_CUDA_MOST];
+    int bytes = p.blocks * parts * 1024;
+    mx_cuda_allow_shared(gpu, (const void *)ready_rows_kernel<parts>, bytes, allowed);
+    ready_rows_kernel<parts><<<(unsigned)((p.f.m + 63) / 64 * 8), MX_BLOCK, bytes, gpu->stream>>>(p);
+}
+
 void mx_ready_product(mx_cuda *gpu, const mx_product &p) {
-    unsigned eights = (unsigned)((p.f.m + 63) / 64 * 8);
     if (parts_of(p) == 1) {
-        ready_rows_kernel<1><<<eights, MX_BLOCK, p.blocks * 1024, gpu->stream>>>(p);
+        make_ready<1>(gpu, p);
         launch_best<ready_shape<1, 16, 3, 1>, ready_shape<1, 4, 3, 1>>(gpu, p);
     } else {
-        ready_rows_kernel<2><<<eights, MX_BLOCK, p.blocks * 2048, gpu->stream>>>(p);
+        make_ready<2>(gpu, p);
         launch_best<ready_shape<1, 16, 2, 2>, ready_shape<1, 4, 3, 2>>(gpu, p);
     }
 }

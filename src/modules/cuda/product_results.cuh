@@ -1,5 +1,5 @@
-/* modules/cuda/product_results.cuh - the results of a warp's tile of a compiled product, 16 rows by S::tiles * 8 columns:
- * from the registers of wide steps by way of shared memory, so that whole pieces of rows are read and written.
+/* modules/cuda/product_results.cuh - the results of a warp's tile of a compiled product, 16 rows by S::tiles * 8
+ * columns: from the registers of wide steps by way of shared memory, so that whole pieces of rows are read and written.
  * What holds: the arithmetic is mx_finish's. Loops are kept small: code that a block runs once comes from memory, and
  * unrolled for all columns it took longer than the product. */
 #ifndef MX_CUDA_PRODUCT_RESULTS_CUH
@@ -42,8 +42,8 @@ __device__ __forceinline__ void mx_put_results(const mx_results<S> &r, const flo
     __syncwarp();
 }
 
-/* `once` fours for each lane: what is added to them is under way at once. Fours past the last row or column are computed
- * from those of the first, and not written. */
+/* `once` fours for each lane: what is added to them is under way at once. Fours past the last row or column are
+ * computed from those of the first, and not written. */
 template <typename S, int once, bool act>
 __device__ __forceinline__ void mx_finish_fours(const mx_product &p, const mx_results<S> &r, int first) {
     float4 v[once], bias[once], more[once];
@@ -92,7 +92,8 @@ template <typename S> __device__ __forceinline__ void mx_finish_rest(const mx_pr
 }
 
 template <typename S>
-__device__ __forceinline__ void mx_finish_tile(const mx_product &p, const mx_results<S> &r, const float (&total)[S::sums]) {
+__device__ __forceinline__ void mx_finish_tile(const mx_product &p, const mx_results<S> &r,
+                                               const float (&total)[S::sums]) {
     mx_put_results<S>(r, total);
     if (p.f.act == MX_ACT_NONE)
 #pragma unroll 1

@@ -134,7 +134,7 @@ __device__ __forceinline__ void multiply_all(const mx_product &p, const weights<
                 mx_copy_wait<S::halves - 2>();
                 __syncwarp();
                 split_x<S>(p, statistics, x.ring, now, a[half]);
-                copy_x<S>(x, now + S::halves - 1);   /* to where the half before this one was: all lanes have read that */
+                copy_x<S>(x, now + S::halves - 1);   /* to where the half before this one was: all have read it */
                 if (half == 0)
                     mx_gate_wait(&w.full[stage], block / S::stages % 2);
                 multiply<S>(hi, lo, a[half], w.shared + stage * S::stage + half * 512, half > 0 || block > begin);
