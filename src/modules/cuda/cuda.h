@@ -181,9 +181,9 @@ typedef struct mx_cuda_fused {
 } mx_cuda_fused;
 
 /* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
- * if that is cheaper than to make them for every tile of columns, or if the sums are long and the rows few. */
+ * where that is cheaper than to make them for every tile of columns. */
 static inline int mx_cuda_rows_are_kept(const mx_cuda_fused *p) {
-    return p->gamma || (p->m >= 1024 ? 3 * p->n >= p->k : p->k >= 1024);
+    return p->gamma || (p->m >= 8192 && 3 * p->n >= p->k);
 }
 /* For that: as operands of two parts, in blocks of 64 by 64. */
 static inline size_t mx_cuda_fused_scratch(int64_t m, int64_t k) {
