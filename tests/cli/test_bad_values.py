@@ -3,7 +3,7 @@ exit status 2 and one line that names the option. An option that has no row here
 """
 import re
 
-from clitest import check, check_fails, done, run
+from clitest import check, check_equal, check_fails, done, run
 
 COMMANDS = {   # and what must stand behind them
     "transcribe": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"], "report": ["x.wav"],
@@ -76,6 +76,12 @@ def check_command(command, behind):
             check_fails([*words, name], 2, f"{name}: needs a value")
 
 
+def test_all_are_here():
+    section = run("--help")[1].split("\nSubcommands:\n")[1].split("\n\n")[0]
+    check_equal(set(re.findall(r"^  ([a-z][a-z -]*[a-z])", section, re.MULTILINE)), set(COMMANDS), "subcommands")
+
+
+test_all_are_here()
 for a_command, its_words in COMMANDS.items():
     check_command(a_command, its_words)
 done()

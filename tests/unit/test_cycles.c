@@ -4,10 +4,13 @@
 #include "check.h"
 #include "pipeline_kit.h"
 
+#include <unistd.h>
+
 #include "base/mem.h"
 #include "device/device.h"
 
 #define N_SAMPLES ((size_t)MXW_SAMPLE_RATE)
+#define GROWTH 4.0                   /* MiB of the process: of a heap that settles */
 #define SLACK ((uint64_t)64 << 20)   /* others may use the GPU, too; a model that stays shows in a few cycles */
 
 static uint64_t free_on_device(const char *name) {
@@ -15,10 +18,22 @@ static uint64_t free_on_device(const char *name) {
     return mx_device_find(name, &device) >= 0 && device->memory_free ? device->memory_free(device) : 0;
 }
 
+/* Of this process, in MiB: what libraries keep shows here, too. */
+static double resident(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576;
+}
+
 static void cycle(const char *path, int transcribe) {
     static float samples[N_SAMPLES];
     mxw_model *model = NULL;
     mxw_session_options o = kit_short_options(3);
+    o.word_timestamps = 1;
     mx_str json = {0};
     if (!CHECK_EQ_INT(kit_open(path, 1, &model), MXW_OK))
         printf("    %s\n", mxw_last_error());
@@ -34,6 +49,7 @@ int main(int argc, char **argv) {
     int cycles = argc > 2 ? atoi(argv[2]) : 30, warm = 10;
     char folder[4096], path[4200];
     uint64_t before = 0;
+    double resident_before = 0;
     kit_on("cycles", device);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
@@ -44,11 +60,16 @@ int main(int argc, char **argv) {
             cycle(path, i % 10 == 0);
             CHECK_EQ_INT(mx_mem_live(), 0);
             before = i == warm ? free_on_device(device) : before;
+            resident_before = i == warm ? resident() : resident_before;
         }
         uint64_t after = free_on_device(device);
         printf("%s: %d cycles, free after %d: %.1f MiB, at the end: %.1f MiB\n", device, cycles, warm,
                (double)before / 1048576, (double)after / 1048576);
         CHECK(after + SLACK >= before);
+        double resident_after = resident();
+        printf("%s: the process has %.1f MiB after %d, %.1f MiB at the end\n", device, resident_before, warm,
+               resident_after);
+        CHECK(strcmp(device, "cpu") != 0 || resident_after - resident_before < GROWTH);
     }
     gen_remove(folder);
     return check_done();
