@@ -1,9 +1,10 @@
 /* gpu_model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
  *
- * usage: bench-gpu-model [--f16] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. For each: windows encoded at
- * once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the model's own arithmetic; a step of 5 beams of
- * 1, 16 and 64 windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and
- * the bytes that it must read (weights as f16, caches as f32) per second. */
+ * usage: bench-gpu-model [--f16] [--steps] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. For each, unless
+ * only steps are asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
+ * model's own arithmetic; a step of 5 beams of 1, 16 and 64 windows, 100 tokens in, in microseconds from the caller's
+ * arrays to the candidates in host memory, and the bytes that it must read (weights as f16, caches as f32) per
+ * second. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "device/device.h"
@@ -32,6 +33,7 @@ static const struct {
 
 static const mx_device *gpu;
 static mxw_precision precision;
+static int only_steps;
 
 /* ---- generated weights ------------------------------------------------------------------------------------------- */
 
@@ -237,12 +239,14 @@ int main(int argc, char **argv) {
         die("cuda");
     for (int a = 1; a < argc; a++) {
         precision = strcmp(argv[a], "--f16") == 0 ? MXW_PRECISION_F16 : precision;
+        only_steps |= strcmp(argv[a], "--steps") == 0;
         for (size_t i = 0; i < MX_COUNT(shapes); i++) {
             if (strcmp(argv[a], shapes[i].name) != 0)
                 continue;
             model m = open_model(&shapes[i].dims, halves, pool);
             printf("%s, %s\n", shapes[i].name, precision == MXW_PRECISION_F16 ? "f16" : "exact");
-            time_encoder(&m, &shapes[i].dims);
+            if (!only_steps)
+                time_encoder(&m, &shapes[i].dims);
             for (int64_t windows = 1; windows <= 64; windows *= windows == 1 ? 16 : 4)
                 time_step(&m, &shapes[i].dims, windows);
             close_model(&m);

@@ -193,6 +193,7 @@ int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel 
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
 
 /* fused.c: the ops */
+int mx_cuda_fused_of(const mx_call *call, mx_cuda_fused *p);   /* what it computes; whether its weight is packed */
 mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_fused_op_scratch(const mx_call *call);
@@ -262,6 +263,9 @@ mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_select_scratch(const mx_call *call);
 mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_fused_select_scratch(const mx_call *call);
+/* The two halves of it: the product, if its weight is packed, and what is done with the logits. */
+int mx_cuda_logits_of(const mx_call *call, mx_cuda_fused *p);
+mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call);
 /* record.c */
 extern const mx_device_replay mx_cuda_replay;
 

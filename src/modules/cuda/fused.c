@@ -55,6 +55,11 @@ size_t mx_cuda_fused_op_scratch(const mx_call *call) {
     return call->inputs[1].dtype == MXW_U8 ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
 }
 
+int mx_cuda_fused_of(const mx_call *call, mx_cuda_fused *p) {
+    *p = describe(call);
+    return call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &p->weight) >= 0;
+}
+
 static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
     const mx_tensor *weight = &call->inputs[1];
     mx_cuda_fused p = describe(call);

@@ -2,16 +2,19 @@
  * leaves the GPU, and each logit is looked at once.
  *
  * A block takes a range of ids of a row: applies the rules and leaves the few best, the largest and the sum, text and
- * timestamps apart. Then a block for each row joins its ranges. Rows that draw need all their logits and are done the
- * plain way, by that second block.
+ * timestamps apart. The last block of a row to be done joins its ranges. Rows that draw need all their logits and are
+ * done the plain way, by the first block.
  * What holds: ids are those that plain select gives for the same logits, in the same order; sums over a range are f32,
  * of ranges f64, in an order that the size of the vocabulary decides. */
 #include "modules/cuda/select.cuh"
 
-#define RANGE 4096                     /* ids of a block */
+#define RANGE 1024                     /* ids of a block */
 #define EACH (RANGE / MX_BLOCK)        /* of a thread */
 #define KEPT 8                         /* candidates of a range, at most */
 #define SIDES 2                        /* text, timestamps */
+#define OF_LANE 2                      /* ranges of a lane, when they are joined */
+#define MOST_ROWS 32768                /* of a grid; each has a counter */
+#define MOST_RANGES (OF_LANE * MX_WARP)
 
 /* What a range of a row comes to. */
 struct side {
@@ -29,11 +32,13 @@ struct fused_selection {
     int64_t ld;
     int ranges;
     range_part *parts;                 /* [rows][ranges] */
+    unsigned *arrived;                 /* [rows], 0 before and after */
 };
 
+/* The best of each warp. */
 struct best_pad {
-    unsigned keys[2][MX_WARPS];
-    int32_t ids[2][MX_WARPS];
+    unsigned keys[MX_WARPS * KEPT];
+    int32_t ids[MX_WARPS * KEPT];
 };
 
 /* A float as a number that orders the same way; 0 is for none. */
@@ -46,40 +51,26 @@ __device__ __forceinline__ static float value_of(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-/* The largest key of a block and, of those that have it, the lowest id; `round` counts calls of this pad. */
-__device__ static void best_key(unsigned key, int32_t id, best_pad *pad, int round, unsigned *best, int32_t *best_id) {
-    unsigned top = key;
-    int32_t low;
+/* The largest key of a warp and, of those that have it, the lowest id. */
+__device__ __forceinline__ static void best_of_warp(unsigned *key, int32_t *id) {
 #if __CUDA_ARCH__ >= 800
-    top = __reduce_max_sync(0xffffffffu, top);
-    low = __reduce_min_sync(0xffffffffu, key == top ? id : INT32_MAX);
+    unsigned top = __reduce_max_sync(0xffffffffu, *key);
+    *id = __reduce_min_sync(0xffffffffu, *key == top ? *id : INT32_MAX);
 #else
+    unsigned top = *key;
     for (int half = MX_WARP / 2; half > 0; half /= 2)
         top = max(top, __shfl_xor_sync(0xffffffffu, top, half));
-    low = key == top ? id : INT32_MAX;
+    *id = *key == top ? *id : INT32_MAX;
     for (int half = MX_WARP / 2; half > 0; half /= 2)
-        low = min(low, __shfl_xor_sync(0xffffffffu, low, half));
+        *id = min(*id, __shfl_xor_sync(0xffffffffu, *id, half));
 #endif
-    if (threadIdx.x % MX_WARP == 0) {
-        pad->keys[round % 2][threadIdx.x / MX_WARP] = top;
-        pad->ids[round % 2][threadIdx.x / MX_WARP] = low;
-    }
-    __syncthreads();
-    *best = 0;
-    *best_id = INT32_MAX;
-#pragma unroll
-    for (int warp = 0; warp < MX_WARPS; warp++) {
-        unsigned other = pad->keys[round % 2][warp];
-        int32_t other_id = pad->ids[round % 2][warp];
-        if (other > *best || (other == *best && other_id < *best_id)) {
-            *best = other;
-            *best_id = other_id;
-        }
-    }
+    *key = top;
 }
 
-/* The values of a block, -inf where there is none: largest, sum and the k best. */
-__device__ static void sum_side(float (&x)[EACH], float *top, float *sum, scratchpad *pad) {
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+/* The values of a block, -inf where there is none: largest and sum. */
+__device__ __noinline__ static void sum_side(const float (&x)[EACH], float *top, float *sum, scratchpad *pad) {
     float largest = -CUDART_INF_F, all = 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++)
@@ -92,156 +83,184 @@ __device__ static void sum_side(float (&x)[EACH], float *top, float *sum, scratc
     *top = largest;
 }
 
-__device__ static void keep_best(const float (&x)[EACH], int32_t first, int64_t k, side *out, best_pad *pad) {
+/* The k best of a block: each warp finds its own, the first warp those of all. */
+__device__ static void keep_best(const float (&x)[EACH], int32_t first, int k, side *out, best_pad *pad) {
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
     unsigned keys[EACH];
 #pragma unroll
     for (int i = 0; i < EACH; i++)
         keys[i] = x[i] > -CUDART_INF_F ? key_of(x[i]) : 0;
-    for (int round = 0; round < (int)k; round++) {
-        unsigned mine = 0, best;
-        int32_t my_id = INT32_MAX, best_id;
+#pragma unroll 1
+    for (int round = 0; round < k; round++) {
+        unsigned best = 0;
+        int32_t id = INT32_MAX;
 #pragma unroll
         for (int i = 0; i < EACH; i++)
-            if (keys[i] > mine) {
-                mine = keys[i];
-                my_id = first + i * MX_BLOCK + (int32_t)threadIdx.x;
+            if (keys[i] > best) {
+                best = keys[i];
+                id = first + i * MX_BLOCK + (int32_t)threadIdx.x;
             }
-        best_key(mine, my_id, pad, round, &best, &best_id);
+        best_of_warp(&best, &id);
 #pragma unroll
         for (int i = 0; i < EACH; i++)
-            keys[i] = first + i * MX_BLOCK + (int32_t)threadIdx.x == best_id ? 0 : keys[i];
-        if (threadIdx.x == 0) {
-            out->ids[round] = best ? best_id : -1;
+            keys[i] = first + i * MX_BLOCK + (int32_t)threadIdx.x == id ? 0 : keys[i];
+        if (lane == 0) {
+            pad->keys[warp * KEPT + round] = best;
+            pad->ids[warp * KEPT + round] = id;
+        }
+    }
+    __syncthreads();
+    if (warp > 0)
+        return;
+#pragma unroll 1
+    for (int round = 0; round < k; round++) {
+        unsigned best = 0;
+        int32_t id = INT32_MAX;
+#pragma unroll
+        for (int i = lane; i < MX_WARPS * KEPT; i += MX_WARP)
+            if (i % KEPT < k && (pad->keys[i] > best || (pad->keys[i] == best && pad->ids[i] < id))) {
+                best = pad->keys[i];
+                id = pad->ids[i];
+            }
+        best_of_warp(&best, &id);
+        for (int i = lane; i < MX_WARPS * KEPT && best; i += MX_WARP)
+            if (i % KEPT < k && pad->ids[i] == id)
+                pad->keys[i] = 0;
+        if (lane == 0) {
+            out->ids[round] = best ? id : -1;
             out->values[round] = best ? value_of(best) : -CUDART_INF_F;
         }
     }
 }
 
-/* A block for each range of each row. Rows that draw need all their logits: their turn comes when ranges are joined. */
-__global__ void __launch_bounds__(MX_BLOCK) ranges_kernel(fused_selection f) {
-    __shared__ scratchpad pad;
-    __shared__ best_pad best;
-    mx_wait_before();
+/* One side of a range, whose values are -inf where they are not of that side. */
+__device__ static void do_side(const float (&x)[EACH], int32_t first, int k, bool none, side *to, scratchpad *pad,
+                               best_pad *best) {
+    float top = -CUDART_INF_F, sum = 0;
+    if (!none)
+        sum_side(x, &top, &sum, pad);
+    if (threadIdx.x == 0) {
+        to->top = top;
+        to->sum = sum;
+    }
+    if (top > -CUDART_INF_F)
+        keep_best(x, first, k, to, best);
+    else if (threadIdx.x < KEPT)
+        to->ids[threadIdx.x] = -1;
+}
+
+__device__ static void do_range(const fused_selection &f, const mx_rule &rule, int64_t row, scratchpad *pad,
+                                best_pad *best) {
     const selection &s = f.of;
-    int64_t row = blockIdx.y, first = (int64_t)blockIdx.x * RANGE;
-    mx_rule rule = s.rules[row];
-    if (rule.temperature > 0)
-        return;
+    int64_t first = (int64_t)blockIdx.x * RANGE;
     const float *logits = s.logits + row * f.ld;
     const uint8_t *suppress = s.suppress + rule.set * s.vocab;
     range_part *part = f.parts + row * f.ranges + blockIdx.x;
     int64_t ts_begin = MX_MAX(0, MX_MIN(rule.ts_begin, s.vocab)), end = MX_MIN(first + RANGE, s.vocab);
-    float raw[EACH], x[EACH], top = 0, sum = 0;
+    float raw[EACH], x[EACH], top, sum;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         int64_t id = first + i * MX_BLOCK + threadIdx.x;
         bool out = id >= end || suppress[id] || id < rule.min_id ||
                    (id >= ts_begin && (id < rule.ts_min || id > rule.ts_max));
-        raw[i] = id < end ? plain(logits[id]) : -CUDART_INF_F;
+        raw[i] = id < end ? plain(__ldcg(logits + id)) : -CUDART_INF_F;
         x[i] = out ? -CUDART_INF_F : raw[i];
         if (id == rule.no_speech)
             part->no_speech = raw[i];
     }
     if (rule.no_speech >= 0) {
-        sum_side(raw, &top, &sum, &pad);
+        sum_side(raw, &top, &sum, pad);
         if (threadIdx.x == 0) {
             part->raw_top = top;
             part->raw_sum = sum;
         }
     }
+#pragma unroll 1
     for (int i = 0; i < SIDES; i++) {
-        side *to = &part->sides[i];
         float here[EACH];
-        bool none = i == 0 ? first >= ts_begin : end <= ts_begin;
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             int64_t id = first + j * MX_BLOCK + threadIdx.x;
             here[j] = (id < ts_begin) == (i == 0) ? x[j] : -CUDART_INF_F;
         }
-        top = -CUDART_INF_F;
-        sum = 0;
-        if (!none)
-            sum_side(here, &top, &sum, &pad);
-        if (threadIdx.x == 0) {
-            to->top = top;
-            to->sum = sum;
-        }
-        if (top > -CUDART_INF_F)
-            keep_best(here, (int32_t)first, s.k, to, &best);
-        else if (threadIdx.x < KEPT)
-            to->ids[threadIdx.x] = -1;
-        __syncthreads();
+        do_side(here, (int32_t)first, (int)s.k, i == 0 ? first >= ts_begin : end <= ts_begin, &part->sides[i], pad,
+                best + i);
     }
 }
 
-/* The sum of e^logit over all ranges, as a largest one and a sum of e^(logit - largest). */
-__device__ static double join_sums(const float *top, const float *sum, int ranges, float *largest, scratchpad *pad) {
-    const int step = sizeof(range_part) / sizeof(float);
-    float all = -CUDART_INF_F;
-    double total = 0;
-    for (int i = threadIdx.x; i < ranges; i += MX_BLOCK)
-        all = mx_largest()(all, top[i * step]);
-    *largest = all = mx_join_block(all, mx_largest(), pad->floats);
-    for (int i = threadIdx.x; i < ranges; i += MX_BLOCK)
-        if (top[i * step] > -CUDART_INF_F)
-            total += (double)sum[i * step] * exp((double)top[i * step] - (double)all);
-    return mx_join_block(total, mx_sum(), pad->doubles);
+/* ---- all ranges of a row, by one warp ---------------------------------------------------------------------------- */
+
+/* Functions of their own: fetching instructions that run once takes longer than running them. */
+__device__ __noinline__ static double power_of(double x) { return exp(x); }
+__device__ __noinline__ static double log_of(float top, double sum) {
+    return top == -CUDART_INF_F ? -CUDART_INF : (double)top + log(sum);
 }
 
-/* The k best of the sides that are left: thread i has the lists of range i. */
+/* The sum of e^logit over all ranges, as a largest one and a sum of e^(logit - largest). */
+__device__ __noinline__ static double join_sums(const float *top, const float *sum, int ranges, float *largest) {
+    const int step = sizeof(range_part) / sizeof(float);
+    int lane = threadIdx.x % MX_WARP;
+    float all = -CUDART_INF_F;
+    double total = 0;
+#pragma unroll 1
+    for (int i = lane; i < ranges; i += MX_WARP)
+        all = mx_largest()(all, top[i * step]);
+    *largest = all = mx_join_warp(all, mx_largest());
+#pragma unroll 1
+    for (int i = lane; i < ranges; i += MX_WARP)
+        if (top[i * step] > -CUDART_INF_F)
+            total += (double)sum[i * step] * power_of((double)top[i * step] - (double)all);
+    return mx_join_warp(total, mx_sum());
+}
+
+/* The k best of the sides that are left: a lane has the lists of its ranges. */
 __device__ static void merge_best(const fused_selection &f, const range_part *parts, int64_t row, int first_side,
-                                  double sum, best_pad *pad) {
+                                  double sum) {
     const selection &s = f.of;
-    int at[SIDES] = {0, 0};
+    int lane = threadIdx.x % MX_WARP, at[OF_LANE * SIDES] = {};
+#pragma unroll 1
     for (int round = 0; round < (int)s.k; round++) {
-        unsigned mine = 0, best;
-        int32_t my_id = INT32_MAX, best_id;
-        for (int i = first_side; i < SIDES && (int)threadIdx.x < f.ranges; i++) {
-            const side *from = &parts[threadIdx.x].sides[i];
-            int32_t id = at[i] < (int)s.k ? from->ids[at[i]] : -1;
-            unsigned key = id >= 0 ? key_of(from->values[at[i]]) : 0;
-            if (key > mine) {   /* ties: the text's ids are the lower ones */
-                mine = key;
-                my_id = id;
+        unsigned best = 0;
+        int32_t id = INT32_MAX;
+        int from = -1;
+#pragma unroll
+        for (int i = 0; i < OF_LANE * SIDES; i++) {
+            int range = lane + i / SIDES * MX_WARP;
+            if (range >= f.ranges || i % SIDES < first_side || at[i] >= (int)s.k)
+                continue;
+            const side *of = &parts[range].sides[i % SIDES];
+            int32_t other = of->ids[at[i]];
+            unsigned key = other >= 0 ? key_of(of->values[at[i]]) : 0;
+            if (key > best || (key == best && key && other < id)) {
+                best = key;
+                id = other;
+                from = i;
             }
         }
-        best_key(mine, my_id, pad, round, &best, &best_id);
-        for (int i = first_side; i < SIDES && (int)threadIdx.x < f.ranges && best; i++)
-            if (at[i] < (int)s.k && parts[threadIdx.x].sides[i].ids[at[i]] == best_id)
-                at[i]++;
-        if (threadIdx.x == 0) {
-            s.ids[row * s.k + round] = best ? best_id : -1;
+        int32_t mine = id;
+        best_of_warp(&best, &id);
+#pragma unroll
+        for (int i = 0; i < OF_LANE * SIDES; i++)
+            at[i] += best && from == i && mine == id;
+        if (lane == 0) {
+            s.ids[row * s.k + round] = best ? id : -1;
             s.log_probs[row * s.k + round] = best ? (float)((double)value_of(best) - sum) : -CUDART_INF_F;
         }
     }
 }
 
-__device__ static double log_of(float top, double sum) {
-    return top == -CUDART_INF_F ? -CUDART_INF : (double)top + log(sum);
-}
-
-/* A block for each row. */
-__global__ void __launch_bounds__(MX_BLOCK) join_kernel(fused_selection f) {
-    __shared__ scratchpad pad;
-    __shared__ best_pad best;
-    mx_wait_before();
+__device__ static void join_ranges(const fused_selection &f, const mx_rule &rule, int64_t row,
+                                   const range_part *parts) {
     const selection &s = f.of;
-    int64_t row = blockIdx.x;
-    const range_part *parts = f.parts + row * f.ranges;
-    mx_rule rule = s.rules[row];
-    if (rule.temperature > 0) {
-        float *logits = (float *)s.logits + row * f.ld;
-        select_row(s, logits, logits, row, &pad);
-        return;
-    }
     float tops[SIDES], raw_top = 0;
     double sums[SIDES], no_speech = 0, margin = 0;
+#pragma unroll 1
     for (int i = 0; i < SIDES; i++)
-        sums[i] = join_sums(&parts->sides[i].top, &parts->sides[i].sum, f.ranges, &tops[i], &pad);
+        sums[i] = join_sums(&parts->sides[i].top, &parts->sides[i].sum, f.ranges, &tops[i]);
     if (rule.no_speech >= 0) {
-        double raw_sum = join_sums(&parts->raw_top, &parts->raw_sum, f.ranges, &raw_top, &pad);
+        double raw_sum = join_sums(&parts->raw_top, &parts->raw_sum, f.ranges, &raw_top);
         double raw = log_of(raw_top, raw_sum);
-        no_speech = raw == -CUDART_INF ? 0 : exp((double)parts[rule.no_speech / RANGE].no_speech - raw);
+        no_speech = raw == -CUDART_INF ? 0 : power_of((double)parts[rule.no_speech / RANGE].no_speech - raw);
     }
     double stamps = log_of(tops[1], sums[1]), text = (double)tops[0], sum = stamps;
     if ((rule.flags & MX_RULE_TIMESTAMP_SUM) && stamps > -CUDART_INF && text > -CUDART_INF)
@@ -249,17 +268,62 @@ __global__ void __launch_bounds__(MX_BLOCK) join_kernel(fused_selection f) {
     if (!(margin > 0)) {
         float top = mx_largest()(tops[0], tops[1]);
         double all = 0;
-        for (int i = 0; i < SIDES; i++)
-            all += tops[i] == -CUDART_INF_F ? 0 : sums[i] * exp((double)tops[i] - (double)top);
+    #pragma unroll 1
+    for (int i = 0; i < SIDES; i++)
+            all += tops[i] == -CUDART_INF_F ? 0 : sums[i] * power_of((double)tops[i] - (double)top);
         sum = log_of(top, all);
     }
-    merge_best(f, parts, row, margin > 0, sum, &best);
+    merge_best(f, parts, row, margin > 0, sum);
     if (threadIdx.x == 0) {
         float *stats = s.stats + row * MX_SELECT_STATS;
         stats[MX_SELECT_NO_SPEECH] = (float)no_speech;
         stats[MX_SELECT_LOG_SUM] = (float)sum;
         stats[MX_SELECT_TS_MARGIN] = (float)margin;
     }
+}
+
+/* What a block needs of shared memory; the ranges are joined after the rest is done with. */
+union select_shared {
+    scratchpad pad;                              /* of a row that draws */
+    struct {
+        scratchpad pad;
+        best_pad best[SIDES];
+    } range;
+    range_part parts[MOST_RANGES];
+};
+
+/* A block for each range of each row. */
+__global__ void __launch_bounds__(MX_BLOCK) ranges_kernel(fused_selection f) {
+    __shared__ select_shared shared;
+    __shared__ int is_last;
+    mx_wait_before();
+    int64_t row = blockIdx.y;
+    mx_rule rule = f.of.rules[row];
+    if (rule.temperature > 0) {
+        float *logits = (float *)f.of.logits + row * f.ld;
+        if (blockIdx.x == 0)
+            select_row(f.of, logits, logits, row, &shared.pad);
+        return;
+    }
+    do_range(f, rule, row, &shared.range.pad, shared.range.best);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        is_last = (int)atomicAdd(f.arrived + row, 1u) == f.ranges - 1;
+        if (is_last)
+            f.arrived[row] = 0;
+    }
+    __syncthreads();
+    if (!is_last)
+        return;
+    __threadfence();
+    const uint32_t *from = (const uint32_t *)(f.parts + row * f.ranges);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < f.ranges * (int)(sizeof(range_part) / 4); i += MX_BLOCK)
+        ((uint32_t *)shared.parts)[i] = __ldcg(from + i);
+    __syncthreads();
+    if (threadIdx.x < MX_WARP)
+        join_ranges(f, rule, row, shared.parts);
 }
 
 /* ---- the op ------------------------------------------------------------------------------------------------------ */
@@ -292,13 +356,13 @@ static fused_layout layout_of(const mx_call *call) {
 
 size_t mx_cuda_fused_select_scratch(const mx_call *call) { return layout_of(call).end; }
 
-static mxw_status make_logits(mx_cuda *gpu, const mx_call *call, const fused_layout &l) {
-    const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1];
+static mx_cuda_fused describe_logits(const mx_call *call, const fused_layout &l) {
+    const mx_tensor *x = &call->inputs[0];
     char *scratch = (char *)call->scratch;
     mx_cuda_fused p = {};
     p.m = l.rows;
     p.n = l.vocab;
-    p.k = weight->dims[1];
+    p.k = call->inputs[1].dims[1];
     p.x = (const float *)x->data;
     p.ldx = x->strides[0];
     p.gamma = (const float *)mx_cuda_input(call, 4);
@@ -308,11 +372,22 @@ static mxw_status make_logits(mx_cuda *gpu, const mx_call *call, const fused_lay
     p.y = (float *)(scratch + l.logits);
     p.ldy = l.ld;
     p.scratch = scratch + l.statistics;
+    return p;
+}
+
+int mx_cuda_logits_of(const mx_call *call, mx_cuda_fused *p) {
+    *p = describe_logits(call, layout_of(call));
+    return call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &p->weight) >= 0;
+}
+
+static mxw_status make_logits(mx_cuda *gpu, const mx_call *call, const fused_layout &l) {
+    const mx_tensor *weight = &call->inputs[1];
+    mx_cuda_fused p = describe_logits(call, l);
     mxw_status status;
     if (weight->dtype == MXW_U8) {
         status = mx_cuda_weight_find(weight, &p.weight);
     } else {
-        p.weight.bytes = scratch + l.weight;
+        p.weight.bytes = (char *)call->scratch + l.weight;
         p.weight.n = p.n;
         p.weight.k = p.k;
         p.weight.parts = 2;
@@ -330,7 +405,7 @@ __global__ void __launch_bounds__(MX_BLOCK) whole_rows_kernel(fused_selection f)
     select_row(f.of, logits, logits, blockIdx.x, &pad);
 }
 
-mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call) {
+mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *out = call->outputs;
     fused_layout l = layout_of(call);
     fused_selection f = {};
@@ -348,14 +423,16 @@ mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call) {
     f.ld = l.ld;
     f.ranges = (int)((l.vocab + RANGE - 1) / RANGE);
     f.parts = (range_part *)((char *)call->scratch + l.parts);
-    mxw_status status = make_logits(gpu, call, l);
-    if (status < 0)
-        return status;
-    if (l.k > KEPT || f.ranges > MX_BLOCK || f.ranges == 0 || l.rows > 65535) {
+    f.arrived = gpu->arrivals;
+    if (l.k > KEPT || f.ranges > MOST_RANGES || f.ranges == 0 || l.rows > MOST_ROWS)
         mx_launch(gpu, whole_rows_kernel, dim3((unsigned)l.rows), dim3(MX_BLOCK), 0, f);
-    } else {
+    else
         mx_launch(gpu, ranges_kernel, dim3((unsigned)f.ranges, (unsigned)l.rows), dim3(MX_BLOCK), 0, f);
-        mx_launch(gpu, join_kernel, dim3((unsigned)l.rows), dim3(MX_BLOCK), 0, f);
-    }
     return mx_cuda_launched(gpu, call);
+}
+
+mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call) {
+    fused_layout l = layout_of(call);
+    mxw_status status = l.rows == 0 ? MXW_OK : make_logits(gpu, call, l);
+    return status < 0 || l.rows == 0 ? status : mx_cuda_select_logits(gpu, call);
 }

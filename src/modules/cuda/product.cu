@@ -1,6 +1,6 @@
 /* modules/cuda/product.cu - compiled products: the choice between the kernel for few rows and those for many.
  * What holds: all compute an element by the same chain, so the choice, made by the number of rows, changes no bit. */
-#include "modules/cuda/product.cuh"
+#include "modules/cuda/chain.cuh"
 
 #define FEW_ROWS 16          /* that read the weights straight from memory, all at once */
 #define FEW_ROWS_NARROW 64   /* the same where there are no wide steps */
@@ -24,7 +24,7 @@ int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows) {
     return rows <= (mx_product_is_wide(gpu) ? FEW_ROWS : FEW_ROWS_NARROW);
 }
 
-static mx_product describe(const mx_cuda_fused *f) {
+mx_product mx_product_of(const mx_cuda_fused *f) {
     mx_product p = {};
     p.f = *f;
     p.quad_x = f->k % 4 == 0 && is_aligned(f->x, f->positions ? f->channels : f->ldx, 4) &&
@@ -45,11 +45,12 @@ mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cud
     if (f->m > INT32_MAX)
         return mx_cuda_host->fail(MXW_E_UNSUPPORTED, "%s: %s of %lld rows: 2^31 are too many", gpu->id,
                                   mx_cuda_op_name(call->op), (long long)f->m);
-    mx_product p = describe(f);
+    mx_product p = mx_product_of(f);
     /* Wide tiles are for rows that can be read and written in fours, as all of Whisper's are. */
     int wide = p.quad_x && p.quad_y && mx_product_is_wide(gpu);
     if (mx_cuda_product_is_few(gpu, f->m)) {
-        mx_rows_product(gpu, p);
+        if (!mx_chain_one_product(gpu, p))
+            mx_rows_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }
     if (wide && mx_ready_takes(p)) {

@@ -48,9 +48,10 @@ __device__ __forceinline__ mx_row mx_row_of(const mx_cuda_fused &f, int64_t r) {
     return row;
 }
 
-/* Of a kernel that begins early (mx_launch), what another one wrote is not read only: it was written meanwhile. */
+/* What was written after the kernel began, by one before it (mx_launch) or by another block, is not read only, and is
+ * not looked for near this multiprocessor. */
 template <bool early, typename T> __device__ __forceinline__ T mx_read(const T *from) {
-    return early ? *from : __ldg(from);
+    return early ? __ldcg(from) : __ldg(from);
 }
 
 /* Elements k to k + 3; k is a multiple of 4. Quad: all rows are aligned for fours, and k of them a multiple of 4. */
@@ -242,11 +243,8 @@ __device__ __forceinline__ mx_ending mx_ending_of(const mx_product &p, int64_t r
     return e;
 }
 
-__device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b,
-                                          const mx_ending &e) {
-    const mx_cuda_fused &f = p.f;
-    if (!e.there)
-        return;
+/* Two neighbours from their sums. */
+__device__ __forceinline__ float2 mx_ended(const mx_cuda_fused &f, float a, float b, const mx_ending &e) {
     a = __fmul_rn(a, MX_X_UP);
     b = __fmul_rn(b, MX_X_UP);
     if (f.bias) {
@@ -259,17 +257,27 @@ __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int 
         a = __fadd_rn(a, e.residual.x);
         b = __fadd_rn(b, e.residual.y);
     }
-    float *y = f.y + row * f.ldy + column;
+    return make_float2(a, b);
+}
+
+__device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int column, float a, float b,
+                                          const mx_ending &e) {
+    if (!e.there)
+        return;
+    float2 v = mx_ended(p.f, a, b, e);
+    float *y = p.f.y + row * p.f.ldy + column;
     if (p.even_y && e.there == 2) {
-        *(float2 *)y = make_float2(a, b);
+        *(float2 *)y = v;
     } else {
-        y[0] = a;
+        y[0] = v.x;
         if (e.there == 2)
-            y[1] = b;
+            y[1] = v.y;
     }
 }
 
 /* ---- the kernels' doors ------------------------------------------------------------------------------------------ */
+
+mx_product mx_product_of(const mx_cuda_fused *f);
 
 void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any number */
 /* Statistics of rows, where there is a norm, lie in f.scratch before these two. */

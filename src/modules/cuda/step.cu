@@ -1,42 +1,28 @@
 /* modules/cuda/step.cu - compiled calls of a decoder's step that move rows: embeddings, picked rows, caches.
  * Each writes what the plain op does, bit for bit; rows may lie apart, tables may be of halves. Neighbours that a
  * recording sees together (record.c) are one kernel, which writes what all of them would have. */
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include "modules/cuda/block.cuh"
+#include "modules/cuda/chain.cuh"
 
 #define STEP_BLOCK 128
 
 /* ---- rows of tables ---------------------------------------------------------------------------------------------- */
 
-struct table {
-    const void *rows;
-    const int32_t *index;
-    int dtype;   /* MXW_F32, MXW_F16 or MXW_BF16 */
-};
-
-__device__ static float element(const table &t, int64_t i) {
-    return t.dtype == MXW_F32   ? ((const float *)t.rows)[i]
-           : t.dtype == MXW_F16 ? __half2float(((const __half *)t.rows)[i])
-                                : __bfloat162float(((const __nv_bfloat16 *)t.rows)[i]);
-}
-
 /* y[r] = a[index[r]]; a block for each row. */
-__global__ void __launch_bounds__(STEP_BLOCK) gather_rows_kernel(float *y, table a, int n) {
+__global__ void __launch_bounds__(STEP_BLOCK) gather_rows_kernel(float *y, mx_table a, int n) {
     mx_wait_before();
     int64_t row = blockIdx.x;
     for (int i = threadIdx.x; i < n; i += STEP_BLOCK)
-        y[row * n + i] = element(a, (int64_t)a.index[row] * n + i);
+        y[row * n + i] = mx_table_at(a, (int64_t)a.index[row] * n + i);
 }
 
 /* to_a and to_b likewise, and y is their sum. */
 __global__ void __launch_bounds__(STEP_BLOCK)
-    embed_kernel(float *y, float *to_a, float *to_b, table a, table b, int n) {
+    embed_kernel(float *y, float *to_a, float *to_b, mx_table a, mx_table b, int n) {
     mx_wait_before();
     int64_t row = blockIdx.x;
     for (int i = threadIdx.x; i < n; i += STEP_BLOCK) {
-        float from_a = element(a, (int64_t)a.index[row] * n + i), from_b = element(b, (int64_t)b.index[row] * n + i);
+        float from_a = mx_table_at(a, (int64_t)a.index[row] * n + i);
+        float from_b = mx_table_at(b, (int64_t)b.index[row] * n + i);
         to_a[row * n + i] = from_a;
         to_b[row * n + i] = from_b;
         y[row * n + i] = from_a + from_b;
@@ -57,8 +43,8 @@ static int is_table(const mx_tensor *t) {
     return t->rank == 2 && (t->dtype == MXW_F32 || t->dtype == MXW_F16 || t->dtype == MXW_BF16);
 }
 
-static table table_of(const mx_call *gather) {
-    table t = {gather->inputs[0].data, (const int32_t *)gather->inputs[1].data, (int)gather->inputs[0].dtype};
+mx_table mx_table_of(const mx_call *gather) {
+    mx_table t = {gather->inputs[0].data, (const int32_t *)gather->inputs[1].data, (int)gather->inputs[0].dtype};
     return t;
 }
 
@@ -72,7 +58,7 @@ mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call) {
     if (rows * n == 0)
         return MXW_OK;
     mx_launch(gpu, gather_rows_kernel, dim3((unsigned)rows), dim3(STEP_BLOCK), 0, (float *)call->outputs[0].data,
-              table_of(call), (int)n);
+              mx_table_of(call), (int)n);
     return mx_cuda_launched(gpu, call);
 }
 
@@ -83,19 +69,23 @@ static int same_dims(const mx_tensor *a, const mx_tensor *b) {
     return same;
 }
 
-/* gather, gather and the sum of both. */
-static size_t take_embedding(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+int mx_cuda_is_embedding(const mx_call *const *calls, size_t n) {
     if (n < 3 || calls[0]->op != MX_OP_GATHER || calls[1]->op != MX_OP_GATHER || calls[2]->op != MX_OP_ADD ||
         !mx_cuda_fast_gather_takes(calls[0]) || !mx_cuda_fast_gather_takes(calls[1]))
         return 0;
     const mx_tensor *a = &calls[0]->outputs[0], *b = &calls[1]->outputs[0], *in = calls[2]->inputs;
     int straight = in[0].data == a->data && in[1].data == b->data;
     int crossed = in[0].data == b->data && in[1].data == a->data;   /* a sum is the same either way */
-    if ((!straight && !crossed) || a->rank != 2 || !same_dims(a, b) || !same_dims(a, &calls[2]->outputs[0]) ||
-        mx_cuda_count(a) == 0)
+    return (straight || crossed) && a->rank == 2 && same_dims(a, b) && same_dims(a, &calls[2]->outputs[0]) &&
+           mx_cuda_count(a) > 0;
+}
+
+static size_t take_embedding(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+    if (!mx_cuda_is_embedding(calls, n))
         return 0;
+    const mx_tensor *a = &calls[0]->outputs[0], *b = &calls[1]->outputs[0];
     mx_launch(gpu, embed_kernel, dim3((unsigned)a->dims[0]), dim3(STEP_BLOCK), 0, (float *)calls[2]->outputs[0].data,
-              (float *)a->data, (float *)b->data, table_of(calls[0]), table_of(calls[1]), (int)a->dims[1]);
+              (float *)a->data, (float *)b->data, mx_table_of(calls[0]), mx_table_of(calls[1]), (int)a->dims[1]);
     *status = mx_cuda_launched(gpu, calls[2]);
     return 3;
 }
@@ -163,11 +153,16 @@ static mxw_status write_rows(mx_cuda *gpu, const mx_call *const *calls, int coun
 mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call) { return write_rows(gpu, &call, 1); }
 
 /* Keys and values of the same rows. */
+int mx_cuda_is_writes(const mx_call *const *calls, size_t n) {
+    return n > 1 && calls[0]->op == MX_OP_STATE_WRITE && calls[1]->op == MX_OP_STATE_WRITE &&
+           mx_cuda_fast_write_takes(calls[0]) && mx_cuda_fast_write_takes(calls[1]) &&
+           calls[0]->inputs[2].data == calls[1]->inputs[2].data &&
+           calls[0]->inputs[0].data != calls[1]->inputs[0].data &&
+           same_dims(&calls[0]->inputs[1], &calls[1]->inputs[1]);
+}
+
 static size_t take_writes(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
-    if (n < 2 || calls[0]->op != MX_OP_STATE_WRITE || calls[1]->op != MX_OP_STATE_WRITE ||
-        !mx_cuda_fast_write_takes(calls[0]) || !mx_cuda_fast_write_takes(calls[1]) ||
-        calls[0]->inputs[2].data != calls[1]->inputs[2].data || calls[0]->inputs[0].data == calls[1]->inputs[0].data ||
-        !same_dims(&calls[0]->inputs[1], &calls[1]->inputs[1]))
+    if (!mx_cuda_is_writes(calls, n))
         return 0;
     *status = write_rows(gpu, calls, 2);
     return 2;
@@ -193,6 +188,7 @@ mxw_status mx_cuda_carry(mx_cuda *gpu, void *to, const void *from, size_t bytes,
 }
 
 size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
-    size_t taken = take_embedding(gpu, calls, n, status);
+    size_t taken = mx_cuda_take_chain(gpu, calls, n, status);
+    taken = taken ? taken : take_embedding(gpu, calls, n, status);
     return taken ? taken : take_writes(gpu, calls, n, status);
 }
