@@ -66,7 +66,9 @@ static void try_file(const uint8_t *data, size_t n) {
         must(message[0] && !strchr(message, '\n'));
     while (j && journal_next(j, &record, &length)) {
         in_file += length;
-        must(in_file <= n && (length == 0 || ((const uint8_t *)record)[length - 1] < 256));
+        must(in_file <= n);
+        if (length > 0)   /* it ends inside of what was read: the address sanitizer looks */
+            (void)((const volatile uint8_t *)record)[length - 1];
     }
     if (j && in_file % 2)
         journal_refuse(j);
