@@ -116,33 +116,32 @@ INLINE void few_step(__m256 sum[TILE_ROWS][4], const float *a, const char *b, co
     }
 }
 
-/* Which share of the memory to ask for: a panel that is passed several times is asked for during all of them. */
-typedef struct passes {
-    int64_t at, count;
-} passes;
+/* Asks for what lies AHEAD of one step of k. */
+INLINE void ask(const char *b, const int is_f16) {
+    _mm_prefetch(b + AHEAD, _MM_HINT_T0);
+    if (!is_f16)
+        _mm_prefetch(b + AHEAD + 64, _MM_HINT_T0);
+}
 
-/* `rows` rows by `eights` times eight columns of a panel, which is passed once or several times. */
-INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char *b, int64_t k, const passes pass,
-                const int once, const int is_f16, const int rows, const int eights) {
-    const int64_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4, chunk = MX_CHUNK * bytes;
-    const char *ahead = b + k * bytes;
-    int64_t from = chunk / 64 * pass.at / pass.count, to = chunk / 64 * (pass.at + 1) / pass.count;
+/* `rows` rows by `eights` times eight columns over k of a panel; `more`: goes on from the sums in y. */
+INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char *b, int64_t k, int more,
+                const int asks, const int is_f16, const int rows, const int eights) {
+    const int64_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4;
     __m256 sum[TILE_ROWS][4];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int e = 0; e < eights; e++)
-            sum[r][e] = _mm256_setzero_ps();
-    for (; k > 0; k -= MX_CHUNK, a += a_rows * MX_CHUNK, ahead += chunk) {
-        int64_t n = k < MX_CHUNK ? k : MX_CHUNK;
-        for (int64_t line = from; line < to && !once; line++)
-            _mm_prefetch(ahead + line * 64, _MM_HINT_T1);
-        for (int64_t q = 0; q < n; q++, b += bytes) {
-            if (once)
-                _mm_prefetch(b + AHEAD, _MM_HINT_T0);
-            few_step(sum, a + q, b, is_f16, rows, eights);
+            sum[r][e] = more ? _mm256_loadu_ps(y + r * ld + e * 8) : _mm256_setzero_ps();
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += a_rows * MX_CHUNK, b += MX_CHUNK * bytes)
+#pragma GCC unroll 2
+        for (int64_t q = 0; q < MX_CHUNK; q++) {
+            if (asks)
+                ask(b + q * bytes, is_f16);
+            few_step(sum, a + q, b + q * bytes, is_f16, rows, eights);
         }
-    }
+    for (int64_t q = 0; q < k; q++)
+        few_step(sum, a + q, b + q * bytes, is_f16, rows, eights);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -151,41 +150,41 @@ INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char
 }
 
 /* A group of at most TILE_ROWS rows: three rows by a whole panel, six by half of one and then the other. */
-INLINE int64_t group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t rows, const char *b, int64_t k,
-                     passes pass, const int is_f16) {
+INLINE void group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t rows, const char *b, int64_t k,
+                  int more, const int asks, const int is_f16) {
     const size_t half = HALF * (is_f16 ? 2 : 4);
-    const passes second = {pass.at + 1, pass.count};
     switch (rows) {
 #define WHOLE(n)                                                                                                       \
-    case n:                                                                                                            \
-        if (pass.count == 1)                                                                                           \
-            few(y, ld, a, a_rows, b, k, pass, 1, is_f16, n, 4);                                                        \
-        else                                                                                                           \
-            few(y, ld, a, a_rows, b, k, pass, 0, is_f16, n, 4);                                                        \
-        return 1;
+    case n: few(y, ld, a, a_rows, b, k, more, asks, is_f16, n, 4); break;
 #define HALVES(n)                                                                                                      \
     case n:                                                                                                            \
-        few(y, ld, a, a_rows, b, k, pass, 0, is_f16, n, 2);                                                            \
-        few(y + HALF, ld, a, a_rows, b + half, k, second, 0, is_f16, n, 2);                                            \
-        return 2;
+        few(y, ld, a, a_rows, b, k, more, asks, is_f16, n, 2);                                                         \
+        few(y + HALF, ld, a, a_rows, b + half, k, more, 0, is_f16, n, 2);                                              \
+        break;
         WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
 #undef WHOLE
 #undef HALVES
     }
-    return 0;
 }
 
+/* What has to be passed several times is passed in chunks of k, so that memory brings the ones ahead all the while; the
+ * sums wait in y. */
 INLINE void all_panels(float *y, int64_t ld, const float *a, int64_t rows, const char *b, int64_t k, int64_t n_panels,
                        const int is_f16) {
-    const size_t panel_bytes = (size_t)k * (is_f16 ? MX_PANEL * 2 : MX_PANEL * 4);
-    int64_t groups = (rows + TILE_ROWS - 1) / TILE_ROWS, most = (rows + groups - 1) / groups;
-    for (int64_t panel = 0; panel < n_panels; panel++, b += panel_bytes) {
-        passes pass = {0, most > 3 ? 2 * groups : groups};
-        for (int64_t g = 0; g < groups; g++) {
-            int64_t first = rows * g / groups, count = rows * (g + 1) / groups - first;
-            pass.at += group(y + first * ld + panel * MX_PANEL, ld, a + first * MX_CHUNK, rows, count, b, k, pass,
-                             is_f16);
-        }
+    const int64_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4, groups = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    const int64_t at_once = rows <= 3 ? k : MX_CHUNK;
+    for (int64_t panel = 0; panel < n_panels; panel++, y += MX_PANEL, b += k * bytes) {
+        int64_t k0 = 0;
+        do {
+            int64_t n = k - k0 < at_once ? k - k0 : at_once;
+            group(y, ld, a + k0 * rows, rows, rows / groups, b + k0 * bytes, n, k0 > 0, 1, is_f16);
+            for (int64_t g = 1; g < groups; g++) {
+                int64_t first = rows * g / groups, count = rows * (g + 1) / groups - first;
+                group(y + first * ld, ld, a + k0 * rows + first * MX_CHUNK, rows, count, b + k0 * bytes, n, k0 > 0, 0,
+                      is_f16);
+            }
+            k0 += n;
+        } while (k0 < k);
     }
 }
 
