@@ -65,6 +65,9 @@ typedef struct bench_options {
     uint64_t free_before; /* not an option: see bench_record */
 } bench_options;
 
+/* One run over the samples, to the last segment, without temperature fallback; the session is the caller's to close,
+ * after a failure too. */
+mxw_status bench_hear(mxw_model *model, const bench_options *o, const lab_samples *samples, mxw_session **session);
 /* Runs the model over the samples as often as the options say; fills in all but path, starts and what was known.
  * others: where the runs of the program that this one is compared with are kept, in turn with its own; or NULL. */
 mxw_status bench_measure(mxw_model *model, const bench_options *o, const lab_samples *samples, bench_record *record,

@@ -50,24 +50,29 @@ static void compare_text(bench_record *record, const mxw_result *result) {
     }
 }
 
-static mxw_status run_once(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
-                           bench_run *run) {
+mxw_status bench_hear(mxw_model *model, const bench_options *o, const lab_samples *s, mxw_session **session) {
     mxw_session_options options;
-    mxw_session *session = NULL;
     const mxw_segment *segment;
-    mxw_model_use before = {.struct_size = sizeof(before)}, after = before;
     mxw_session_options_default(&options);
     options.language = lab_language(o->language);
     options.beam_size = (int)o->beam_size;
     options.temperature_increment = MXW_NONE;
-    mxw_model_get_use(model, &before);
-    mxw_status status = mxw_session_open(model, &options, &session);
+    mxw_status status = mxw_session_open(model, &options, session);
     if (status >= 0)
-        status = mxw_session_feed(session, s->data, s->n);
+        status = mxw_session_feed(*session, s->data, s->n);
     if (status >= 0)
-        status = mxw_session_finish(session);
+        status = mxw_session_finish(*session);
     while (status == MXW_OK)
-        status = mxw_session_next(session, &segment);
+        status = mxw_session_next(*session, &segment);
+    return status;
+}
+
+static mxw_status run_once(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
+                           bench_run *run) {
+    mxw_session *session = NULL;
+    mxw_model_use before = {.struct_size = sizeof(before)}, after = before;
+    mxw_model_get_use(model, &before);
+    mxw_status status = bench_hear(model, o, s, &session);
     mxw_model_get_use(model, &after);
     run->use = use_since(&before, &after);
     const mxw_result *result = status < 0 ? NULL : mxw_session_result(session);

@@ -23,29 +23,12 @@ typedef struct together {
     atomic_int failed; /* mxw_status of a failure */
 } together;
 
-static mxw_status transcribe(const together *t, const lab_samples *s) {
-    mxw_session_options options;
-    mxw_session *session = NULL;
-    const mxw_segment *segment;
-    mxw_session_options_default(&options);
-    options.language = lab_language(t->options->language);
-    options.beam_size = (int)t->options->beam_size;
-    options.temperature_increment = MXW_NONE;
-    mxw_status status = mxw_session_open(t->model, &options, &session);
-    if (status >= 0)
-        status = mxw_session_feed(session, s->data, s->n);
-    if (status >= 0)
-        status = mxw_session_finish(session);
-    while (status == MXW_OK)
-        status = mxw_session_next(session, &segment);
-    mxw_session_close(session);
-    return status;
-}
-
 static void *work(void *user) {
     together *t = user;
     for (int i = atomic_fetch_add(&t->next, 1); i < t->n; i = atomic_fetch_add(&t->next, 1)) {
-        mxw_status status = transcribe(t, &t->samples[i]);
+        mxw_session *session = NULL;
+        mxw_status status = bench_hear(t->model, t->options, &t->samples[i], &session);
+        mxw_session_close(session);
         if (status < 0)
             atomic_store(&t->failed, status);
     }
