@@ -101,6 +101,7 @@ typedef struct mxw_device_info {
     int cores;                    /* multiprocessors of a GPU */
     int usable;                /* 1 if an engine can run there now */
     const char *reason;        /* why, or why not, in one line */
+    uint64_t memory_limit_bytes;  /* that may be taken there: $MXW_DEVICE_MEMORY; 0: no limit but the device's own */
 } mxw_device_info;
 
 MXW_API int mxw_device_count(void);
@@ -226,7 +227,8 @@ typedef struct mxw_model_options {
     int threads;             /* 0: as many as the process may use */
     int batch;               /* 1 (the default) to 256: so many sessions at once, each on a thread of its own, are run
                                 together, which is faster than one after another and gives the same results. Memory for
-                                all is taken when the first opens; more, or one that searches wider, run apart. */
+                                all is taken when the first opens, or by mxw_model_reserve; more, or one that searches
+                                wider, run apart. */
     int keep_names;          /* 1: engine max keeps every named value, so that stages inside can be seen; fuses less */
     /* Called after every op of every run, on the thread that ran it (several at once if sessions do); NULL: none. */
     void (*on_trace)(void *user, const mxw_trace_event *event);
@@ -439,6 +441,10 @@ typedef struct mxw_session_options {
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options);
+/* Takes the memory that `batch` sessions with these options (NULL: the default) need at once; from then on that is the
+ * model's batch. E_MEMORY: the device has not so much; the line says how much was asked for what and how much is free,
+ * everything taken is given back, and a smaller batch may be asked for, here and now. E_STATE: sessions are open. */
+MXW_API mxw_status mxw_model_reserve(mxw_model *model, const mxw_session_options *options, int batch);
 /* The model must outlive the session. Strings in the options are copied. */
 MXW_API mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options, mxw_session **out);
 MXW_API void mxw_session_close(mxw_session *session);

@@ -19,6 +19,10 @@ void mxw_model_options_default(mxw_model_options *options) {
                                    .encode_engine = -1};
 }
 
+static mxw_status check_batch(int batch) {
+    return batch < 1 || batch > 256 ? mx_fail(MXW_E_ARGUMENT, "batch: %d is not from 1 to 256", batch) : MXW_OK;
+}
+
 mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
     mxw_model_options full;
     MX_NEED(out, MXW_E_ARGUMENT);
@@ -33,8 +37,8 @@ mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
         return mx_fail(MXW_E_ARGUMENT, "model: no name or path was given");
     if (full.threads < 0 || full.threads > 1024)
         return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", full.threads);
-    if (full.batch < 1 || full.batch > 256)
-        return mx_fail(MXW_E_ARGUMENT, "batch: %d is not from 1 to 256", full.batch);
+    if (check_batch(full.batch) < 0)
+        return MXW_E_ARGUMENT;
     if (full.engine < MXW_ENGINE_CPU || full.engine > MXW_ENGINE_MAX)
         return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)full.engine);
     if (full.precision < MXW_PRECISION_EXACT || full.precision > MXW_PRECISION_F16)
@@ -252,17 +256,30 @@ static mxw_status find_features(const mxw_model *model, const mxw_features *give
     return MXW_OK;
 }
 
+/* Options as the caller gave them, the rest as by default; options may be NULL. */
+static mxw_status read_options(const mxw_session_options *options, mxw_session_options *full) {
+    mxw_status status = MXW_OK;
+    mxw_session_options_default(full);
+    if (options)
+        status = mx_take_options(full, sizeof(*full), options, options->struct_size, "mxw_session_options");
+    return status < 0 ? status : check_ranges(full);
+}
+
+mxw_status mxw_model_reserve(mxw_model *model, const mxw_session_options *options, int batch) {
+    mxw_session_options full;
+    MX_NEED(model, MXW_E_ARGUMENT);
+    mxw_status status = check_batch(batch);
+    if (status >= 0)
+        status = read_options(options, &full);
+    return status < 0 ? status : mx_recognizer_reserve(model, &full, batch);
+}
+
 mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options, mxw_session **out) {
     mxw_session_options full;
-    mxw_status status = MXW_OK;
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
-    mxw_session_options_default(&full);
-    if (options)
-        status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_session_options");
-    if (status >= 0)
-        status = check_ranges(&full);
+    mxw_status status = read_options(options, &full);
     const float *features = NULL;
     if (status >= 0 && full.features)
         status = find_features(model, full.features, &features);

@@ -25,7 +25,7 @@ mxw_status mxw_device_get(int index, mxw_device_info *info) {
     if (!device)
         return mx_fail(MXW_E_NOT_FOUND, "device %d: there are %d", index, mx_device_count());
     *info = device->info;
-    info->memory_free_bytes = device->info.usable && device->memory_free ? device->memory_free(device) : 0;
+    mx_device_memory(device, &info->memory_limit_bytes, &info->memory_free_bytes);
     return MXW_OK;
 }
 

@@ -49,14 +49,14 @@ static mxw_status gather_elements(const sources *from, mxw_dtype dtype, char *to
 static mxw_status copy_elements(mx_plan *plan, mx_constant *c, const sources *from, mxw_dtype dtype) {
     const mx_device *device = plan->device;
     size_t bytes = MX_MAX((size_t)mx_tensor_count(&c->tensor) * mx_dtype_bytes(dtype), 1);
-    c->block = device->alloc(device, bytes);
-    if (!c->block)
-        return MXW_E_MEMORY;
+    mxw_status status = mx_device_take(device, bytes, &c->block, "weights of graph %s", plan->graph->name);
+    if (status < 0)
+        return status;
     c->tensor = mx_tensor_of(dtype, c->tensor.rank, c->tensor.dims, c->block);
     if (device->host_memory)
         return gather_elements(from, dtype, c->block);
     char *host = mx_alloc(bytes);
-    mxw_status status = host ? gather_elements(from, dtype, host) : MXW_E_MEMORY;
+    status = host ? gather_elements(from, dtype, host) : MXW_E_MEMORY;
     if (status >= 0)
         status = device->upload(device, c->block, host, bytes);
     mx_free(host);
@@ -81,8 +81,10 @@ static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_node *no
     if (c->form == MX_FORM_PACKED) {
         c->tensor.dtype = MXW_U8;   /* bytes of the device's own */
         c->packed_bytes = device->packed_bytes(device, &use);
-        c->block = c->tensor.data = device->alloc(device, MX_MAX(c->packed_bytes, 1));
-        return c->block ? device->pack(device, &use, c->block, pool) : MXW_E_MEMORY;
+        mxw_status status = mx_device_take(device, MX_MAX(c->packed_bytes, 1), &c->block, "weights of graph %s",
+                                           plan->graph->name);
+        c->tensor.data = c->block;
+        return status < 0 ? status : device->pack(device, &use, c->block, pool);
     }
     if (c->form == MX_FORM_RAW)
         dtype = raw_dtype(from);

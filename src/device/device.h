@@ -109,6 +109,14 @@ typedef struct mx_blas_module {
                  int b_transposed, float *c, int64_t ldc);
 } mx_blas_module;
 
+/* A block of the device's memory (memory.c). The failure's line says what for (as printf does), how much was asked and how
+ * much is free. $MXW_DEVICE_MEMORY limits what may be taken this way on each device. */
+__attribute__((format(printf, 4, 5)))
+mxw_status mx_device_take(const mx_device *device, size_t bytes, void **out, const char *what, ...);
+void mx_device_give(const mx_device *device, void *data);   /* NULL is fine */
+/* The limit in bytes (0: none), and what is left within it and on the device (0: not known). */
+void mx_device_memory(const mx_device *device, uint64_t *limit, uint64_t *left);
+
 /* All devices, the CPU first; those that cannot be used say why in their info. */
 int mx_device_count(void);
 const mx_device *mx_device_at(int index);

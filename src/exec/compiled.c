@@ -25,7 +25,7 @@ void mx_compiled_close(mx_run *run) {
     for (int i = 0; i < run->n_layouts; i++)
         layout_free(run, run->layouts[i]);
     if (run->program->plan)
-        device->free(device, run->arena);
+        mx_device_give(device, run->arena);
     mx_free(run->order);
 }
 
@@ -216,7 +216,7 @@ static mxw_status make_room(mx_run *run) {
     size_t scratch = 0, need = MX_MAX(run->layout->arena_bytes, 1);
     if (need > run->arena_room)
         forget_others(run);
-    mxw_status status = mx_run_room(device, &run->arena, &run->arena_room, need);
+    mxw_status status = mx_run_room(device, &run->arena, &run->arena_room, need, "values");
     if (status < 0)
         return status;
     mx_compiled_address(run);
@@ -225,7 +225,7 @@ static mxw_status make_room(mx_run *run) {
             scratch = MX_MAX(scratch, device->scratch_bytes(device, &run->layout->calls[n]));
     if (scratch > run->scratch_bytes)
         forget_others(run);
-    status = mx_run_room(device, &run->scratch, &run->scratch_bytes, scratch);
+    status = mx_run_room(device, &run->scratch, &run->scratch_bytes, scratch, "scratch");
     for (size_t n = 0; n < g->n_nodes && status >= 0; n++)
         run->layout->calls[n].scratch = run->scratch;
     return status;

@@ -93,7 +93,8 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
         outputs[i] = run->values[node->outputs[i]];
     mx_call call = {.op = node->op, .attrs = &attrs, .n_inputs = node->n_inputs, .n_outputs = node->n_outputs,
                     .inputs = inputs, .outputs = outputs, .host = host, .pool = run->program->pool};
-    MX_TRY(mx_run_room(device, &run->scratch, &run->scratch_bytes, device->scratch_bytes(device, &call)));
+    MX_TRY(mx_run_room(device, &run->scratch, &run->scratch_bytes, device->scratch_bytes(device, &call),
+                       "scratch"));
     call.scratch = run->scratch;
     status = mx_run_call(run, node, &call);
 out:

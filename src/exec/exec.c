@@ -52,14 +52,19 @@ static int usable_in_place(const mx_program *p, const mx_tensor *t) {
     return p->device->host_memory && t->dtype == MXW_F32 && mx_tensor_contiguous(t) && (uintptr_t)t->data % 64 == 0;
 }
 
-/* A block of the program's own, filled from host memory. */
+/* A block of the program's own. */
+static mxw_status take_leaf(mx_program *p, mx_value value, size_t bytes) {
+    const char *name = p->graph->values[value].name;
+    mxw_status status = mx_device_take(p->device, MX_MAX(bytes, 1), &p->leaves[value], "graph %s, %s", p->graph->name,
+                                       name ? name : "a constant");
+    p->owned[value] = status >= 0;
+    return status;
+}
+
+/* The same, filled from host memory. */
 static mxw_status keep(mx_program *p, mx_value value, const void *bytes, size_t n) {
-    void *block = p->device->alloc(p->device, MX_MAX(n, 1));
-    if (!block)
-        return MXW_E_MEMORY;
-    p->leaves[value] = block;
-    p->owned[value] = 1;
-    return p->device->upload(p->device, block, bytes, n);
+    mxw_status status = take_leaf(p, value, n);
+    return status < 0 ? status : p->device->upload(p->device, p->leaves[value], bytes, n);
 }
 
 /* Where another program keeps the weight, or NULL. */
@@ -81,15 +86,14 @@ static mxw_status load_weight(mx_program *p, mx_value value, const mx_program_op
     if (p->leaves[value])
         return MXW_OK;
     size_t bytes = (size_t)mx_tensor_count(&found) * sizeof(float);
+    if (p->device->host_memory) {
+        status = take_leaf(p, value, bytes);
+        return status < 0 ? status : mx_tensor_to_f32(&found, p->leaves[value]);
+    }
     float *wide = mx_alloc(bytes);
     if (!wide)
         return MXW_E_MEMORY;
     status = mx_tensor_to_f32(&found, wide);
-    if (status >= 0 && p->device->host_memory) {
-        p->leaves[value] = wide;
-        p->owned[value] = 1;
-        return MXW_OK;
-    }
     if (status >= 0)
         status = keep(p, value, wide, bytes);
     mx_free(wide);
@@ -184,7 +188,7 @@ void mx_exec_unload(mx_program *program) {
         return;
     for (size_t i = 0; program->owned && program->leaves && i < program->graph->n_values; i++)
         if (program->owned[i])
-            program->device->free(program->device, program->leaves[i]);
+            mx_device_give(program->device, program->leaves[i]);
     mx_free(program->leaves);
     mx_free(program->owned);
     mx_free(program->last_use);

@@ -64,7 +64,7 @@ mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char 
 /* An open size that no input carries. */
 mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
 /* Takes the memory that a compiled run with these sizes needs ("name=number,..", the rest 1), so that a run of smaller
- * ones moves nothing and what was recorded stays. */
+ * ones takes no more, moves nothing, and what was recorded stays. What is held or piped is bound before. */
 mxw_status mx_run_reserve(mx_run *run, const char *sizes);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
 void mx_run_watch(mx_run *run, mx_watch_fn watch, void *context);   /* NULL: none */

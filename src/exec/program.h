@@ -146,8 +146,8 @@ mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status sta
 mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data);
 /* Copies n bytes from one block of device memory to another. */
 mxw_status mx_run_copy(const mx_run *run, void *to, void *from, size_t bytes);
-/* Grows a block of device memory that keeps no contents. */
-mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes);
+/* Grows a block of device memory that keeps no contents; what: for people. */
+mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes, const char *what);
 /* tap.c */
 mxw_status mx_tap_value(mx_run *run, mx_value value);
 /* A view of a device tensor in host memory: itself, or downloaded into the run's host block of that number. */

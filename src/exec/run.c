@@ -40,11 +40,11 @@ void mx_run_close(mx_run *run) {
     const mx_device *device = run->program->device;
     for (size_t i = 0; run->bindings && i < run->program->graph->n_values; i++) {
         mx_free(run->bindings[i].packed);
-        device->free(device, run->bindings[i].block);
+        mx_device_give(device, run->bindings[i].block);
     }
     for (size_t i = 0; i < run->n_buffers; i++)
-        device->free(device, run->buffers[i].data);
-    device->free(device, run->scratch);
+        mx_device_give(device, run->buffers[i].data);
+    mx_device_give(device, run->scratch);
     mx_compiled_close(run);
     mx_free(run->buffers);
     for (size_t i = 0; run->host && i <= run->program->graph->n_outputs; i++)
@@ -65,18 +65,18 @@ void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context) {
     run->tap_context = context;
 }
 
+#define VALUE "a value"   /* what memory is taken for */
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes) {
+mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes, const char *what) {
     if (bytes <= *room)
         return MXW_OK;
-    device->free(device, *block);
+    mx_device_give(device, *block);
     *room = 0;
-    *block = device->alloc(device, bytes);
-    if (!*block)
-        return MXW_E_MEMORY;
-    *room = bytes;
-    return MXW_OK;
+    mxw_status status = mx_device_take(device, bytes, block, "%s", what);
+    *room = status < 0 ? 0 : bytes;
+    return status;
 }
 
 /* A free buffer that holds it: the one that it had last, else the smallest; NULL if there is none. *largest is the
@@ -104,7 +104,7 @@ mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
     bytes = MX_MAX(bytes, 64);
     mx_buffer *largest, *best = find_free(run, value, bytes, &largest);
     if (!best && largest) {
-        mxw_status status = mx_run_room(run->program->device, &largest->data, &largest->bytes, bytes);
+        mxw_status status = mx_run_room(run->program->device, &largest->data, &largest->bytes, bytes, VALUE);
         if (status < 0)
             return status;
         best = largest;
@@ -113,9 +113,10 @@ mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
         mxw_status status = mx_grow(&run->buffers, &run->room_buffers, run->n_buffers + 1, sizeof(*run->buffers));
         if (status < 0)
             return status;
-        mx_buffer fresh = {.data = run->program->device->alloc(run->program->device, bytes), .bytes = bytes};
-        if (!fresh.data)
-            return MXW_E_MEMORY;
+        mx_buffer fresh = {0};
+        status = mx_run_room(run->program->device, &fresh.data, &fresh.bytes, bytes, VALUE);
+        if (status < 0)
+            return status;
         best = &run->buffers[run->n_buffers++];
         *best = fresh;
     }
@@ -274,7 +275,7 @@ static mxw_status bring_held(mx_run *run, mx_value value, size_t bytes) {
     mx_binding *b = &run->bindings[value];
     mxw_status status = MXW_OK;
     if (!b->sent) {
-        status = mx_run_room(device, &b->block, &b->block_bytes, MX_MAX(bytes, 1));
+        status = mx_run_room(device, &b->block, &b->block_bytes, MX_MAX(bytes, 1), VALUE);
         if (status >= 0)
             status = device->upload(device, b->block, run->origin[value], bytes);
         b->sent = status >= 0;

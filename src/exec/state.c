@@ -45,17 +45,16 @@ mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int 
     entry.tensor = mx_tensor_of(dtype, rank, dims, NULL);
     size_t bytes = mx_tensor_bytes(&entry.tensor);
     entry.name = mx_strdup(name);
-    entry.tensor.data = state->device->alloc(state->device, MX_MAX(bytes, 1));
-    if (!entry.name || !entry.tensor.data) {
-        status = MXW_E_MEMORY;
+    status = entry.name ? MXW_OK : MXW_E_MEMORY;
+    if (status < 0)
         goto out;
-    }
+    MX_TRY(mx_device_take(state->device, MX_MAX(bytes, 1), &entry.tensor.data, "%s", name));
     MX_TRY(state->device->clear(state->device, entry.tensor.data, bytes));
     state->entries[state->n++] = entry;
     return MXW_OK;
 out:
     mx_free(entry.name);
-    state->device->free(state->device, entry.tensor.data);
+    mx_device_give(state->device, entry.tensor.data);
     return status;
 }
 
@@ -64,7 +63,7 @@ void mx_state_close(mx_state *state) {
         return;
     for (size_t i = 0; i < state->n; i++) {
         mx_free(state->entries[i].name);
-        state->device->free(state->device, state->entries[i].tensor.data);
+        mx_device_give(state->device, state->entries[i].tensor.data);
     }
     mx_free(state->entries);
     mx_free(state);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/log.h"
 
 #define ASK_STOP_NS 20000000   /* how often a waiting session asks whether it should stop */
 #define SPREAD_FROM 8          /* turns from which their bookkeeping pays for waking the pool */
@@ -92,6 +93,11 @@ static mxw_status run_members(mx_conductor *c, request_kind kind, int first, int
 /* All of them as one run; each alone if that fails, which repeats nothing that anyone has seen. */
 static void run_all(mx_conductor *c, request_kind kind, int n) {
     mxw_status status = run_members(c, kind, 0, n);
+    if (status == MXW_E_MEMORY && n > 1 && kind == REQUEST_ENCODE) {   /* op by op, memory is taken as it is needed */
+        c->runner.width = n / 2;
+        mx_log(MXW_LOG_WARN, "memory", "%d windows are not encoded at once but %d at most: %s", n, c->runner.width,
+               mx_error());
+    }
     for (int i = 0; i < n; i++) {
         mx_seat *seat = c->members[i];
         seat->status = status < 0 && n > 1 ? run_members(c, kind, i, 1) : status;
@@ -340,7 +346,7 @@ static int holds(const mx_seat_size *room, const mx_seat_size *need) {
 
 static mx_seat_size larger(const mx_seat_size *a, const mx_seat_size *b) {
     return (mx_seat_size){MX_MAX(a->n_rows, b->n_rows), MX_MAX(a->n_sequences, b->n_sequences),
-                          MX_MAX(a->n_picks, b->n_picks), MX_MAX(a->n_cells, b->n_cells)};
+                          MX_MAX(a->n_picks, b->n_picks), MX_MAX(a->n_cells, b->n_cells), a->forces || b->forces};
 }
 
 static int n_taken(const mx_conductor *c) {
@@ -348,6 +354,27 @@ static int n_taken(const mx_conductor *c) {
     for (int i = 0; i < c->n_seats; i++)
         n += c->seats[i].taken;
     return n;
+}
+
+static mxw_status open_shared(mx_recognizer *r, const mx_seat_size *size, int n_seats) {
+    mxw_status status = conductor_open(r, size, n_seats, r->encode_width, &r->conductor);
+    return status < 0 ? mx_fail_in(status, "batch of %d sessions", n_seats) : status;
+}
+
+mxw_status mx_conductor_reserve(mx_recognizer *r, const mx_seat_size *size, int n_seats) {
+    pthread_mutex_lock(&r->lock);
+    int n = r->conductor ? n_taken(r->conductor) : 0;
+    mxw_status status = MXW_OK;
+    if (n > 0) {
+        status = mx_fail(MXW_E_STATE, "batch of %d sessions: %d of the model's are open", n_seats, n);
+    } else {
+        mx_conductor_close(r->conductor);
+        r->conductor = NULL;
+        status = open_shared(r, size, n_seats);
+        r->batch = status < 0 ? r->batch : n_seats;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 /* A free seat of the shared conductor, which the first to come, or to come back to an empty one, makes large enough;
@@ -359,11 +386,9 @@ static mxw_status take_shared(mx_recognizer *r, const mx_seat_size *need, mx_sea
         mx_conductor_close(r->conductor);
         r->conductor = NULL;
     }
-    if (!r->conductor) {
-        mxw_status status = conductor_open(r, &size, r->batch, r->encode_width, &r->conductor);
-        if (status < 0)
-            return mx_fail_in(status, "batch of %d sessions", r->batch);
-    }
+    mxw_status status = r->conductor ? MXW_OK : open_shared(r, &size, r->batch);
+    if (status < 0)
+        return status;
     mx_conductor *c = r->conductor;
     for (int i = 0; i < c->n_seats && !*out && holds(&c->runner.size, need); i++)
         if (!c->seats[i].taken) {
@@ -383,15 +408,15 @@ static mxw_status rise(void *context, mx_runner *runner, int seat) {
     return MXW_OK;
 }
 
-mxw_status mx_seat_open(mx_recognizer *r, const mx_decode_plan *plan, mx_stop_fn stop, void *context, mx_seat **out) {
-    mx_seat_size need = mx_seat_size_of(plan);
+mxw_status mx_seat_open(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
+                        mx_seat **out) {
+    mx_seat_size need = mx_seat_size_of(plan, forces);
     mx_seat *seat = NULL;
     mxw_status status = MXW_OK;
-    if (r->batch > 1) {
-        pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->lock);
+    if (r->batch > 1 || r->conductor)
         status = take_shared(r, &need, &seat);
-        pthread_mutex_unlock(&r->lock);
-    }
+    pthread_mutex_unlock(&r->lock);
     if (status >= 0 && !seat) {
         mx_conductor *c = NULL;
         status = conductor_open(r, &need, 1, 1, &c);

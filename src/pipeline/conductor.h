@@ -30,9 +30,13 @@ typedef struct mx_steps {
 /* Asked between steps and, every now and then, while waiting: a failure ends what was asked for. */
 typedef mxw_status (*mx_stop_fn)(void *context);
 
-/* plan outlives the seat; stop may be NULL. */
-mxw_status mx_seat_open(mx_recognizer *r, const mx_decode_plan *plan, mx_stop_fn stop, void *context, mx_seat **out);
+/* plan outlives the seat; forces: known tokens will be run, too; stop may be NULL. */
+mxw_status mx_seat_open(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
+                        mx_seat **out);
 void mx_seat_close(mx_seat *seat);
+/* The shared conductor with so many seats, in place of the one there is, if nobody sits there: E_STATE otherwise. When
+ * memory does not suffice nothing is kept, and the batch stays what it was. */
+mxw_status mx_conductor_reserve(mx_recognizer *r, const mx_seat_size *size, int n_seats);
 /* Of the recognizer's own conductor, when no session is left. */
 void mx_conductor_close(mx_conductor *conductor);
 

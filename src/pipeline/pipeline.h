@@ -40,6 +40,9 @@ const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part);
 /* The part's graph as text, and what the compiler made of it; E_NOT_FOUND for an unknown name. */
 mxw_status mx_recognizer_graph(mx_recognizer *r, const char *name, const char **text);
 
+/* Memory for so many sessions at once with these options; E_MEMORY takes none, and the model goes on as it was. */
+mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *options, int batch);
+
 mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options, mx_session **out);
 void mx_session_close(mx_session *s);
 /* The first window is not encoded: its features are these, [n_audio_ctx][n_audio_state]; they outlive the session. */

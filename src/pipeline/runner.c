@@ -10,12 +10,13 @@
 #define N_COLUMNS 5
 static const char *const column_names[N_COLUMNS] = {"token", "position", "sequence", "cell", "slot"};
 
-mx_seat_size mx_seat_size_of(const mx_decode_plan *plan) {
+mx_seat_size mx_seat_size_of(const mx_decode_plan *plan, int forces) {
     int sample_len = plan->options.sample_len;
     return (mx_seat_size){.n_rows = MX_MAX(plan->n_initial_max + sample_len, plan->n_group),
                           .n_sequences = plan->n_group,
                           .n_picks = MX_MAX(sample_len, plan->n_group) + 1,
-                          .n_cells = plan->n_cells};
+                          .n_cells = plan->n_cells,
+                          .forces = forces};
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -83,13 +84,39 @@ static mxw_status open_room(mx_runner *runner) {
     return runner->mels ? MXW_OK : MXW_E_MEMORY;
 }
 
-/* The decoder's memory for the largest run there may be: what is recorded of a step outlives every prompt. */
+/* The suppression tables of all seats are the decoder's for as long as they stay. */
+static mxw_status hold_tables(mx_runner *runner, mx_part part, int n_tables) {
+    int64_t shape[] = {n_tables * MX_SET_COUNT, runner->recognizer->checkpoint.dims.n_vocab};
+    mx_tensor t = mx_tensor_of(MXW_U8, 2, shape, runner->suppress);
+    return mx_run_hold(runner->runs[part], "suppress", &t);
+}
+
+/* Memory of every compiled part for the largest run there may be: later runs take no more, so it is now or never that
+ * there is not enough; and what is recorded of a step outlives every prompt. */
 static mxw_status reserve(mx_runner *runner) {
-    char sizes[192];
-    snprintf(sizes, sizeof(sizes), "rows=%d,sequences=%d,picks=%d,candidates=8,sets=%d,slots=%d,cells=%d",
-             rounded(runner->max_rows), rounded(runner->max_sequences), rounded(runner->max_picks), MX_SET_COUNT,
+    char of_encoder[64], of_cross[64], of_decoder[192], of_force[256];
+    int rows = rounded(runner->max_rows);
+    int most = MX_MAX(runner->size.n_sequences, MX_FORCE_CANDIDATES) + 1;   /* candidates for a pick */
+    const char *const sizes[MX_PART_COUNT] = {of_encoder, of_cross, of_decoder, of_force};
+    mxw_status status = MXW_OK;
+    snprintf(of_encoder, sizeof(of_encoder), "windows=%d", runner->width);
+    snprintf(of_cross, sizeof(of_cross), "windows=%d,slots=%d", runner->width, runner->n_seats);
+    snprintf(of_decoder, sizeof(of_decoder), "rows=%d,sequences=%d,picks=%d,candidates=%d,sets=%d,slots=%d,cells=%d",
+             rows, rounded(runner->max_sequences), rounded(runner->max_picks),
+             MX_MIN(most, runner->recognizer->checkpoint.dims.n_vocab), runner->n_seats * MX_SET_COUNT,
              runner->n_seats, runner->n_seats * runner->size.n_cells + 1);
-    return mx_run_reserve(runner->runs[MX_PART_DECODER], sizes);
+    snprintf(of_force, sizeof(of_force), "%s,listeners=%d", of_decoder, rows);
+    if (!runner->apart)
+        status = mx_run_pipe(runner->runs[MX_PART_CROSS], "features", runner->runs[MX_PART_ENCODER], "features");
+    for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
+        if (i == MX_PART_FORCE && !runner->size.forces)
+            continue;
+        if (i == MX_PART_DECODER || i == MX_PART_FORCE)
+            status = hold_tables(runner, (mx_part)i, runner->n_seats);
+        if (status >= 0)
+            status = mx_run_reserve(runner->runs[i], sizes[i]);
+    }
+    return status;
 }
 
 mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_seat_size *size, int n_seats, int width) {
@@ -106,9 +133,7 @@ mxw_status mx_runner_open(mx_runner *runner, const mx_recognizer *r, const mx_se
     for (int i = 0; i < MX_PART_COUNT; i++)
         MX_TRY(mx_run_open(r->programs[i], runner->state, &runner->runs[i]));
     runner->apart = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), mx_exec_device(r->programs[MX_PART_CROSS]));
-    if (mx_exec_replays(r->programs[MX_PART_DECODER]))
-        MX_TRY(reserve(runner));
-    status = MXW_OK;
+    status = reserve(runner);
 out:
     return status;
 }
@@ -332,9 +357,7 @@ static mxw_status bind_step(mx_runner *runner, mx_run *run, const packing *all) 
     int n_tables = tables_in_use(runner);
     int *sent = &runner->n_tables[run != runner->runs[MX_PART_DECODER]];
     if (n_tables != *sent) {
-        int64_t shape[] = {n_tables * MX_SET_COUNT, dims->n_vocab};
-        mx_tensor t = mx_tensor_of(MXW_U8, 2, shape, runner->suppress);
-        MX_TRY(mx_run_hold(run, "suppress", &t));
+        MX_TRY(hold_tables(runner, run == runner->runs[MX_PART_DECODER] ? MX_PART_DECODER : MX_PART_FORCE, n_tables));
         *sent = n_tables;
     }
     status = mx_run_size(run, "candidates", all->k);

@@ -3,7 +3,7 @@
  * Between tensors and decode/: the only place that knows both. A seat is one session's share of the caches: a slot of
  * cross keys and values, and a range of cells. Steps of several seats can be one run of the decoder, windows of several
  * seats one run of the encoder.
- * What holds: sized at open, nothing allocated after; a seat's results are the same bits whoever is in the run with it;
+ * What holds: sized at open, nothing taken of a compiled run's device after; a seat's results are the same bits whoever is in the run with it;
  * a run that fails changes nothing that its repetition would not write again. One thread at a time. */
 #ifndef MX_RUNNER_H
 #define MX_RUNNER_H
@@ -14,9 +14,10 @@
 typedef struct mx_seat_size {
     int n_rows, n_sequences, n_picks;   /* of one step */
     int n_cells;                        /* of one window */
+    int forces;                         /* known tokens are run, too: memory for that is taken at once */
 } mx_seat_size;
 
-mx_seat_size mx_seat_size_of(const mx_decode_plan *plan);
+mx_seat_size mx_seat_size_of(const mx_decode_plan *plan, int forces);
 
 /* What a forced run gives of one seat; valid until the next. */
 typedef struct mx_forced {

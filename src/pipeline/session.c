@@ -97,10 +97,8 @@ static mxw_status copy_strings(mx_session *s) {
     return MXW_OK;
 }
 
-static mxw_status open_decoding(mx_session *s) {
-    mxw_status status;
-    const mxw_session_options *o = &s->options;
-    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o, mx_decode_plan **plan) {
+    const mxw_dims *dims = &r->checkpoint.dims;
     mx_decode_options decode = {.n_text_ctx = dims->n_text_ctx,
                                 .n_audio_ctx = dims->n_audio_ctx,
                                 .task = o->task,
@@ -117,16 +115,39 @@ static mxw_status open_decoding(mx_session *s) {
                                 .seed = o->seed};
     if (2 * dims->n_audio_ctx != MX_MEL_WINDOW)
         return mx_fail(MXW_E_UNSUPPORTED, "model: an audio context of %d is not 30 seconds", dims->n_audio_ctx);
+    return mx_decode_plan_open(&decode, r->text, plan);
+}
+
+/* Word times and the details of tokens come from known tokens. */
+static int wants_force(const mxw_session_options *o) { return o->word_timestamps || o->token_details; }
+
+mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *options, int batch) {
+    mx_decode_plan *plan = NULL;
+    mxw_status status = open_plan(r, options, &plan);
+    if (status >= 0) {
+        mx_seat_size size = mx_seat_size_of(plan, wants_force(options));
+        status = mx_conductor_reserve(r, &size, batch);
+    }
+    mx_decode_plan_close(plan);
+    return status;
+}
+
+static mxw_status open_decoding(mx_session *s) {
+    mxw_status status;
+    const mxw_session_options *o = &s->options;
+    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    MX_TRY(open_plan(s->recognizer, o, &s->plan));
     s->thresholds = (mx_thresholds){o->compression_ratio_threshold, o->logprob_threshold, o->no_speech_threshold};
     s->temperatures = mx_arena_alloc(&s->memory, MAX_TEMPERATURES * sizeof(*s->temperatures));
     s->window = mx_arena_alloc(&s->memory, (size_t)MX_MEL_WINDOW * (size_t)dims->n_mels * sizeof(*s->window));
-    if (!s->temperatures || !s->window)
-        return MXW_E_MEMORY;
+    status = s->temperatures && s->window ? MXW_OK : MXW_E_MEMORY;
+    if (status < 0)
+        goto out;
     s->n_temperatures = MAX_TEMPERATURES;
     mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
-    MX_TRY(mx_decode_plan_open(&decode, s->recognizer->text, &s->plan));
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
-    MX_TRY(mx_seat_open(s->recognizer, s->plan, o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->seat));
+    MX_TRY(mx_seat_open(s->recognizer, s->plan, wants_force(o), o->should_abort ? mx_session_stop_if_asked : NULL, s,
+                        &s->seat));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
     if (s->recognizer->batch == 1)   /* else the sessions share the threads among them */
         MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
@@ -333,7 +354,7 @@ mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const
                             const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob) {
     mxw_status status;
     mx_decode_step step;
-    size_t n_picks = (size_t)mx_seat_size_of(s->plan).n_picks;
+    size_t n_picks = (size_t)mx_seat_size_of(s->plan, 0).n_picks;
     int32_t *ids = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*ids));
     float *candidates = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*candidates));
     float *stats = mx_alloc_array(n_picks * MX_SELECT_STATS, sizeof(*stats));

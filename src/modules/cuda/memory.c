@@ -9,6 +9,8 @@
 #define RING_BYTES ((size_t)8 << 20)      /* inputs of some tens of decoder steps, or of several windows */
 #define RING_LARGEST (RING_BYTES / 4)
 #define MEBI (1024.0 * 1024.0)
+#define KEPT_BYTES ((size_t)128 << 20)    /* left to the driver: kernels, loaded when they first run, and recordings */
+#define LARGE_BYTES ((size_t)1 << 20)     /* of blocks that may not touch them */
 
 static mxw_status open_gpu(mx_cuda *gpu) {
     mxw_status status = MXW_OK;
@@ -50,19 +52,28 @@ void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int
         __atomic_store_n(&allowed[gpu->index], bytes, __ATOMIC_RELAXED);
 }
 
+/* A GPU that is full to the last byte can run nothing more: its last ones are for small things. */
+static cudaError_t take(size_t bytes, void **block) {
+    size_t left = 0, all = 0;
+    if (bytes >= LARGE_BYTES && cudaMemGetInfo(&left, &all) == cudaSuccess && left < bytes + KEPT_BYTES)
+        return cudaErrorMemoryAllocation;
+    return cudaMalloc(block, bytes ? bytes : 1);
+}
+
 void *mx_cuda_alloc(const mx_device *device, size_t bytes) {
     mx_cuda *gpu = mx_cuda_of(device);
     void *block = NULL;
     size_t left = 0, all = 0;
     if (mx_cuda_enter(gpu) < 0)
         return NULL;
-    cudaError_t error = cudaMalloc(&block, bytes ? bytes : 1);
+    cudaError_t error = take(bytes, &block);
     if (error == cudaSuccess)
         return block;
     cudaGetLastError();   /* a refusal is not a fault: a smaller block may follow */
     if (error == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
-        mx_cuda_host->fail(MXW_E_MEMORY, "%s: not enough memory: %.1f MiB asked, %.1f of %.0f MiB free", gpu->id,
-                           (double)bytes / MEBI, (double)left / MEBI, (double)all / MEBI);
+        mx_cuda_host->fail(MXW_E_MEMORY, "%s: not enough memory: %.1f MiB asked, %.1f of %.1f MiB free, of which %.1f "
+                           "are for kernels", gpu->id, (double)bytes / MEBI, (double)left / MEBI, (double)all / MEBI,
+                           (double)KEPT_BYTES / MEBI);
     else
         mx_cuda_check(gpu, error, "memory");
     return NULL;
