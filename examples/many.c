@@ -80,6 +80,10 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", mxw_last_error());
         return 1;
     }
+    while (mxw_model_reserve(j.model, NULL, n_threads) == MXW_E_MEMORY && n_threads > 1) {
+        fprintf(stderr, "%s\n", mxw_last_error());
+        n_threads /= 2; /* fewer at once, with the same text */
+    }
     pthread_mutex_init(&j.lock, NULL);
     while (n_started < n_threads && !pthread_create(&threads[n_started], NULL, work, &j))
         n_started++;

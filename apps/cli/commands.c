@@ -160,6 +160,18 @@ static void choose_halves(const model_choice *choice, mxw_model_options *options
         options->device = "cpu";
 }
 
+/* The CPU is another way where the device was left to choose, and a way to be told of where a GPU was meant. */
+int memory_suffices_on_cpu(const model_choice *choice, const char *why) {
+    int on_gpu = choice->engine != MXW_ENGINE_CPU && strcmp(choice->device, "cpu") && mxw_accelerator_count() > 0;
+    int may_choose = choice->engine == MXW_ENGINE_MAX && !strcmp(choice->device, "auto") && !choice->encode_engine &&
+                     !choice->decode_engine;
+    if (on_gpu && may_choose)
+        log_say(MXW_LOG_WARN, "%s; going on with --device cpu", why);
+    else
+        log_error("%s%s", why, on_gpu ? "; --engine max --device cpu does without the GPU" : "");
+    return on_gpu && may_choose;
+}
+
 int open_model(const model_choice *choice, int batch, mxw_model **model) {
     mxw_model_options options;
     mxw_model_options_default(&options);
@@ -173,6 +185,14 @@ int open_model(const model_choice *choice, int batch, mxw_model **model) {
     choose_halves(choice, &options);
     trace_ask(&options);
     mxw_status status = mxw_model_open(&options, model);
+    if (status == MXW_E_MEMORY) {
+        char why[1024];
+        snprintf(why, sizeof(why), "%s", mxw_last_error());
+        if (!memory_suffices_on_cpu(choice, why))
+            return EXIT_FAILED;
+        options.device = "cpu";
+        status = mxw_model_open(&options, model);
+    }
     return status < 0 ? model_failure(status) : EXIT_OK;
 }
 

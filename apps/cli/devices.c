@@ -28,6 +28,8 @@ void print_device(const mxw_device_info *d) {
     out_print("         cores %d, memory %.1f GiB", d->cores, (double)d->memory_bytes / GIBI);
     if (d->memory_free_bytes)
         out_print(", %.1f GiB free", (double)d->memory_free_bytes / GIBI);
+    if (d->memory_limit_bytes)
+        out_print(", limited to %.1f GiB (MXW_DEVICE_MEMORY)", (double)d->memory_limit_bytes / GIBI);
     out_print("\n");
     if (d->features && d->features[0])
         out_print("         features %s\n", d->features);
@@ -44,6 +46,8 @@ void write_device(json_writer *json, const mxw_device_info *d) {
     json_whole(json, "memory_bytes", (int64_t)d->memory_bytes);
     if (d->memory_free_bytes)
         json_whole(json, "memory_free_bytes", (int64_t)d->memory_free_bytes);
+    if (d->memory_limit_bytes)
+        json_whole(json, "memory_limit_bytes", (int64_t)d->memory_limit_bytes);
     json_whole(json, "cores", d->cores);
     json_bool(json, "usable", d->usable);
     json_text(json, "reason", d->reason);

@@ -225,6 +225,7 @@ int job_run(const transcribe_options *options, const inputs *list, int several) 
     int n_workers = share_out(&j, options);
     pthread_mutex_init(&j.lock, NULL);
     pthread_mutex_init(&j.batch.lock, NULL);
+    pthread_cond_init(&j.batch.freed, NULL);
     sem_init(&news, 0, 0);
     start_progress(options, list);
     catch_signal(SIGINT);

@@ -15,6 +15,7 @@
 #include "out.h"
 #include "outputs.h"
 #include "progress.h"
+#include "seats.h"
 #include "stats.h"
 
 /* What standard output gets. */
@@ -29,6 +30,7 @@ typedef struct recording {
     const char *name; /* as it is told to people */
     screen_form screen;
     int told_language; /* if it was detected */
+    int seated; /* may have a session open */
     mxw_session *session;
     struct split *split; /* the channels that this is one of, or NULL */
     int channel;         /* of those */
@@ -389,20 +391,6 @@ static recording_end end_of(recording *r, mxw_status status) {
     return RECORDING_STOP;
 }
 
-/* Opened by the first recording that needs it; the others wait. */
-static int load_model(recording_batch *batch) {
-    pthread_mutex_lock(&batch->lock);
-    if (!batch->model && !batch->exit_status) {
-        progress_note("loading the model");
-        batch->exit_status = open_model(&batch->options->model, batch->batch, &batch->model);
-        batch->stopped |= batch->exit_status != EXIT_OK;
-        progress_hide();
-    }
-    int loaded = batch->model != NULL;
-    pthread_mutex_unlock(&batch->lock);
-    return loaded;
-}
-
 static mxw_status open_audio(const recording *r, mxw_audio **audio) {
     mxw_audio_options options;
     transcribe_audio_options(r->options, r->path, r->channel, &options);
@@ -431,12 +419,20 @@ static mxw_status run_recording(recording *r) {
     mxw_status status = open_audio(r, &audio);
     if (status >= 0)
         status = open_journal(r);
-    if (status >= 0 && (!load_model(r->batch) || open_session(r, audio) < 0))
+    if (status >= 0 && seats_load(r->batch))
+        r->seated = seats_take(r->batch);
+    if (status >= 0 && (!r->seated || open_session(r, audio) < 0))
         status = MXW_E_ABORTED; /* for all recordings: said already */
     if (status >= 0)
         status = run_session(r, audio);
     mxw_audio_close(audio);
     return status;
+}
+
+static void close_session(recording *r) {
+    mxw_session_close(r->session);
+    if (r->seated)
+        seats_give(r->batch);
 }
 
 static recording_end transcribe(recording *r) {
@@ -446,7 +442,7 @@ static recording_end transcribe(recording *r) {
     if (status >= 0)
         status = deliver(r, mxw_session_result(r->session));
     recording_end end = end_of(r, status);
-    mxw_session_close(r->session);
+    close_session(r);
     journal_close(r->journal, end == RECORDING_DONE);
     return end;
 }
@@ -495,7 +491,7 @@ static void transcribe_channel(split *s, int channel) {
     s->journals[channel - 1] = r.journal;
     s->n_resumed += r.n_resumed;
     pthread_mutex_unlock(&s->lock);
-    mxw_session_close(r.session);
+    close_session(&r);
 }
 
 static void take_channels(split *s) {

@@ -24,9 +24,11 @@ typedef struct recording_batch {
     const transcribe_options *options;
     order *order;
     int several; /* more than one recording was named */
-    int batch;   /* sessions that may be under way at once */
+    int batch;   /* sessions that may be under way at once; fewer if memory does not suffice (seats.h) */
+    int n_open;  /* of those */
     int channels; /* of one recording that is split, among them */
     pthread_mutex_t lock;
+    pthread_cond_t freed; /* fewer are open */
     mxw_model *model; /* opened when the first recording could be, closed by the caller */
     int exit_status;
     atomic_int stopped; /* the others end too, soon */

@@ -131,7 +131,8 @@ const option_row transcribe_rows[] = {
      .help = "Engine of the decoder alone."},
     {.name = "batch", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
      AT(batch), .low = 0, .high = 256,
-     .help = "Files transcribed at once, with the same result as one by one; 0: what suits the device."},
+     .help = "Files transcribed at once, with the same result as one by one; 0: what suits the device. Where memory "
+             "does not suffice, as many as fit."},
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
      AT(format), .check = check_format,

@@ -109,8 +109,8 @@ typedef struct mx_blas_module {
                  int b_transposed, float *c, int64_t ldc);
 } mx_blas_module;
 
-/* A block of the device's memory (memory.c). The failure's line says what for (as printf does), how much was asked and how
- * much is free. $MXW_DEVICE_MEMORY limits what may be taken this way on each device. */
+/* A block of the device's memory (memory.c). The failure's line says what for (as printf does), how much was asked and
+ * how much is free. $MXW_DEVICE_MEMORY limits what may be taken this way on each device. */
 __attribute__((format(printf, 4, 5)))
 mxw_status mx_device_take(const mx_device *device, size_t bytes, void **out, const char *what, ...);
 void mx_device_give(const mx_device *device, void *data);   /* NULL is fine */

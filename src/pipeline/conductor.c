@@ -358,7 +358,7 @@ static int n_taken(const mx_conductor *c) {
 
 static mxw_status open_shared(mx_recognizer *r, const mx_seat_size *size, int n_seats) {
     mxw_status status = conductor_open(r, size, n_seats, r->encode_width, &r->conductor);
-    return status < 0 ? mx_fail_in(status, "batch of %d sessions", n_seats) : status;
+    return status < 0 ? mx_fail_in(status, "batch of %d session%s", n_seats, n_seats == 1 ? "" : "s") : status;
 }
 
 mxw_status mx_conductor_reserve(mx_recognizer *r, const mx_seat_size *size, int n_seats) {

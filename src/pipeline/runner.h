@@ -3,8 +3,9 @@
  * Between tensors and decode/: the only place that knows both. A seat is one session's share of the caches: a slot of
  * cross keys and values, and a range of cells. Steps of several seats can be one run of the decoder, windows of several
  * seats one run of the encoder.
- * What holds: sized at open, nothing taken of a compiled run's device after; a seat's results are the same bits whoever is in the run with it;
- * a run that fails changes nothing that its repetition would not write again. One thread at a time. */
+ * What holds: sized at open, nothing allocated after, but on demand where a graph runs op by op; a seat's results are
+ * the same bits whoever is in the run with it; a run that fails changes nothing that its repetition would not write
+ * again. One thread at a time. */
 #ifndef MX_RUNNER_H
 #define MX_RUNNER_H
 #include "decode/decode.h"

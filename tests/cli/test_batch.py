@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -180,6 +181,35 @@ def test_progress(paths):
         check(len(frame.replace("\x1b[K", "")) < 80, "a frame fits the terminal", frame)
 
 
+def test_memory(paths):
+    """A device with too little memory for the batch: the most that fit, said in one line; the same text."""
+    words = [*SHORT, "--batch", "7", *paths]
+    want = run(*words)
+    check_equal((want[0], want[2]), (0, ""), "with all the memory there is")
+    seen, limit, code = [], 1 << 28, 0
+    while code == 0 and limit > 1000:
+        code, out, err = run(*words, env={"MXW_DEVICE_MEMORY": str(limit)})
+        if code == 0 and err:
+            said = re.fullmatch(r"max-whisper: warning: batch of 7 sessions: .*: cpu: not enough memory: [0-9.]+ MiB "
+                                r"asked, [0-9.]+ of [0-9.]+ MiB free \(MXW_DEVICE_MEMORY\); going on with ([1-6]) at "
+                                r"once\n", err)
+            check(said, f"what is said with {limit} bytes", err)
+            seen.append(int(said.group(1)) if said else 0)
+        if code == 0:
+            check_equal(out, want[1], f"the text with {limit} bytes")
+        limit = limit * 7 // 8
+    check(len(set(seen)) > 2 and seen == sorted(seen, reverse=True) and seen[-1] == 1, "fewer and fewer", seen)
+    check(code == 1 and out == "" and err.count("\n") == 1 and "batch of 1 session: " in err, "not even one",
+          (code, out, err))
+    for limit, needle in (("300", "weights of graph encoder: cpu: not enough memory: "),
+                          ("3x", "MXW_DEVICE_MEMORY: '3x'")):
+        check_fails(words, 1, needle, env={"MXW_DEVICE_MEMORY": limit})
+    code, out, err = run("devices", env={"MXW_DEVICE_MEMORY": "3G"})
+    check("limited to 3.0 GiB (MXW_DEVICE_MEMORY)" in out, "devices says the limit", out)
+    code, out, err = run("devices", "--json", env={"MXW_DEVICE_MEMORY": "3G"})
+    check_equal(json.loads(out)["devices"][0]["memory_limit_bytes"], 3 << 30, "as JSON")
+
+
 def main():
     try:
         subprocess.run([sys.argv[2], "pt", "f16", MODEL, "narrow", "1", "3"], check=True)
@@ -192,6 +222,7 @@ def main():
         test_closed_pipe(paths)
         test_interrupt(paths)
         test_progress(paths)
+        test_memory(paths)
     finally:
         shutil.rmtree(FOLDER)
     done()
