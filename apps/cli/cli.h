@@ -66,8 +66,8 @@ int check_device(const char *value, char *message, size_t size);
 int check_language(const char *value, char *message, size_t size);
 /* Opens the model for so many sessions at once; on failure says why and returns the exit status. */
 int open_model(const model_choice *choice, int batch, mxw_model **model);
-/* After a device's memory did not suffice, as `why` says: whether to go on with the CPU, which is said, or not, which is
- * an error. */
+/* After a device's memory did not suffice, as `why` says: whether to go on with the CPU, which is said, or not, which
+ * is an error. */
 int memory_suffices_on_cpu(const model_choice *choice, const char *why);
 int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
 
