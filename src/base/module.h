@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /* Changes whenever a structure that crosses the border does. */
-#define MX_MODULE_ABI 0x4d585705u
+#define MX_MODULE_ABI 0x4d585706u
 
 typedef struct mx_host {
     mxw_status (*fail)(mxw_status code, const char *format, ...);

@@ -66,6 +66,7 @@ typedef struct mx_device_replay {
     void (*close)(const mx_device *device, mx_recording *recording);   /* NULL is fine */
     /* What run_op() would refuse in the data of this call; indices are read where call->host says. */
     mxw_status (*check)(const mx_device *device, const mx_call *call);
+    int (*over)(const mx_device *device, const mx_recording *recording);   /* wait() would not wait */
 } mx_device_replay;
 
 struct mx_device {

@@ -69,6 +69,8 @@ mxw_status mx_run_reserve(mx_run *run, const char *sizes);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
 void mx_run_watch(mx_run *run, mx_watch_fn watch, void *context);   /* NULL: none */
 mxw_status mx_run_execute(mx_run *run);
+/* Whether the last execute's small outputs can be read without waiting for the device. */
+int mx_run_over(const mx_run *run);
 /* A host view, valid until the next execute. */
 mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);
 #endif

@@ -264,6 +264,11 @@ out:
     return status;
 }
 
+int mx_run_over(const mx_run *run) {
+    return !run->replayed || run->fetched ||
+           replay_of(run)->over(run->program->device, run->layout->recording);
+}
+
 mxw_status mx_replay_output(mx_run *run, size_t i, const void **data) {
     mx_layout *l = run->layout;
     mx_value value = run->program->graph->outputs[i].value;

@@ -2,6 +2,7 @@
 #include "pipeline/conductor.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 #define ASK_STOP_NS 20000000   /* how often a waiting session asks whether it should stop */
 #define SPREAD_FROM 8          /* turns from which their bookkeeping pays for waking the pool */
+#define BESIDE 2               /* windows encoded behind a step at once, at most: what goes up without waiting */
 
 typedef enum request_kind {
     REQUEST_ALONE, REQUEST_ENCODE, REQUEST_FORCE, REQUEST_STEPS, REQUEST_KINDS
@@ -49,6 +51,7 @@ struct mx_conductor {
     int first;                 /* the seat whose turn to step comes first: who found no room last time */
     mx_seat **members;         /* [n_seats]: of the run under way */
     mx_turn *turns;            /* [n_seats] */
+    int beside;                /* windows are encoded while a step runs, too */
     mx_conductor_counts counts;
 };
 
@@ -60,6 +63,53 @@ static void advance(void *context, int64_t i) {
     mx_seat *seat = c->members[i];
     seat->steps->take(seat->steps->context, &c->turns[i].candidates);
     seat->more = seat->steps->next(seat->steps->context, &seat->step, &seat->k);
+}
+
+/* Ends a request: whoever asked wakes. With the lock held. */
+static void end_request(mx_seat *seat) {
+    seat->place = PLACE_NONE;
+    pthread_cond_signal(&seat->woken);
+}
+
+static void keep_failure(mx_seat *seat) {
+    if (seat->status < 0)
+        snprintf(seat->failure, sizeof(seat->failure), "%s", mx_error());
+}
+
+static int waits_for(const mx_seat *seat, request_kind kind) {
+    return seat->place == PLACE_WAITING && seat->kind == kind;
+}
+
+/* A few windows of those who wait, while the device is at a step of others. */
+static void encode_beside(void *context) {
+    mx_conductor *c = context;
+    mx_seat *members[BESIDE];
+    mx_turn turns[BESIDE];
+    int n = 0, most = MX_MIN(BESIDE, c->runner.width);
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < c->n_seats && n < most; i++)
+        if (waits_for(&c->seats[i], REQUEST_ENCODE)) {
+            members[n] = &c->seats[i];
+            turns[n] = (mx_turn){.seat = i, .mel = c->seats[i].mel};
+            members[n++]->place = PLACE_RUNNING;
+        }
+    pthread_mutex_unlock(&c->lock);
+    if (n == 0) {
+        sched_yield();
+        return;
+    }
+    mxw_status status = mx_runner_encode(&c->runner, turns, n);
+    for (int i = 0; i < n; i++) {
+        members[i]->status = status < 0 && n > 1 ? mx_runner_encode(&c->runner, &turns[i], 1) : status;
+        keep_failure(members[i]);
+    }
+    pthread_mutex_lock(&c->lock);
+    c->counts.windows += n;
+    c->counts.windows_beside += n;
+    c->counts.encoder_runs++;
+    for (int i = 0; i < n; i++)
+        end_request(members[i]);
+    pthread_mutex_unlock(&c->lock);
 }
 
 /* Known tokens of the members, and what they gave to whoever asked. */
@@ -79,7 +129,7 @@ static mxw_status run_members(mx_conductor *c, request_kind kind, int first, int
         return mx_runner_encode(&c->runner, c->turns + first, n);
     if (kind == REQUEST_FORCE)
         return force_members(c, first, n);
-    mxw_status status = mx_runner_step(&c->runner, c->turns + first, n);
+    mxw_status status = mx_runner_step(&c->runner, c->turns + first, n, c->beside ? encode_beside : NULL, c);
     if (status < 0)
         return status;
     if (n >= SPREAD_FROM)
@@ -101,8 +151,7 @@ static void run_all(mx_conductor *c, request_kind kind, int n) {
     for (int i = 0; i < n; i++) {
         mx_seat *seat = c->members[i];
         seat->status = status < 0 && n > 1 ? run_members(c, kind, i, 1) : status;
-        if (seat->status < 0)
-            snprintf(seat->failure, sizeof(seat->failure), "%s", mx_error());
+        keep_failure(seat);
     }
 }
 
@@ -114,14 +163,26 @@ static mx_turn turn_of(const mx_seat *seat) {
     return (mx_turn){.seat = seat->number, .mel = seat->mel, .step = &seat->step, .k = seat->k};
 }
 
+/* Windows that will be encoded beside a step: few, and there is one. */
+static int has_time(const mx_conductor *c) {
+    int n_windows = 0, n_steps = 0;
+    for (int i = 0; i < c->n_seats; i++) {
+        n_windows += waits_for(&c->seats[i], REQUEST_ENCODE);
+        n_steps += waits_for(&c->seats[i], REQUEST_STEPS);
+    }
+    return c->beside && n_steps > 0 && n_windows <= BESIDE;
+}
+
 /* The members of the next run: the first kind that anyone waits for. 0: nobody waits. */
 static int choose(mx_conductor *c, request_kind *kind) {
-    int n = 0, most = 0;
+    int n = 0, most = 0, later = has_time(c);
     for (*kind = 0; *kind < REQUEST_KINDS; (*kind)++) {
+        if (*kind == REQUEST_ENCODE && later)
+            continue;
         most = *kind == REQUEST_ALONE ? 1 : *kind == REQUEST_ENCODE ? c->runner.width : c->n_seats;
         for (int i = 0; i < c->n_seats && n < most; i++) {
             mx_seat *seat = &c->seats[(c->first + i) % c->n_seats];
-            if (seat->place != PLACE_WAITING || seat->kind != *kind)
+            if (!waits_for(seat, *kind))
                 continue;
             c->turns[n] = turn_of(seat);
             c->members[n++] = seat;
@@ -155,9 +216,10 @@ static void conduct_once(mx_conductor *c) {
     for (int i = 0; i < n; i++) {
         mx_seat *seat = c->members[i];
         int goes_on = kind == REQUEST_STEPS && seat->more && seat->status >= 0 && seat->stopped >= 0;
-        seat->place = goes_on ? PLACE_WAITING : PLACE_NONE;
-        if (!goes_on)
-            pthread_cond_signal(&seat->woken);
+        if (goes_on)
+            seat->place = PLACE_WAITING;
+        else
+            end_request(seat);
     }
 }
 
@@ -317,6 +379,7 @@ static mxw_status conductor_open(const mx_recognizer *r, const mx_seat_size *siz
     if (!c->seats || !c->members || !c->turns)
         goto out;
     MX_TRY(mx_runner_open(&c->runner, r, size, n_seats, width));
+    c->beside = n_seats > 1 && mx_exec_replays(r->programs[MX_PART_DECODER]) && !c->runner.apart;
     *out = c;
     return MXW_OK;
 out:

@@ -7,8 +7,9 @@
  * The rule: whoever asks while nobody conducts becomes the conductor, and runs what is asked, its own and everyone
  * else's, until its own is done; then it wakes the next in waiting. One run at a time: first what must run alone, then
  * windows to encode (up to the encoder's width), then known tokens, then a step of every seat that is decoding, all in
- * one. So nobody is
- * ever waited for, no thread has to wake between two steps, and all threads of the pool work on one run.
+ * one. So nobody is ever waited for, no thread has to wake between two steps, and all threads of the pool work on one
+ * run. A device that works by itself is given a few windows to encode while it is at a step, right behind it: it has
+ * them to do while the candidates are looked at here.
  *
  * What holds: results do not depend on who was merged with whom; a run that fails for several seats is repeated for
  * each alone, so that only the one to blame fails; nothing is allocated after open. A session's callbacks are called on
@@ -63,6 +64,7 @@ mxw_status mx_seat_alone(mx_seat *seat, mx_alone_fn fn, void *context);
 /* How well it merges: what was asked for (windows and steps of all seats), and the runs that it took. */
 typedef struct mx_conductor_counts {
     int64_t windows, encoder_runs;
+    int64_t windows_beside;    /* of the windows: encoded while a step ran */
     int64_t steps, decoder_runs;
     int64_t forced, force_runs;
     int waiting;               /* seats that wait right now */

@@ -30,7 +30,7 @@ static mxw_status step_seen(void *context, mx_runner *runner, int seat) {
     int padded = runner->padded;
     runner->padded = 0;   /* the rows that are seen are those of the step */
     look(runner, s->inspection);
-    mxw_status status = mx_runner_step(runner, &turn, 1);
+    mxw_status status = mx_runner_step(runner, &turn, 1, NULL, NULL);
     look(runner, NULL);
     runner->padded = padded;
     return status;

@@ -409,7 +409,7 @@ out:
     return status;
 }
 
-mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
+mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n, mx_meanwhile_fn meanwhile, void *context) {
     mxw_status status;
     int64_t start = mx_now_ns();
     mx_run *run = runner->runs[MX_PART_DECODER];
@@ -419,6 +419,10 @@ mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n) {
         pad(runner, &all, turns[0].seat);
     MX_TRY(bind_step(runner, run, &all));
     MX_TRY(mx_run_execute(run));
+    if (meanwhile)
+        do
+            meanwhile(context);
+        while (!mx_run_over(run));
     MX_TRY(hand_out(run, turns, n, all.k));
     count_step(runner, turns, n, start);
 out:

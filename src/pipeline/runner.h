@@ -78,8 +78,10 @@ void mx_runner_tap(mx_runner *runner, mx_tap_fn tap, void *context);
 void mx_runner_watch(mx_runner *runner, mx_watch_fn watch, void *context);
 /* How many of the turns, from the first on, fit in one run: at least one. */
 int mx_runner_room(const mx_runner *runner, const mx_turn *turns, int n);
-/* One step of each turn's seat, as one run. */
-mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n);
+/* One step of each turn's seat, as one run. While the device is at it, meanwhile (NULL: nothing) is called once or
+ * more: it may encode, for other seats, which comes behind the step and before every later one. */
+typedef void (*mx_meanwhile_fn)(void *context);
+mxw_status mx_runner_step(mx_runner *runner, mx_turn *turns, int n, mx_meanwhile_fn meanwhile, void *context);
 /* Known tokens of each turn's seat, as one run; whatever the seat's cells held is overwritten. */
 mxw_status mx_runner_force(mx_runner *runner, mx_turn *turns, int n);
 #endif

@@ -2,7 +2,8 @@
  * searches, other prompts, languages to detect, fallbacks, clips, words; for batches of 1, 2, 3, 8 and 16 and several
  * thread counts; whoever fails, stops, or finds no seat. That runs are merged is seen, not hoped for.
  *
- * usage: test_pipeline_batch [WHERE] [full]    full: every batch with every thread count, every allocation failing */
+ * usage: test_pipeline_batch [WHERE] [full|beside]    full: every batch with every thread count, every allocation
+ * failing; beside: only what is encoded while others decode */
 #include "check.h"
 #include "pipeline_kit.h"
 
@@ -311,6 +312,67 @@ static void test_merged(int spoilt) {
     mxw_model_close(apart);
 }
 
+/* ---- encoded while others decode ---------------------------------------------------------------------------------- */
+
+static atomic_int may_encode;
+
+/* At the third step another one comes with a window to encode. */
+static int next_with_company(void *context, mx_decode_step *step, int *k) {
+    window *w = context;
+    int more = next(context, step, k);
+    if (more && w->n_steps == 3) {
+        atomic_store(&may_encode, 1);
+        for (int i = 0; mx_seat_counts(w->session->seat).waiting < 1 && i < 60000; i++)
+            pause_briefly();
+    }
+    return more;
+}
+
+static void *come_later(void *argument) {
+    while (!atomic_load(&may_encode))
+        pause_briefly();
+    encode(argument);
+    return decode(argument);
+}
+
+/* A device that replays steps encodes behind one; what comes out is the same. */
+static void test_beside(void) {
+    mxw_model *model = open_batch(3, 2, 2), *apart = open_batch(1, 1, 1);
+    mx_session *holder = open_holder(model);
+    window windows[2] = {{0}}, alone[2] = {{0}};
+    pthread_t thread;
+    mx_decode_result result;
+    for (int i = 0; i < 2; i++) {
+        alone[i].session = open_session(apart, 2 * i + 1);
+        encode(&alone[i]);
+        decode(&alone[i]);
+        windows[i].session = open_session(model, 2 * i + 1);
+    }
+    mx_session *first = windows[0].session;
+    atomic_store(&may_encode, 0);
+    CHECK_EQ_INT(pthread_create(&thread, NULL, come_later, &windows[1]), 0);
+    encode(&windows[0]);
+    CHECK_EQ_INT(mx_decoding_start(first->decoding, "de", NULL, 0, first->temperatures[0], 0), MXW_OK);
+    CHECK_EQ_INT(mx_seat_decode(first->seat, &(mx_steps){next_with_company, take, &windows[0]}), MXW_OK);
+    CHECK_EQ_INT(mx_decoding_result(first->decoding, &result), MXW_OK);
+    CHECK(result.n_tokens == alone[0].n_tokens &&
+          memcmp(result.tokens, alone[0].tokens, alone[0].n_tokens * sizeof(int32_t)) == 0);
+    pthread_join(thread, NULL);
+    CHECK(windows[1].status == MXW_OK && windows[1].n_tokens == alone[1].n_tokens &&
+          memcmp(windows[1].tokens, alone[1].tokens, alone[1].n_tokens * sizeof(int32_t)) == 0);
+    CHECK(windows[0].n_steps > 3 && windows[1].n_steps == alone[1].n_steps);
+    mx_conductor_counts counts = mx_seat_counts(first->seat);
+    CHECK_EQ_INT(counts.windows, 2);
+    CHECK_EQ_INT(counts.windows_beside, mx_exec_replays(model->programs[MX_PART_DECODER]));
+    for (int i = 0; i < 2; i++) {
+        mxw_session_close(windows[i].session);
+        mxw_session_close(alone[i].session);
+    }
+    mxw_session_close(holder);
+    mxw_model_close(model);
+    mxw_model_close(apart);
+}
+
 /* ---- who stops or fails ------------------------------------------------------------------------------------------ */
 
 static int should_abort(void *user) {
@@ -441,13 +503,14 @@ static int counted_next(void *context, mx_decode_step *step, int *k) {
 static void test_steady(void) {
     mxw_model *model = open_batch(4, 2, 2);
     mx_session *holder = open_holder(model);
-    for (int round = 0; round < 3; round++) {
+    int records = mx_exec_replays(model->programs[MX_PART_DECODER]);   /* sizes that come a second time */
+    for (int round = 0; round < 4; round++) {
         window w = {.session = open_session(model, 1)};
         CHECK_EQ_INT(mx_session_encode_window(w.session, 0, 300, 0), MXW_OK);
         mx_mem_fail_after(-1);
         CHECK_EQ_INT(mx_decoding_start(w.session->decoding, "de", NULL, 0, 0, 0), MXW_OK);
         CHECK_EQ_INT(mx_seat_decode(w.session->seat, &(mx_steps){counted_next, take, &w}), MXW_OK);
-        for (int i = round ? 1 : 3; i <= w.n_steps; i++)   /* warm after the first beams */
+        for (int i = round ? 1 : 3; i <= w.n_steps && round >= 2 * records; i++)   /* warm after the first beams */
             CHECK_EQ_INT(at_step[i], at_step[i - 1]);
         CHECK(w.n_steps >= 5);
         mxw_session_close(w.session);
@@ -467,10 +530,25 @@ static void test_arguments(void) {
     }
 }
 
+static void test_all(int full) {
+    test_arguments();
+    run_alone();
+    test_batches(full);
+    test_without_a_seat();
+    test_merged(-1);
+    test_merged(4);
+    test_failures();
+    test_stop_while_waiting();
+    test_one_thread();
+    test_steady();
+    test_failing_memory(full ? 1 : 61);
+}
+
 int main(int argc, char **argv) {
     char folder[4096];
     int full = argc > 1 && strcmp(argv[argc - 1], "full") == 0;
-    if (argc > 1 + full)
+    int beside = argc > 1 && strcmp(argv[argc - 1], "beside") == 0;
+    if (argc > 1 + full + beside)
         kit_on("pipeline-batch", argv[1]);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
@@ -479,17 +557,9 @@ int main(int argc, char **argv) {
     if (CHECK(gen_pt(path, &o) == 0)) {
         for (int i = 0; i < N_JOBS; i++)
             fill(&jobs[i], i);
-        test_arguments();
-        run_alone();
-        test_batches(full);
-        test_without_a_seat();
-        test_merged(-1);
-        test_merged(4);
-        test_failures();
-        test_stop_while_waiting();
-        test_one_thread();
-        test_steady();
-        test_failing_memory(full ? 1 : 61);
+        test_beside();
+        if (!beside)
+            test_all(full);
         for (int i = 0; i < N_JOBS; i++) {
             mx_free(jobs[i].samples);
             mx_str_free(&jobs[i].alone);

@@ -157,9 +157,15 @@ static mxw_status recording_wait(const mx_device *device, mx_recording *shared) 
     return status < 0 ? status : mx_cuda_check(gpu, cudaEventSynchronize(r->over), "replay");
 }
 
+/* An error is for wait() to tell. */
+static int recording_over(const mx_device *device, const mx_recording *shared) {
+    const recording *r = (const recording *)shared;
+    return !r->launched || cudaEventQuery(r->over) != cudaErrorNotReady;
+}
+
 static mxw_status recording_check(const mx_device *device, const mx_call *call) {
     return mx_cuda_check_call(mx_cuda_of(device), call);
 }
 
 const mx_device_replay mx_cuda_replay = {recording_open,   recording_record, recording_replay,
-                                         recording_wait, recording_close,  recording_check};
+                                         recording_wait, recording_close,  recording_check, recording_over};
