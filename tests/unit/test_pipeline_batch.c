@@ -312,7 +312,7 @@ static void test_merged(int spoilt) {
     mxw_model_close(apart);
 }
 
-/* ---- encoded while others decode ---------------------------------------------------------------------------------- */
+/* ---- encoded while others decode --------------------------------------------------------------------------------- */
 
 static atomic_int may_encode;
 
