@@ -20,7 +20,8 @@ typedef struct together {
     const lab_samples *samples;
     int n;
     atomic_int next;
-    atomic_int failed; /* mxw_status of a failure */
+    atomic_int failed; /* mxw_status of the first failure, ... */
+    char why[1024];    /* ... and its line */
 } together;
 
 static void *work(void *user) {
@@ -28,9 +29,10 @@ static void *work(void *user) {
     for (int i = atomic_fetch_add(&t->next, 1); i < t->n; i = atomic_fetch_add(&t->next, 1)) {
         mxw_session *session = NULL;
         mxw_status status = bench_hear(t->model, t->options, &t->samples[i], &session);
+        int none = 0;
+        if (status < 0 && atomic_compare_exchange_strong(&t->failed, &none, status))
+            snprintf(t->why, sizeof(t->why), "%s", mxw_last_error());
         mxw_session_close(session);
-        if (status < 0)
-            atomic_store(&t->failed, status);
     }
     return NULL;
 }
@@ -47,9 +49,8 @@ static double run_once(together *t) {
     for (int i = 0; i < n_threads; i++)
         pthread_join(threads[i], NULL);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    mxw_status failed = (mxw_status)atomic_load(&t->failed);
-    if (n_threads == 0 || failed < 0) {
-        log_error("--batch: %s", n_threads ? mxw_status_text(failed) : "cannot start a thread");
+    if (n_threads == 0 || atomic_load(&t->failed) < 0) {
+        log_error("--batch: %s", n_threads ? t->why : "cannot start a thread");
         return -1;
     }
     return 1e3 * (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e6;

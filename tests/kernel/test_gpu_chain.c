@@ -1,7 +1,9 @@
 /* test_gpu_chain.c - steps of a small decoder on a GPU, recorded and replayed (few rows become one kernel, chain.cu),
  * beside the same program run node by node: every output of every step is the same, byte for byte, so what was written
  * to the caches is too. Then rows alone beside the same rows together.
- * Skipped where there is no CUDA device. */
+ * Skipped where there is no CUDA device.
+ *
+ * usage: test_gpu_chain [brief|least]    brief, least: one of the models, fewer steps, for a slow checker */
 #include "base/base.h"
 #include "device/device.h"
 #include "exec/exec.h"
@@ -265,6 +267,13 @@ static void check_shape(const shape *of, mx_pool *pool, int few) {
     close_decoder(&d);
 }
 
+/* A step node by node, one that is recorded, one that is replayed; of one row and of several windows. */
+static void check_least(const shape *of, mx_pool *pool) {
+    decoder d = open_decoder(of, pool);
+    check_rows(&d, pool, 3, 3, 0);
+    close_decoder(&d);
+}
+
 int main(int argc, char **argv) {
     static const shape shapes[] = {
         {"two heads", {80, 100, 128, 2, 2, 1000, 70, 128, 2, 2}, MXW_F16, MXW_PRECISION_EXACT, 1},
@@ -285,12 +294,14 @@ int main(int argc, char **argv) {
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     make_weights();
-    int brief = argc > 1;   /* under a slow checker */
-    for (size_t i = 0; i < MX_COUNT(shapes); i++)
+    int brief = argc > 1, least = brief && strcmp(argv[1], "least") == 0;   /* under a slow, a very slow checker */
+    for (size_t i = 0; i < MX_COUNT(shapes) && !least; i++)
         if (!brief || i == 1)
             check_shape(&shapes[i], pool, brief);
     if (!brief)
         check_shape(&tiny, pool, 1);
+    if (least)
+        check_least(&shapes[2], pool);
     mx_free(halves);
     mx_free(floats);
     mx_pool_close(pool);
