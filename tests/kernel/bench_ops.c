@@ -36,6 +36,7 @@ typedef struct op_job {
     mx_tensor in[6], out[3];
     mx_tensor copies[2][MAX_COPIES];   /* of inputs 1 and 2 */
     int n_copies, n_copied;
+    mx_tensor source;                  /* of a packed weight, which may look at it */
     double flops, bytes;               /* of a call; bytes 0: arithmetic is what counts */
 } op_job;
 
@@ -131,7 +132,7 @@ static void open_select(op_job *j, const mx_device *cpu, mx_pool *pool) {
             exit(1);
         memcpy(j->copies[0][c].data, j->copies[0][0].data, bytes);
     }
-    mx_free(half.data);
+    j->source = half;
     j->in[2] = TENSOR(MXW_I32, s->rows, MX_RULE_WORDS);
     for (int64_t r = 0; r < s->rows; r++)
         memcpy((int32_t *)j->in[2].data + r * MX_RULE_WORDS, &rule, sizeof(rule));
@@ -142,8 +143,8 @@ static void open_select(op_job *j, const mx_device *cpu, mx_pool *pool) {
     j->out[1] = TENSOR(MXW_F32, s->rows, j->attrs.k);
     j->out[2] = TENSOR(MXW_F32, s->rows, MX_SELECT_STATS);
     j->call.n_inputs = 6;
-    j->bytes = 2.0 * (double)s->keys * (double)d;
-    j->flops = j->bytes * (double)s->rows;
+    j->bytes = (double)bytes;
+    j->flops = 2.0 * (double)s->keys * (double)d * (double)s->rows;
 }
 
 static void close_job(op_job *j) {
@@ -155,6 +156,7 @@ static void close_job(op_job *j) {
             mx_free(j->copies[i][c].data);
     for (int i = 0; i < 3; i++)
         mx_free(j->out[i].data);
+    mx_free(j->source.data);
     mx_free(j->call.scratch);
 }
 

@@ -15,6 +15,7 @@ static const kcheck_test *const groups[] = {
     kcheck_products,
     kcheck_attention,
     kcheck_select,
+    kcheck_coarse,
 };
 
 const mx_kernels *K;

@@ -21,6 +21,7 @@ extern const kcheck_test kcheck_plain[];      /* check_plain.c */
 extern const kcheck_test kcheck_products[];   /* check_products.c */
 extern const kcheck_test kcheck_attention[];  /* check_attention.c */
 extern const kcheck_test kcheck_select[];     /* check_select.c */
+extern const kcheck_test kcheck_coarse[];     /* check_coarse.c */
 
 extern const mx_kernels *K;       /* under test */
 extern const char *isa_name;

@@ -9,7 +9,8 @@ static int has_f16c(void) {
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-extern const mx_kernels mx_ref_table, mx_ref_avx2_table, mx_ref_avx512_table, mx_avx2_table, mx_avx512_table;
+extern const mx_kernels mx_ref_table, mx_ref_avx2_table, mx_ref_avx512_table, mx_avx2_table, mx_avx512_table,
+    mx_avx512vnni_table;
 
 static int always(void) { return 1; }
 static int has_avx2(void) {
@@ -20,10 +21,13 @@ static int has_avx512(void) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
 static const mx_isa sets[] = {
     {"ref", always, &mx_ref_table, NULL},
     {"avx2", has_avx2, &mx_ref_avx2_table, &mx_avx2_table},
     {"avx512", has_avx512, &mx_ref_avx512_table, &mx_avx512_table},
+    {"avx512vnni", has_vnni, &mx_ref_avx512_table, &mx_avx512vnni_table},
 };
 
 const mx_isa *mx_cpu_isa(int index) { return index >= 0 && (size_t)index < MX_COUNT(sets) ? &sets[index] : NULL; }

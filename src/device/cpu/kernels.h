@@ -33,6 +33,12 @@ typedef struct mx_select_part {
     float no_speech;           /* the raw logit of that id, if it lies in the range */
 } mx_select_part;
 
+/* A row as coarse products take it. */
+typedef struct mx_coarse_row {
+    float scale;           /* of its whole numbers */
+    float slack;           /* times the scale of an id: how far its coarse logit is off at most; inf: not known */
+} mx_coarse_row;
+
 /* How a large product is cut. The cut never changes a bit: it follows the caches. */
 typedef struct mx_gemm_blocks {
     int64_t tile_rows;      /* of one gemm_tile call */
@@ -91,7 +97,7 @@ typedef struct mx_kernels {
 
 /* The instruction sets that were built, the baseline first, each better than the one before; NULL past the end. */
 typedef struct mx_isa {
-    const char *name;               /* "ref", "avx2", "avx512", "neon": what MXW_CPU takes */
+    const char *name;               /* "ref", "avx2", "avx512", "avx512vnni", "neon": what MXW_CPU takes */
     int (*has)(void);               /* this processor runs it */
     const mx_kernels *kernels;      /* the plain loops compiled for it: every kernel */
     const mx_kernels *fast;         /* written for it (avx2/, avx512/, neon/): NULL where it has nothing better */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/cpu/coarse.h"
 
 _Static_assert(sizeof(mx_packed) == 64, "panels start on a cache line");
 
@@ -60,6 +61,8 @@ static mx_packed header_of(const mx_weight_use *use) {
 
 size_t mx_cpu_packed_bytes(const mx_device *device, const mx_weight_use *use) {
     mx_packed w = header_of(use);
+    if (mx_coarse_fits(use))
+        return mx_coarse_bytes(use);
     return sizeof(w) + (size_t)mx_packed_panels(&w) * mx_packed_panel_bytes(&w);
 }
 
@@ -139,6 +142,8 @@ mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *
     packing p = {.use = use, .to = to, .kernels = mx_cpu_fast_kernels()};
     if (mx_cpu_form(device, use) != MX_FORM_PACKED)
         return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
+    if (mx_coarse_fits(use))
+        return mx_coarse_pack(use, to, pool);
     *p.to = header_of(use);
     mx_pool_for(pool, mx_packed_panels(p.to), pack_panel, &p);
     return atomic_load(&p.failed) ? mx_fail(MXW_E_MEMORY, "%s: no memory to pack a weight", mx_op_name(use->op))

@@ -97,7 +97,7 @@ static loops choose(const char *isa) {
     if (strcmp(isa, "avx2") == 0) {
         l.fma = fma_avx2;
         l.flops = 12 * 8 * 2;
-    } else if (strcmp(isa, "avx512") == 0) {
+    } else if (strncmp(isa, "avx512", 6) == 0) {
         l.fma = fma_avx512;
         l.flops = 12 * 16 * 2;
     }

@@ -14,5 +14,6 @@ const mx_kernels MX_FAST(table) = {
     .attention_tile = MX_FAST(attention_tile),
     .attend_range = MX_FAST(attend_range),
     .attend_cells = MX_FAST(attend_cells),
+    .coarse_rows = MX_FAST(coarse_rows),
     .select_range = MX_FAST(select_range),
 };

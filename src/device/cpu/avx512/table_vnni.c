@@ -1,0 +1,6 @@
+/* device/cpu/avx512/table_vnni.c - what is compiled once more for AVX-512 with VNNI. */
+#include "device/cpu/kernels.h"
+
+const mx_kernels MX_FAST(table) = {
+    .coarse_rows = MX_FAST(coarse_rows),
+};
