@@ -353,38 +353,58 @@ static void run_row(void *context, int64_t row, int slot) {
 
 static void set_all(bars *b, float value) { *b = (bars){{value, value}, {value, value}, value}; }
 
-/* At least `enough` ids of the side have logits of this or more. -inf: it does not have so many. */
-static float surely_reached(const selection *s, int64_t row, int side, int64_t enough) {
+/* At least `enough` ids of the sides have logits of this or more. -inf: there are not so many. */
+static float surely_reached(const selection *s, int64_t row, int first_side, int last_side, int64_t enough) {
     float values[MX_BEST], scale = 0;
     int32_t ids[MX_BEST];
-    if (merge(s, row, side, side, ids, values) < enough)
+    if (merge(s, row, first_side, last_side, ids, values) < enough)
         return -INFINITY;
     for (int64_t i = 0; i < enough; i++)
         scale = MX_MAX(scale, mx_coarse_scales(s->coarse)[ids[i]]);
     return values[enough - 1] - coarse_row(s, row)->slack * scale;
 }
 
-/* From the coarse logits of a row. A side is looked at as if it were alone, since the rule on the sum of timestamps may
- * leave only one; but where it surely leaves the timestamps, of the text the best alone counts. */
+/* The most that a coarse logit of the row can be off, of the ids first .. the last one. */
+static float most_off(const selection *s, int64_t row, int64_t first) {
+    float most = 0;
+    for (int64_t id = MX_MAX(first, 0); id < s->at.vocab; id++)
+        most = MX_MAX(most, mx_coarse_scales(s->coarse)[id]);
+    return coarse_row(s, row)->slack * most;
+}
+
+/* Whether the rule on the sum of timestamps surely leaves text and timestamps, or surely timestamps alone (1), or may
+ * do either (-1). */
+static int leaves_stamps(const selection *s, int64_t row, const mx_rule *rule, const mx_select_part *all) {
+    double margin = log_of(&all->side[1]) - (double)all->side[0].top;
+    if (!(rule->flags & MX_RULE_TIMESTAMP_SUM) || all->side[0].top == -INFINITY || all->side[1].top == -INFINITY)
+        return 0;
+    double off = (double)all->side[0].top - (double)surely_reached(s, row, 0, 0, 1) +
+                 (double)most_off(s, row, rule->ts_begin);
+    return margin > off ? 1 : margin < -off ? 0 : -1;
+}
+
+/* From the coarse logits of a row. Where the rule on the sum of timestamps may leave them alone, a side is looked at as
+ * if there were no other; where it surely does, of the text the best alone counts. */
 static void set_bars(void *context, int64_t row, int slot) {
     const selection *s = context;
     const mx_rule rule = rule_of(s, row);
     mx_select_part all = join(s, row);
     bars *b = bars_of(s, row);
-    float slack = coarse_row(s, row)->slack, off = 2 * slack * s->coarse->most_scale;
     (void)slot;
-    if (!isfinite(off) || s->at.k > MX_BEST || rule.temperature > 1) {   /* which makes the unlikely likelier */
+    if (!isfinite(coarse_row(s, row)->slack * s->coarse->most_scale) || s->at.k > MX_BEST || rule.temperature > 1) {   /* which makes the unlikely likelier */
         set_all(b, -INFINITY);
         return;
     }
+    int stamps = leaves_stamps(s, row, &rule, &all);
+    if (!stamps)
+        add_side(&all.side[0], &all.side[1]);
     for (int side = 0; side < 2; side++) {
-        b->likely[side] = (float)(log_of(&all.side[side]) + log(UNLIKELY));
-        b->best[side] = surely_reached(s, row, side, s->at.k);
+        b->likely[side] = (float)(log_of(&all.side[stamps ? side : 0]) + log(UNLIKELY));
+        b->best[side] = stamps ? surely_reached(s, row, side, side, s->at.k) : surely_reached(s, row, 0, 1, s->at.k);
     }
-    double margin = log_of(&all.side[1]) - (double)all.side[0].top;
-    if ((rule.flags & MX_RULE_TIMESTAMP_SUM) && all.side[0].top > -INFINITY && margin > (double)off) {
+    if (stamps > 0) {
         b->likely[0] = INFINITY;
-        b->best[0] = surely_reached(s, row, 0, 1);
+        b->best[0] = surely_reached(s, row, 0, 0, 1);
     }
     b->raw = rule.no_speech >= 0 ? (float)(log_of(&all.raw) + log(UNLIKELY)) : INFINITY;
 }
