@@ -91,6 +91,15 @@ static int is_read_by_step(const char *name) {
            !strstr(name, "cross_attn.key") && !strstr(name, "cross_attn.value");
 }
 
+/* Bytes of a weight that a step reads, for each that the file has. Engine cpu keeps every weight as f32; max on the CPU
+ * reads a byte for each weight of the vocabulary, and few again as they are. */
+static double share_read(const bench_record *record, const mxw_tensor_info *tensor) {
+    double f32 = tensor->dtype == MXW_F32 ? 1 : 2;
+    if (record->model.engine != MXW_ENGINE_MAX)
+        return f32;
+    return !strcmp(record->model.device, "cpu") && strstr(tensor->name, "token_embedding") ? f32 / 4 : 1;
+}
+
 /* Every weight once, and the caches: of cross keys and values all, whoever shares them, of the others what is used. */
 static double step_bytes(const bench_record *record, double cells) {
     const mxw_dims *d = &record->model.checkpoint.dims;
@@ -102,8 +111,7 @@ static double step_bytes(const bench_record *record, double cells) {
     for (int64_t i = 0; i < record->model.checkpoint.n_tensors; i++) {
         if (mxw_checkpoint_tensor(checkpoint, i, &tensor) < 0 || !is_read_by_step(tensor.name))
             continue;
-        double wide = tensor.dtype == MXW_F32 ? 1 : 2; /* engine cpu keeps every weight as f32 */
-        weights += (double)tensor.bytes * (record->model.engine == MXW_ENGINE_MAX ? 1 : wide);
+        weights += (double)tensor.bytes * share_read(record, &tensor);
     }
     mxw_checkpoint_close(checkpoint);
     double caches = 2 * (double)d->n_text_layer * d->n_text_state * (d->n_audio_ctx + cells);

@@ -391,7 +391,8 @@ static void set_bars(void *context, int64_t row, int slot) {
     mx_select_part all = join(s, row);
     bars *b = bars_of(s, row);
     (void)slot;
-    if (!isfinite(coarse_row(s, row)->slack * s->coarse->most_scale) || s->at.k > MX_BEST || rule.temperature > 1) {   /* which makes the unlikely likelier */
+    int unknown = !isfinite(coarse_row(s, row)->slack * s->coarse->most_scale);
+    if (unknown || s->at.k > MX_BEST || rule.temperature > 1) {   /* which makes the unlikely likelier */
         set_all(b, -INFINITY);
         return;
     }
