@@ -5,7 +5,7 @@
 
 #include "device/cpu/selection.h"
 
-#define UNLIKELY 1e-5 /* of the sum: what weighs less may stay coarse */
+#define UNLIKELY 3e-6 /* of the sum: what weighs less may stay coarse */
 #define TOO_COARSE 10 /* what logits may be off for terms of a sum to be exchanged */
 
 /* ---- bars -------------------------------------------------------------------------------------------------------- */
