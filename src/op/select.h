@@ -40,8 +40,6 @@ static_assert(sizeof(mx_rule) == MX_RULE_WORDS * 4, "a rule record is MX_RULE_WO
 enum {
     MX_SELECT_NO_SPEECH,   /* probability of no_speech on the raw logits */
     MX_SELECT_LOG_SUM,     /* logsumexp of the logits left after the mask */
-    MX_SELECT_TS_MARGIN,   /* logsumexp of timestamps minus best text, at step 3; 0: rule off or a side empty. So far
-                              from 0 that the rule is beyond doubt, it may be off by a tenth */
     MX_SELECT_STATS
 };
 #endif

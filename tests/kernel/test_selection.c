@@ -94,8 +94,7 @@ static void compare(const mx_tensor got[3], const mx_tensor want[3], double off_
     for (int o = 1; o < 3; o++)
         for (int64_t i = 0; i < mx_tensor_count(&want[o]); i++) {
             double g = (double)at(&got[o], i), w = (double)at(&want[o], i);
-            int rough = off_by == COARSE && o == 2 && i % MX_SELECT_STATS == MX_SELECT_TS_MARGIN;
-            if (!(fabs(g - w) <= off_by + (rough ? 0.1 : 2e-7) * fabs(w)) && g != w) {
+            if (!(fabs(g - w) <= off_by + 2e-7 * fabs(w)) && g != w) {
                 CHECK(0);
                 printf("    %s: output %d, element %lld: got %.9g, want %.9g\n", what, o, (long long)i, g, w);
                 return;

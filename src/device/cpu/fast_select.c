@@ -252,7 +252,6 @@ static int finish_row(const mx_selection *s, int64_t row) {
     double sum = mx_select_log(&all.side[1]);
     stats[MX_SELECT_NO_SPEECH] = raw > -INFINITY ? (float)exp((double)all.no_speech - raw) : 0;
     stats[MX_SELECT_LOG_SUM] = (float)sum;
-    stats[MX_SELECT_TS_MARGIN] = (float)margin;
     int64_t n = mx_select_merge(s, row, margin > 0, 1, ids, values);
     for (int64_t i = 0; i < k; i++) {
         ids[i] = i < n ? ids[i] : -1;

@@ -278,7 +278,6 @@ __device__ static void join_ranges(const fused_selection &f, const mx_rule &rule
         float *stats = s.stats + row * MX_SELECT_STATS;
         stats[MX_SELECT_NO_SPEECH] = (float)no_speech;
         stats[MX_SELECT_LOG_SUM] = (float)sum;
-        stats[MX_SELECT_TS_MARGIN] = (float)margin;
     }
 }
 

@@ -155,17 +155,14 @@ __device__ static void mask(float *left, const float *logits, const mx_rule *rul
     __syncthreads();
 }
 
-/* Step 3: timestamps only, when together they are likelier than the likeliest text. Returns the margin. */
-__device__ static double timestamp_sum(float *left, int64_t ts_begin, int64_t vocab, scratchpad *pad) {
+/* Step 3: timestamps only, when together they are likelier than the likeliest text. */
+__device__ static void timestamp_sum(float *left, int64_t ts_begin, int64_t vocab, scratchpad *pad) {
     double stamps = log_sum(left + ts_begin, vocab - ts_begin, pad), text = (double)max_of(left, ts_begin, pad);
-    if (stamps == -CUDART_INF || text == -CUDART_INF)
-        return 0;
     __syncthreads();
-    if (stamps > text)
+    if (stamps > text && text > -CUDART_INF)
         for (int64_t i = threadIdx.x; i < ts_begin; i += MX_BLOCK)
             left[i] = -CUDART_INF_F;
     __syncthreads();
-    return stamps - text;
 }
 
 /* Moves id to the front of the n candidates; it takes the place of the last one if it is not among them. */
@@ -204,7 +201,7 @@ __device__ static void select_row(const selection &s, const float *logits, float
     int32_t *ids = s.ids + row * s.k, drawn = -1;
     mx_rule rule = s.rules[row];
     int64_t ts_begin = MX_MAX(0, MX_MIN(rule.ts_begin, s.vocab));
-    double no_speech = 0, margin = 0;
+    double no_speech = 0;
     if (rule.no_speech >= 0) {
         double raw = log_sum(logits, s.vocab, pad);
         no_speech = raw == -CUDART_INF ? 0 : exp((double)plain(logits[rule.no_speech]) - raw);
@@ -212,7 +209,7 @@ __device__ static void select_row(const selection &s, const float *logits, float
     __syncthreads();
     mask(left, logits, &rule, s.suppress + rule.set * s.vocab, ts_begin, s.vocab);
     if (rule.flags & MX_RULE_TIMESTAMP_SUM)
-        margin = timestamp_sum(left, ts_begin, s.vocab, pad);
+        timestamp_sum(left, ts_begin, s.vocab, pad);
     double sum = log_sum(left, s.vocab, pad);
     int64_t n = find_best(ids, values, left, s, pad);
     if (n && rule.temperature > 0)
@@ -220,7 +217,6 @@ __device__ static void select_row(const selection &s, const float *logits, float
     if (threadIdx.x == 0) {
         stats[MX_SELECT_NO_SPEECH] = (float)no_speech;
         stats[MX_SELECT_LOG_SUM] = (float)sum;
-        stats[MX_SELECT_TS_MARGIN] = (float)margin;
         if (drawn >= 0)
             to_front(ids, values, n, drawn, left[drawn]);
         for (int64_t i = 0; i < s.k; i++) {

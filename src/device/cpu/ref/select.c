@@ -212,16 +212,13 @@ static void mask(float *left, const float *logits, const mx_rule *rule, const ui
     }
 }
 
-/* Step 3: timestamps only, when together they are likelier than the likeliest text. Returns the margin. */
-static double timestamp_sum(float *left, const mx_rule *rule, int64_t vocab) {
+/* Step 3: timestamps only, when together they are likelier than the likeliest text. */
+static void timestamp_sum(float *left, const mx_rule *rule, int64_t vocab) {
     int64_t ts_begin = MX_MAX(0, MX_MIN(rule->ts_begin, vocab));
     double stamps = log_sum(left + ts_begin, vocab - ts_begin), text = (double)max_of(left, ts_begin);
-    if (stamps == -INFINITY || text == -INFINITY)
-        return 0;
-    if (stamps > text)
+    if (stamps > text && text > -INFINITY)
         for (int64_t i = 0; i < ts_begin; i++)
             left[i] = -INFINITY;
-    return stamps - text;
 }
 
 static double no_speech(const float *logits, int32_t id, int64_t vocab, float *raw) {
@@ -262,9 +259,9 @@ void MX_REF(select)(int32_t *ids, float *log_probs, float *stats, const float *l
                    const uint8_t *suppress, int64_t vocab, int64_t k, float *left) {
     stats[MX_SELECT_NO_SPEECH] = (float)no_speech(logits, rule->no_speech, vocab, left);
     mask(left, logits, rule, suppress, vocab);
-    double margin = rule->flags & MX_RULE_TIMESTAMP_SUM ? timestamp_sum(left, rule, vocab) : 0;
+    if (rule->flags & MX_RULE_TIMESTAMP_SUM)
+        timestamp_sum(left, rule, vocab);
     double sum = log_sum(left, vocab);
-    stats[MX_SELECT_TS_MARGIN] = (float)margin;
     stats[MX_SELECT_LOG_SUM] = (float)sum;
     int64_t n = best(ids, log_probs, left, vocab, k);
     if (n && rule->temperature > 0) {
