@@ -1,16 +1,19 @@
 /* decode/beam.c - beam search: every live sequence proposes beam + 1 tokens, the best that go on are kept, those that
  * end are put aside until there are enough. Beams share their past by cell index; only indices are copied. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "decode/decoding.h"
 
-/* Best score first; equal scores in the order they were proposed, as a stable sort leaves them. */
-static int by_score(const void *a, const void *b) {
-    const mx_beam_candidate *x = a, *y = b;
-    if (x->score != y->score)
-        return x->score > y->score ? -1 : 1;
-    return x->order - y->order;
+/* The best of n, which the last of them replaces: of equal scores the one proposed first, as a stable sort has them. A few
+ * are wanted of some thirty, which takes less time than sorting all. */
+static mx_beam_candidate take_best(mx_beam_candidate *pool, int n) {
+    mx_beam_candidate *best = pool;
+    for (int i = 1; i < n; i++)
+        if (pool[i].score > best->score || (pool[i].score == best->score && pool[i].order < best->order))
+            best = &pool[i];
+    mx_beam_candidate taken = *best;
+    *best = pool[n - 1];
+    return taken;
 }
 
 static int propose(mx_decoding *d, const int32_t *ids, const float *logprobs, int k) {
@@ -38,20 +41,19 @@ static void finish(mx_decoding *d, const mx_beam_candidate *c) {
 
 void mx_beam_take(mx_decoding *d, const int32_t *ids, const float *logprobs, int k) {
     const mx_decode_plan *plan = d->plan;
-    size_t row = (size_t)plan->options.n_text_ctx;
+    size_t row = (size_t)plan->options.n_text_ctx, used = (size_t)(d->n_initial + d->n_steps);
     int n = propose(d, ids, logprobs, k), kept = 0;
-    qsort(d->pool, (size_t)n, sizeof(*d->pool), by_score);
-    for (int i = 0; i < n && kept < plan->options.beam_size; i++) {
-        const mx_beam_candidate *c = &d->pool[i];
-        if (c->token == plan->special.eot) {
-            finish(d, c);
+    for (; n > 0 && kept < plan->options.beam_size; n--) {
+        const mx_beam_candidate c = take_best(d->pool, n);
+        if (c.token == plan->special.eot) {
+            finish(d, &c);
             continue;
         }
         mx_sequence *s = &d->other[kept];
-        mx_sequence_copy(s, &d->sequences[c->source]);
-        s->tokens[s->n_tokens++] = c->token;
-        s->sum_logprob = c->score;
-        memcpy(d->other_cells + (size_t)kept * row, d->cells + (size_t)c->source * row, row * sizeof(*d->cells));
+        mx_sequence_copy(s, &d->sequences[c.source]);
+        s->tokens[s->n_tokens++] = c.token;
+        s->sum_logprob = c.score;
+        memcpy(d->other_cells + (size_t)kept * row, d->cells + (size_t)c.source * row, used * sizeof(*d->cells));
         kept++;
     }
     mx_sequence *sequences = d->sequences;
