@@ -4,8 +4,8 @@
 
 #include "decode/decoding.h"
 
-/* The best of n, which the last of them replaces: of equal scores the one proposed first, as a stable sort has them. A few
- * are wanted of some thirty, which takes less time than sorting all. */
+/* The best of n, which the last of them replaces: of equal scores the one proposed first, as a stable sort has them. A
+ * few are wanted of some thirty, which takes less time than sorting all. */
 static mx_beam_candidate take_best(mx_beam_candidate *pool, int n) {
     mx_beam_candidate *best = pool;
     for (int i = 1; i < n; i++)
