@@ -1,232 +1,147 @@
 /* modules/cuda/chain.cu - runs a chain of phases as one kernel (chain.cuh).
  *
  * A decoder's step of few rows is a row of small pieces of work that wait for each other; what it costs is the waiting.
- * So the blocks stay, and meet between phases; while one waits for the others it prepares the next phase, and a warp of
- * each brings the weights of the products that come next into a ring in shared memory, as far ahead as fits. Code is
- * kept short, with loops that are not unrolled: instructions that run once cost the time to fetch them.
+ * So the blocks stay; each goes from one phase that is for it to the next, and looks for what the phase reads until
+ * that is there. Meanwhile a warp of each brings the weights of the products that come next into a ring in shared
+ * memory, as far ahead as fits. A phase is for few blocks, so that few look for the same values, and always for the
+ * same ones, which then have its instructions at hand: code is kept short, since what runs once costs the time to fetch
+ * it.
  * What holds: every element is computed as by the kernels for calls alone (product_rows.cu, rows_attention.cu), bit for
- * bit. Before blocks meet, a phase reads only what no phase of the chain writes. */
-#include "modules/cuda/chain_product.cuh"
+ * bit. What a phase reads and another one writes, it is told; all else that it reads, no phase writes. */
+#include "modules/cuda/chain_attention.cuh"
 
 #if MX_WIDE
-/* ---- attention --------------------------------------------------------------------------------------------------- */
-
-/* Far: another block may just have written it. */
-template <bool far> __device__ __forceinline__ static float2 two_of(const float *from) {
-    return far ? __ldcg((const float2 *)from) : *(const float2 *)from;
-}
-
-/* The tiles of a row and head, joined in order by a warp: at most one to a lane. y: of the head. */
-template <bool far>
-__device__ __forceinline__ static void join_row(const float *parts, int n_tiles, int lane, float *y) {
-    const int at_once = far ? 12 : 4;
-    float2 mine = lane < n_tiles ? two_of<far>(parts + lane * PART + WIDTH) : make_float2(-CUDART_INF_F, 0);
-    float2 sum = make_float2(0, 0), v[at_once] = {};
-    float scale = 0, weight = 0;
-    parts += lane * 2;
-#pragma unroll 1
-    for (int first = 0; first < n_tiles; first += at_once, parts += at_once * PART) {
-#pragma unroll
-        for (int i = 0; i < at_once; i++)
-            if (first + i < n_tiles)
-                v[i] = two_of<far>(parts + i * PART);
-        if (first == 0) {
-            scale = expf(__fsub_rn(mine.x, mx_join_warp(mine.x, mx_largest())));
-            weight = mx_join_warp(lane < n_tiles ? __fmaf_rn(scale, mine.y, 0) : 0, mx_sum());
-        }
-#pragma unroll
-        for (int i = 0; i < at_once; i++) {
-            float of = __shfl_sync(0xffffffffu, scale, (first + i) % MX_WARP);
-            if (first + i < n_tiles)
-                sum = make_float2(__fmaf_rn(of, v[i].x, sum.x), __fmaf_rn(of, v[i].y, sum.y));
-        }
-    }
-    float inverse = __fdiv_rn(1.0f, weight);
-    *(float2 *)(y + lane * 2) = make_float2(__fmul_rn(sum.x, inverse), __fmul_rn(sum.y, inverse));
-}
-
-typedef rows_group<TEAM> team_group;
-
-/* Over the cache: a block has whole rows of heads, one after the other or several at once, and several groups to each
- * where it has few. */
-template <typename Crew> __device__ static void run_cached(const Crew &c) {
-    const rows_job &job = c.phase().attention;
-    int items = c.rows() * job.heads, per = (items + c.blocks() - 1) / c.blocks();
-    int shares = per == 1 ? TEAMS : 1, slots = TEAMS / shares;
-    int team = c.thread() / TEAM, slot = team / shares, share = team % shares;
-    team_group g = {c.thread() % TEAM, 2 + team};
-    rows_pad pad = pad_at((float *)c.work() + team * ROWS_PAD(1), 1);
-    float *parts = (float *)c.work() + TEAMS * ROWS_PAD(1) + slot * job.tiles * PART;
-    begin(c);
-#pragma unroll 1
-    for (int first = 0; first < per; first += slots) {
-        int item = (first + slot) * c.blocks() + c.block(), row = item / job.heads;
-        rows_piece p = {row, 1, item % job.heads, 0, 0, job.k, job.v, NULL};
-        if (item < items) {
-            p.n_keys = shared().pos[row] + 1;
-            p.n_tiles = (p.n_keys + TILE - 1) / TILE;
-            p.cells = job.cells + shared().seq[row] * job.ctx;
-            p.k += p.head * WIDTH;
-            p.v += p.head * WIDTH;
-            bring_query(job, p, g, pad);
-#pragma unroll 1
-            for (int tile = share; tile < p.n_tiles; tile += shares) {
-                rows_loads<team_group> x;
-                load_tile<true>(job, p, g, tile * TILE, x);
-                finish_tile(job, p, g, tile, x, pad, parts + tile * PART, 0);
-            }
-        }
-        meet_block();
-        if (item < items && share == 0 && g.thread < MX_WARP)
-            join_row<false>(parts, p.n_tiles, c.lane(), job.y + (int64_t)row * job.d + p.head * WIDTH);
-        if (first + slots < per)
-            meet_block();
-    }
-    leave(c);
-}
-
-/* Tile i of all windows that are listened to, of all heads. */
-template <typename Crew>
-__device__ __forceinline__ static rows_piece window_piece(const Crew &c, const rows_job &job, int i, int *tile) {
-    int of_run = job.heads * job.tiles, run = i / of_run, rest = i - run * of_run, head = rest / job.tiles;
-    int64_t shift = shared().run_window[run] * job.keys * job.d + head * WIDTH;
-    rows_piece p = {shared().run_row[run], shared().run_rows[run], head, (int)job.keys, job.tiles, job.k + shift,
-                    job.v + shift, NULL};
-    *tile = rest - head * job.tiles;
-    return p;
-}
-
-/* Over windows: tiles are dealt to groups. The first one's keys and values are on their way before blocks meet: no
- * phase writes them. */
-template <typename Crew> __device__ static void run_window(const Crew &c) {
-    const rows_job &job = c.phase().attention;
-    int items = shared().runs * job.heads * job.tiles, team = c.thread() / TEAM, tile = 0;
-    int64_t row_step = (int64_t)job.heads * job.tiles * PART;
-    team_group g = {c.thread() % TEAM, 2 + team};
-    rows_pad pad = pad_at((float *)c.work() + team * ROWS_PAD(c.rows()), c.rows());
-    rows_loads<team_group> x;
-    bool begun = false;
-#pragma unroll 1
-    for (int item = team * c.blocks() + c.block(); item < items || !begun; item += TEAMS * c.blocks()) {
-        rows_piece p = window_piece(c, job, min(item, items - 1), &tile);
-        if (item < items)
-            load_tile<false>(job, p, g, tile * TILE, x);
-        if (!begun)
-            begin(c);
-        begun = true;
-        if (item >= items)
-            break;
-        meet_group(g);   /* the tile before is done with */
-        bring_query(job, p, g, pad);
-        finish_tile(job, p, g, tile, x, pad,
-                    job.parts + ((int64_t)p.row * job.heads + p.head) * job.tiles * PART + tile * PART, row_step);
-    }
-    leave(c);
-}
-
-template <typename Crew> __device__ static void run_join(const Crew &c) {
-    const rows_job &job = c.phase().attention;
-    begin(c);
-#pragma unroll 1
-    for (int i = c.warp() * c.blocks() + c.block(); i < c.rows() * job.heads; i += MX_CHAIN_WARPS * c.blocks())
-        join_row<true>(job.parts + (int64_t)i * job.tiles * PART, job.tiles, c.lane(), job.y + (int64_t)i * WIDTH);
-    leave(c);
-}
-
 /* ---- rows of tables ---------------------------------------------------------------------------------------------- */
 
-template <typename Crew> __device__ static void run_tables(const Crew &c) {
-    const mx_chain_tables &job = c.phase().tables;
-    begin(c);
+__device__ __noinline__ static void run_tables(const mx_chain_phase &phase, int place) {
+    const mx_chain_tables &job = phase.tables;
 #pragma unroll 1
-    for (int row = c.block(); row < c.rows(); row += c.blocks()) {
+    for (int row = place; row < shared().rows; row += phase.place.n) {
         int64_t from_a = (int64_t)__ldcg(job.a.index + row) * job.n, to = (int64_t)row * job.n;
-        int64_t from_b = job.b.rows ? (int64_t)__ldcg(job.b.index + row) * job.n : 0;
+        int64_t from_b = (int64_t)__ldcg(job.b.index + row) * job.n;
 #pragma unroll 1
-        for (int i = c.thread(); i < job.n; i += WORKERS) {
-            float a = mx_table_at(job.a, from_a + i), b = job.b.rows ? mx_table_at(job.b, from_b + i) : 0;
-            if (job.b.rows) {
+        for (int i = (int)threadIdx.x; i < job.n; i += WORKERS) {
+            float a = mx_table_at(job.a, from_a + i), b = mx_table_at(job.b, from_b + i);
+            tell(job.y + to + i, a + b, shared().tag);
+            if (job.plain)
+                job.plain[to + i] = a + b;
+            if (job.to_a)
                 job.to_a[to + i] = a;
+            if (job.to_b)
                 job.to_b[to + i] = b;
-            }
-            job.y[to + i] = job.b.rows ? a + b : a;
         }
     }
-    leave(c);
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 /* What is known of the rows: by the first warp. A cell that comes again in a later row is that row's. */
-template <typename Crew> __device__ static void learn_rows(const Crew &c) {
-    const mx_chain_known &k = c.chain.known;
+template <typename Chain> __device__ static void learn_rows(const Chain &chain) {
+    const mx_chain_known &k = chain.known;
     chain_shared &s = shared();
-    bool there = c.lane() < c.rows();
-    int cell = k.cell && there ? __ldcg(k.cell + c.lane()) : -1;
-    int window = k.window && there ? __ldcg(k.window + c.lane()) : -1;
-    int seq = k.seq && there ? __ldcg(k.seq + c.lane()) : 0, pos = k.seq && there ? __ldcg(k.pos + c.lane()) : 0;
+    int lane = lane_of(), rows = chain.rows;
+    bool there = lane < rows;
+    int cell = k.cell && there ? __ldcg(k.cell + lane) : -1;
+    int window = k.window && there ? __ldcg(k.window + lane) : -1;
+    int pick = k.pick && there ? __ldcg(k.pick + lane) : 0;
+    int seq = k.seq && there ? __ldcg(k.seq + lane) : 0, pos = k.seq && there ? __ldcg(k.pos + lane) : 0;
     int own = cell, before = __shfl_up_sync(0xffffffffu, window, 1);
     for (int i = 1; i < MX_CHAIN_ROWS; i++) {
         int later = __shfl_down_sync(0xffffffffu, cell, i);
-        own = c.lane() + i < c.rows() && later == cell ? -1 : own;
+        own = lane + i < rows && later == cell ? -1 : own;
     }
-    unsigned starts = __ballot_sync(0xffffffffu, window >= 0 && (c.lane() == 0 || before != window));
-    if (starts >> c.lane() & 1) {
-        int run = __popc(starts & ((1u << c.lane()) - 1)), next = __ffs(starts >> (c.lane() + 1));
-        s.run_row[run] = c.lane();
-        s.run_rows[run] = next ? next : c.rows() - c.lane();
+    unsigned starts = __ballot_sync(0xffffffffu, window >= 0 && (lane == 0 || before != window));
+    if (starts >> lane & 1) {
+        int run = __popc(starts & ((1u << lane) - 1)), next = __ffs(starts >> (lane + 1));
+        s.run_row[run] = lane;
+        s.run_rows[run] = next ? next : rows - lane;
         s.run_window[run] = window;
     }
-    if (c.lane() < MX_CHAIN_ROWS) {
-        s.cell[c.lane()] = own;
-        s.seq[c.lane()] = seq;
-        s.pos[c.lane()] = pos;
+    if (lane < MX_CHAIN_ROWS) {
+        s.cell[lane] = own;
+        s.seq[lane] = seq;
+        s.pos[lane] = pos;
+        s.pick[lane] = pick;
     }
-    if (c.lane() == 0)
+    if (lane == 0) {
         s.runs = __popc(starts);
+        s.tag = Chain::tells ? __ldcg(chain.met) + 1 : 0;
+    }
 }
 
-template <int x_parts, int w_parts, typename Crew> __device__ static void run_phases(Crew &c) {
+template <int x_parts, int w_parts> __device__ __forceinline__ static void run_phases(int n) {
 #pragma unroll 1
-    for (c.index = 0; c.index < c.chain.n; c.index++) {
-        switch (c.phase().kind) {
-        case MX_CHAIN_PRODUCT: run_product<x_parts, w_parts>(c); break;
-        case MX_CHAIN_CACHED: run_cached(c); break;
-        case MX_CHAIN_WINDOW: run_window(c); break;
-        case MX_CHAIN_JOIN: run_join(c); break;
-        default: run_tables(c); break;
+    for (int i = 0; i < n; i++) {
+        const mx_chain_phase &phase = phases_start()[i];
+        int place = place_in(phase);
+        if (place >= phase.place.n)
+            continue;
+        switch (phase.kind) {
+        case MX_CHAIN_PRODUCT: run_product<x_parts, w_parts, true>(phase, place); break;
+        case MX_CHAIN_CACHED: run_cached<x_parts>(phase, place); break;
+        case MX_CHAIN_LISTEN: run_listen<x_parts, w_parts>(phase, place); break;
+        case MX_CHAIN_JOIN: run_join<x_parts>(phase, place); break;
+        default: run_tables(phase, place); break;
         }
     }
-    leave_grid(c);
+}
+
+/* By the first thread: gates, and what the chain says of itself. */
+template <typename Chain> __device__ __forceinline__ static void open_shared(const Chain &chain) {
+    chain_shared &s = shared();
+    s.rows = chain.rows;
+    s.n = chain.n;
+    s.ring_bytes = chain.ring_bytes;
+    s.work_bytes = chain.work_bytes;
+    s.ring.at = s.ring.piece = 0;
+    for (int i = 0; i < GATES; i++) {
+        mx_gate_open(&s.full[i], 1);
+        mx_gate_open(&s.empty[i], 1);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+template <typename Chain> __device__ __forceinline__ static void bring_phases(const Chain &chain, char *to) {
+    const int each = Chain::tells ? sizeof(uint4) : sizeof(uint32_t);
+#pragma unroll 4
+    for (int i = (int)threadIdx.x * each; i < (int)(chain.n * sizeof(mx_chain_phase)); i += CHAIN_THREADS * each)
+        if constexpr (Chain::tells)
+            *(uint4 *)(to + i) = __ldg((const uint4 *)((const char *)chain.at + i));
+        else
+            *(uint32_t *)(to + i) = *(const uint32_t *)((const char *)&chain.one + i);
+}
+
+/* One launch more, by the last block to leave. */
+template <typename Chain> __device__ __forceinline__ static void leave_grid(const Chain &chain) {
+    if (threadIdx.x == 0 && atomicAdd(chain.met + 1, 1u) == gridDim.x - 1) {
+        chain.met[0]++;
+        chain.met[1] = 0;
+    }
 }
 #endif
 
 template <int x_parts, int w_parts, typename Chain>
 __global__ void __launch_bounds__(CHAIN_THREADS, 1) chain_kernel(const __grid_constant__ Chain chain) {
 #if MX_WIDE
-    chain_shared &s = shared();
-    crew<Chain> c = {chain, 0, 0, 0};
-    if (c.thread() == 0) {
-        for (int i = 0; i < GATES; i++) {
-            mx_gate_open(&s.full[i], 1);
-            mx_gate_open(&s.empty[i], 1);
-        }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-#pragma unroll 1
-    for (int i = c.thread(); i < (int)(chain.n * sizeof(mx_chain_phase) / 4); i += CHAIN_THREADS)
-        ((uint32_t *)c.phases())[i] = ((const uint32_t *)chain.at)[i];
+    if (threadIdx.x == 0)
+        open_shared(chain);
+    bring_phases(chain, (char *)ring_start() + chain.ring_bytes + chain.work_bytes);
     __syncthreads();
-    if (c.warp() == MX_CHAIN_WARPS) {
-        bring_weights<w_parts>(c);
+    if (warp_of() == MX_CHAIN_WARPS) {
+        bring_weights<w_parts>();
         mx_wait_before();
         return;
     }
     mx_wait_before();
-    if (c.warp() == 0)
-        learn_rows(c);
+    if (warp_of() == 0)
+        learn_rows(chain);
     meet_block();
-    run_phases<x_parts, w_parts>(c);
+    if constexpr (Chain::tells) {
+        run_phases<x_parts, w_parts>(chain.n);
+        leave_grid(chain);
+    } else {
+        run_product<x_parts, w_parts, false>(phases_start()[0], place_in(phases_start()[0]));
+    }
 #endif
 }
 

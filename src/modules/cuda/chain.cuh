@@ -1,6 +1,6 @@
 /* modules/cuda/chain.cuh - a chain: many calls of a decoder's step as the phases of one kernel, for few rows.
- * chain_build.cu makes it of the calls that a recording sees together, chain.cu runs it. A phase begins when every
- * block is done with the one before. */
+ * chain_build.cu makes it of the calls that a recording sees together, chain.cu runs it. A phase begins where what it
+ * reads is there; blocks do not wait for each other otherwise. */
 #ifndef MX_CUDA_CHAIN_CUH
 #define MX_CUDA_CHAIN_CUH
 #include <cuda_bf16.h>
@@ -30,54 +30,111 @@ int mx_cuda_is_writes(const mx_call *const *calls, size_t n);      /* two writes
 
 #define MX_CHAIN_ROWS 8      /* at most */
 #define MX_CHAIN_MOST 64     /* phases */
-#define MX_CHAIN_ITEMS 23    /* chunks of tiles whose sums a block holds at a time */
+#define MX_CHAIN_ITEMS 24    /* chunks of tiles whose sums a block holds at a time */
 #define MX_CHAIN_SUM 256     /* bytes of each: 8 rows by 8 columns */
 #define MX_CHAIN_WARPS 8
+#define MX_CHAIN_TEAMS 2     /* of threads that share a block's attention */
 #define MX_CHAIN_CHUNKS 23   /* of k, at most */
+#define MX_CHAIN_PART (WIDTH + 2)   /* values of a tile's result: largest score and sum last */
 
-enum mx_chain_kind { MX_CHAIN_TABLES, MX_CHAIN_PRODUCT, MX_CHAIN_CACHED, MX_CHAIN_WINDOW, MX_CHAIN_JOIN };
+/* Values that blocks hand to each other: each a float and, above it, the tag of the launch that wrote it. Whoever reads
+ * them looks until the tag is there, so a value is its own signal. Every phase has values of its own. */
+typedef uint64_t mx_told;
+
+enum mx_chain_kind {
+    MX_CHAIN_TABLES,
+    MX_CHAIN_PRODUCT,
+    MX_CHAIN_CACHED,
+    MX_CHAIN_LISTEN,   /* a product whose result is the queries, and attention over windows */
+    MX_CHAIN_JOIN
+};
+
+/* The blocks that a phase is for: `n` of them from `first` on, counted round. */
+struct mx_chain_place {
+    int first, n;
+};
+
+/* Something that is there some time before what a phase needs is: looked at first, since it is small. */
+struct mx_chain_sign {
+    const mx_told *at;
+    int n, step;         /* n places, a power of two, step apart; 0: none */
+};
 
 /* A product; columns from[i] to from[i] + width of its result go into a cache as well, at the rows' cells. */
 struct mx_chain_product {
-    mx_product p;
-    int group;           /* tiles of 8 columns that come together */
-    int share, longer;   /* a block's tiles; the first `longer` blocks have one more */
-    uint8_t starts[MX_CHAIN_CHUNKS + 1];   /* of the chunks of k, in blocks of 64 */
-    int width, from[2];  /* width 0: none does */
+    const void *weight;
+    int64_t w_part;          /* bytes from a part of the weight to the next */
+    const mx_told *x;        /* rows of k; NULL: at plain_x, ldx apart */
+    const float *plain_x;
+    const float *gamma, *beta, *bias;
+    const mx_told *residual; /* rows of n; NULL: none */
+    mx_told *y;              /* rows of n; NULL: none */
+    float *plain;            /* rows ldy apart; NULL: not wanted */
     float *cache[2];
+    int width, from[2];      /* width 0: no caches */
+    float eps;
+    int n, k, ldx, ldy, act;
+    int tiles, blocks, chunks;
+    unsigned fours;          /* 2^32 / (k / 4), rounded up */
+    int picked;              /* row r of x is row pick[r] */
+    int split;               /* y is told as parts (chain_crew.cuh): for products that do not norm it */
+    int each;                /* blocks that have the same tiles */
+    int group;               /* tiles of 8 columns that come together */
+    int share, longer;       /* a block's tiles; the first `longer` blocks have one more */
+    uint8_t starts[MX_CHAIN_CHUNKS + 1];   /* of the chunks of k, in blocks of 64 */
 };
 
 /* y = rows of a, plus those of b if there are any; both also on their own, where they are wanted. */
 struct mx_chain_tables {
-    float *y, *to_a, *to_b;
+    mx_told *y;
+    float *plain, *to_a, *to_b;
     mx_table a, b;
     int n;
 };
 
+struct mx_chain_attention {
+    rows_job job;
+    const mx_told *q;        /* over a cache: rows of ld, queries from 0 on; keys and values of these rows at k and v */
+    int ld, k, v;
+    mx_told *parts;          /* [rows][heads][tiles][MX_CHAIN_PART] */
+    mx_told *y;              /* rows of d, as parts */
+    float *plain;
+};
+
 struct mx_chain_phase {
     int kind;
+    int from;                      /* the phase that makes a product's x */
+    mx_chain_place place;
+    mx_chain_sign sign;
+    mx_chain_product product;      /* of a product, and of the queries to LISTEN */
     union {
-        mx_chain_product product;
         mx_chain_tables tables;
-        rows_job attention;
+        mx_chain_attention attention;
     };
 };
 
-/* Of each row: where its key and value go, which cells are its past, which window it listens to. NULL: not needed. */
+/* Of each row: where its key and value go, which cells are its past, which window it listens to, which row of x its
+ * logits are made of. NULL: not needed. */
 struct mx_chain_known {
-    const int32_t *cell, *seq, *pos, *window;
+    const int32_t *cell, *seq, *pos, *window, *pick;
 };
 
-template <int most> struct mx_chain {
+struct mx_chain {
     int rows, n, blocks;          /* n: phases; blocks: of the kernel */
     int ring_bytes, work_bytes;   /* of shared memory */
-    unsigned *met;                /* two counters, 0 before and after */
+    unsigned *met;                /* launches so far; blocks that have left, 0 before and after */
     mx_chain_known known;
-    mx_chain_phase at[most];
+    const mx_chain_phase *at;     /* on the GPU: what a kernel is launched with is read one word at a time */
 };
 
-typedef mx_chain<MX_CHAIN_MOST> mx_long_chain;
-typedef mx_chain<1> mx_short_chain;
+struct mx_long_chain : mx_chain {
+    static constexpr bool tells = true;
+};
+/* One phase has nobody to tell. */
+struct mx_short_chain : mx_chain {
+    static constexpr bool tells = false;
+    mx_chain_phase one;
+};
 
 /* ---- doors ------------------------------------------------------------------------------------------------------- */
 

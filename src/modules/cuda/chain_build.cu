@@ -8,17 +8,69 @@
 #define LEAST_PHASES 4            /* fewer are not worth a chain */
 #define SHARED_BESIDES 2048       /* bytes of shared memory that the kernel has of its own */
 #define MOST_TILES MX_WARP        /* of keys: a lane has one when they are joined */
+#define SIGN_STEP 64              /* values from one place of a sign to the next */
+
+/* What a phase leaves to those behind it. */
+struct result {
+    const float *y;               /* where it would be without chains */
+    int64_t ld;
+    int n;
+    const mx_told *told;
+    mx_chain_sign sign, before;   /* of these values, and of what they are made of */
+    int phase;
+    int whole, split;             /* how it is told: as floats, as parts; neither: by a product that nobody heard yet */
+};
 
 struct builder {
     mx_long_chain chain;
+    mx_chain_phase at[MX_CHAIN_MOST];
+    result results[MX_CHAIN_MOST];
+    mx_told *told;                /* values for the next phase ... */
+    size_t left;                  /* ... and how many there are */
     int x_parts, w_parts;         /* of all products; 0: none yet */
     const mx_call *selection;     /* whose logits are the last phase */
 };
 
 static mx_chain_phase *add_phase(builder *b, int kind) {
-    mx_chain_phase *phase = &b->chain.at[b->chain.n++];
+    mx_chain_phase *phase = &b->at[b->chain.n++];
     phase->kind = kind;
     return phase;
+}
+
+/* Values for rows of n; NULL if there are no more. */
+static mx_told *take_told(builder *b, size_t n) {
+    size_t count = (n * (size_t)b->chain.rows + 15) / 16 * 16;
+    if (count > b->left)
+        return NULL;
+    mx_told *at = b->told;
+    b->told += count;
+    b->left -= count;
+    return at;
+}
+
+static mx_chain_sign sign_of(const mx_told *told, int n, int step) {
+    mx_chain_sign sign = {told, 1, step};
+    while (sign.n * 2 * step <= n)
+        sign.n *= 2;
+    return sign;
+}
+
+/* The last phase's result, made of what has the sign `before`. */
+static void leave_result(builder *b, const float *y, int64_t ld, int n, const mx_told *told, mx_chain_sign before) {
+    int kind = b->at[b->chain.n - 1].kind;
+    result r = {y, ld, n, told, sign_of(told, n * b->chain.rows, SIGN_STEP), before, b->chain.n - 1,
+                kind == MX_CHAIN_TABLES, kind == MX_CHAIN_CACHED || kind == MX_CHAIN_JOIN};
+    b->results[b->chain.n - 1] = r;
+}
+
+/* The result that lies there; NULL: no phase's. */
+static const result *find_result(const builder *b, const float *y, int64_t ld, int n) {
+    for (int i = b->chain.n - 1; i >= 0; i--) {
+        const result *r = &b->results[i];
+        if (r->y == y)
+            return r->ld == ld && r->n == n ? r : NULL;
+    }
+    return NULL;
 }
 
 /* Whether a call with so many rows can join those before. */
@@ -34,42 +86,47 @@ static int same_or_new(const int32_t **known, const int32_t *data) {
     return *known == data;
 }
 
+/* Whether it is told so, or can be. */
+static int hears(builder *b, const result *of, int as_parts) {
+    result *r = &b->results[of->phase];
+    r->whole |= !as_parts && !r->split;
+    r->split |= as_parts && !r->whole;
+    b->at[of->phase].product.split = r->split;
+    return as_parts ? r->split : r->whole;
+}
+
 /* ---- what a call becomes; each returns how many calls it took ---------------------------------------------------- */
 
 static size_t add_embedding(builder *b, const mx_call *const *calls, size_t n) {
     if (!mx_cuda_is_embedding(calls, n) || !fits_rows(b, calls[0]->outputs[0].dims[0]))
         return 0;
+    int64_t width = calls[0]->outputs[0].dims[1];
+    mx_told *told = width < 65536 ? take_told(b, (size_t)width) : NULL;
+    mx_chain_sign none = {};
+    if (!told)
+        return 0;
     mx_chain_tables *t = &add_phase(b, MX_CHAIN_TABLES)->tables;
-    t->y = (float *)calls[2]->outputs[0].data;
+    t->y = told;
+    t->plain = (float *)calls[2]->outputs[0].data;
     t->to_a = (float *)calls[0]->outputs[0].data;
     t->to_b = (float *)calls[1]->outputs[0].data;
     t->a = mx_table_of(calls[0]);
     t->b = mx_table_of(calls[1]);
-    t->n = (int)calls[0]->outputs[0].dims[1];
+    t->n = (int)width;
+    leave_result(b, t->plain, width, t->n, told, none);
     return 3;
 }
 
-static size_t add_gather(builder *b, const mx_call *call) {
-    if (!mx_cuda_fast_gather_takes(call) || !fits_rows(b, mx_cuda_count(&call->inputs[1])))
-        return 0;
-    mx_chain_tables *t = &add_phase(b, MX_CHAIN_TABLES)->tables;
-    t->y = (float *)call->outputs[0].data;
-    t->a = mx_table_of(call);
-    t->n = (int)call->inputs[0].dims[1];
-    return 1;
-}
-
 /* Keys and values that the product makes, written to caches right behind it. */
-static size_t add_writes(builder *b, mx_chain_product *of, const mx_call *const *calls, size_t n) {
+static size_t add_writes(builder *b, mx_chain_product *of, const float *y, const mx_call *const *calls, size_t n) {
     if (!mx_cuda_is_writes(calls, n))
         return 0;
-    const mx_cuda_fused &f = of->p.f;
     int64_t width = calls[0]->inputs[1].dims[1], from[2];
     for (int i = 0; i < 2; i++) {
         const mx_tensor *state = &calls[i]->inputs[0], *x = &calls[i]->inputs[1];
-        from[i] = (const float *)x->data - f.y;
-        if (x->rank != 2 || x->dims[0] != f.m || x->strides[0] != f.ldy || from[i] < 0 || from[i] % 2 || width % 2 ||
-            from[i] + width > f.n || state->rank != 2 || state->dims[1] != width)
+        from[i] = (const float *)x->data - y;
+        if (x->rank != 2 || x->dims[0] != b->chain.rows || x->strides[0] != of->ldy || from[i] < 0 || from[i] % 2 ||
+            width % 2 || from[i] + width > of->n || state->rank != 2 || state->dims[1] != width)
             return 0;
     }
     if (!same_or_new(&b->chain.known.cell, (const int32_t *)calls[0]->inputs[2].data))
@@ -83,25 +140,74 @@ static size_t add_writes(builder *b, mx_chain_product *of, const mx_call *const 
 }
 
 static int takes_product(const mx_product &p) {
-    return p.quad_x && p.f.k > 0 && p.f.k % 64 == 0 && p.f.positions == 0 && !p.f.weight.fresh &&
+    return p.quad_x && p.f.k > 0 && p.f.k % 64 == 0 && p.f.k < 65536 && p.f.positions == 0 && !p.f.weight.fresh &&
            (!p.f.residual || p.f.residual_rows == p.f.m) && p.chunks <= MX_CHAIN_CHUNKS && p.f.m <= MX_CHAIN_ROWS &&
-           (uintptr_t)p.f.weight.bytes % 16 == 0;
+           p.f.ldy < INT32_MAX && p.f.ldx < INT32_MAX && (uintptr_t)p.f.weight.bytes % 16 == 0;
 }
 
-static size_t add_product(builder *b, const mx_call *const *calls, size_t n) {
-    mx_cuda_fused f;
-    if (!mx_cuda_fused_of(calls[0], &f) || !fits_rows(b, f.m))
-        return 0;
-    mx_product p = mx_product_of(&f);
+static mx_chain_product product_of(const mx_product &p) {
+    mx_chain_product of = {};
+    of.weight = p.f.weight.bytes;
+    of.w_part = p.w_part;
+    of.plain_x = p.f.x;
+    of.gamma = p.f.gamma;
+    of.beta = p.f.beta;
+    of.bias = p.f.bias;
+    of.plain = p.f.y;
+    of.eps = (float)p.f.eps;
+    of.n = (int)p.f.n;
+    of.k = (int)p.f.k;
+    of.ldx = (int)p.f.ldx;
+    of.ldy = (int)p.f.ldy;
+    of.act = p.f.act;
+    of.tiles = p.tiles;
+    of.blocks = p.blocks;
+    of.chunks = p.chunks;
+    of.fours = (unsigned)((((uint64_t)1 << 32) + (uint64_t)of.k / 4 - 1) / ((uint64_t)of.k / 4));
+    of.each = 1;
+    for (int chunk = 0; chunk <= p.chunks; chunk++)
+        of.starts[chunk] = (uint8_t)(chunk * p.blocks / p.chunks);
+    return of;
+}
+
+/* Parts of x and of the weight: the same in all products. */
+static int fits_parts(builder *b, const mx_cuda_fused &f) {
     int half = f.precision == MXW_PRECISION_F16, x_parts = half ? 1 : 2, w_parts = half ? 1 : f.weight.parts;
-    if (!takes_product(p) || !p.even_y || f.n % 8 || (b->w_parts && b->w_parts != w_parts) ||
-        (b->x_parts && b->x_parts != x_parts))
+    if (b->w_parts && (b->w_parts != w_parts || b->x_parts != x_parts))
         return 0;
     b->x_parts = x_parts;
     b->w_parts = w_parts;
-    mx_chain_product *product = &add_phase(b, MX_CHAIN_PRODUCT)->product;
-    product->p = p;
-    return 1 + add_writes(b, product, calls + 1, n - 1);
+    return 1;
+}
+
+/* What the call computes, if a phase can, of results of phases before. */
+static int describe_product(builder *b, const mx_call *call, mx_chain_product *of, const result **x) {
+    mx_cuda_fused f;
+    if (!mx_cuda_fused_of(call, &f) || !fits_rows(b, f.m))
+        return 0;
+    mx_product p = mx_product_of(&f);
+    const result *residual = f.residual ? find_result(b, f.residual, f.ld_residual, (int)f.n) : NULL;
+    if (!takes_product(p) || !p.even_y || f.n % SIGN_STEP || !fits_parts(b, f) || (f.residual && !residual))
+        return 0;
+    *of = product_of(p);
+    *x = find_result(b, f.x, f.ldx, of->k);
+    of->x = *x ? (*x)->told : NULL;
+    of->residual = residual ? residual->told : NULL;
+    return *x && hears(b, *x, !of->gamma) && (!residual || hears(b, residual, 0));
+}
+
+static size_t add_product(builder *b, const mx_call *const *calls, size_t n) {
+    mx_chain_product product;
+    const result *x;
+    if (!describe_product(b, calls[0], &product, &x) || !(product.y = take_told(b, (size_t)product.n)))
+        return 0;
+    size_t writes = add_writes(b, &product, product.plain, calls + 1, n - 1);
+    mx_chain_phase *phase = add_phase(b, MX_CHAIN_PRODUCT);
+    phase->product = product;
+    phase->from = x->phase;
+    phase->sign = x->before;
+    leave_result(b, product.plain, product.ldy, product.n, product.y, x->sign);
+    return 1 + writes;
 }
 
 /* The logits of a selection, which is the last of a chain. */
@@ -109,46 +215,92 @@ static int takes_logits(const mx_product &p) {
     return !p.f.bias && !p.f.residual && p.f.ldy >= p.tiles * 8 && p.f.ldy % 2 == 0 && (uintptr_t)p.f.y % 8 == 0;
 }
 
-static size_t add_logits(builder *b, const mx_call *call) {
+/* Of the rows that lie at x, or of those that `pick` picks of them. */
+static size_t add_logits(builder *b, const mx_call *call, const float *from, const int32_t *pick) {
     mx_cuda_fused f;
     if (!mx_cuda_logits_of(call, &f) || !fits_rows(b, f.m))
         return 0;
     mx_product p = mx_product_of(&f);
-    int half = f.precision == MXW_PRECISION_F16, x_parts = half ? 1 : 2, w_parts = half ? 1 : f.weight.parts;
-    if (!takes_product(p) || !takes_logits(p) || b->w_parts != w_parts || b->x_parts != x_parts)
+    const result *x = find_result(b, from, f.ldx, (int)f.k);
+    if (!takes_product(p) || !takes_logits(p) || !x || !b->w_parts || !fits_parts(b, f) || !f.gamma || !hears(b, x, 0))
         return 0;
-    add_phase(b, MX_CHAIN_PRODUCT)->product.p = p;
+    mx_chain_phase *phase = add_phase(b, MX_CHAIN_PRODUCT);
+    phase->product = product_of(p);
+    phase->product.x = x->told;
+    phase->product.picked = pick != NULL;
+    phase->sign = x->before;
+    b->chain.known.pick = pick;
     b->selection = call;
     return 1;
 }
 
-/* Whether the chain writes to the memory, which a phase would read before blocks have met. */
+/* Rows of the last result, as a selection takes them. */
+static size_t add_picked(builder *b, const mx_call *const *calls, size_t n) {
+    const mx_tensor *table = &calls[0]->inputs[0];
+    if (n < 2 || calls[1]->op != MX_OP_FUSED_SELECT || table->dtype != MXW_F32 || table->rank != 2 ||
+        table->dims[0] != b->chain.rows || calls[1]->inputs[0].data != calls[0]->outputs[0].data ||
+        mx_cuda_count(&calls[0]->inputs[1]) != b->chain.rows || calls[1]->inputs[0].strides[0] != table->strides[0])
+        return 0;
+    size_t taken = add_logits(b, calls[1], (const float *)table->data, (const int32_t *)calls[0]->inputs[1].data);
+    return taken ? 2 : 0;
+}
+
+/* Whether the chain writes to the memory, which a phase would read without being told. */
 static int is_written(const builder *b, const void *memory) {
     int found = 0;
     for (int i = 0; i < b->chain.n; i++)
-        if (b->chain.at[i].kind == MX_CHAIN_PRODUCT)
-            found |= b->chain.at[i].product.cache[0] == memory || b->chain.at[i].product.cache[1] == memory;
+        found |= b->at[i].product.cache[0] == memory || b->at[i].product.cache[1] == memory;
     return found;
 }
 
-static size_t add_attention(builder *b, const mx_cuda *gpu, const mx_call *call) {
-    if (!mx_cuda_rows_attention_takes(call) || !fits_rows(b, call->inputs[0].dims[0]))
+/* Over a cache that the product of the queries wrote to. */
+static size_t add_cached(builder *b, const mx_cuda *gpu, const mx_call *call) {
+    if (b->chain.n == 0 || !mx_cuda_rows_attention_takes(call) || !fits_rows(b, call->inputs[0].dims[0]))
         return 0;
     rows_job job = mx_rows_job_of(gpu, call);
+    const result *of = &b->results[b->chain.n - 1];
+    const mx_chain_product &from = b->at[b->chain.n - 1].product;
     mx_chain_known *known = &b->chain.known;
-    if (job.tiles > MOST_TILES || job.heads == 0)
+    if (job.tiles > MOST_TILES || job.heads == 0 || job.q != of->y || job.ld_q != of->ld || from.width != job.d ||
+        from.cache[0] != job.k || from.cache[1] != job.v || !same_or_new(&known->seq, job.seq) ||
+        !same_or_new(&known->pos, job.pos) || !hears(b, of, 0))
         return 0;
-    if (call->op == MX_OP_ATTENTION_CACHED) {
-        if (!same_or_new(&known->seq, job.seq) || !same_or_new(&known->pos, job.pos))
-            return 0;
-        add_phase(b, MX_CHAIN_CACHED)->attention = job;
-        return 1;
-    }
-    if (!same_or_new(&known->window, job.window) || is_written(b, job.k) || is_written(b, job.v))
+    mx_told *told = take_told(b, (size_t)job.d);
+    if (!told)
         return 0;
-    add_phase(b, MX_CHAIN_WINDOW)->attention = job;
-    add_phase(b, MX_CHAIN_JOIN)->attention = job;
+    mx_chain_phase *phase = add_phase(b, MX_CHAIN_CACHED);
+    mx_chain_attention a = {job, of->told, of->n, from.from[0], from.from[1], NULL, told, job.y};
+    phase->attention = a;
+    phase->sign = of->before;
+    leave_result(b, job.y, job.d, job.d, told, of->sign);
     return 1;
+}
+
+/* Queries, attention over windows, and the join of its tiles. */
+static size_t add_listen(builder *b, const mx_cuda *gpu, const mx_call *const *calls, size_t n) {
+    mx_chain_product product;
+    const result *x;
+    if (n < 2 || calls[1]->op != MX_OP_ATTENTION_WINDOW || !mx_cuda_rows_attention_takes(calls[1]) ||
+        !describe_product(b, calls[0], &product, &x) || !fits_rows(b, calls[1]->inputs[0].dims[0]))
+        return 0;
+    rows_job job = mx_rows_job_of(gpu, calls[1]);
+    if (job.tiles > MOST_TILES || job.heads == 0 || job.q != product.plain || job.ld_q != product.ldy ||
+        product.n != job.d || product.residual || !product.gamma || WIDTH / 8 * product.chunks > MX_CHAIN_ITEMS ||
+        job.heads > (int)gpu->device.info.cores || is_written(b, job.k) || is_written(b, job.v) ||
+        !same_or_new(&b->chain.known.window, job.window))
+        return 0;
+    mx_told *parts = take_told(b, (size_t)(job.heads * job.tiles * MX_CHAIN_PART)), *told = take_told(b, (size_t)job.d);
+    if (!parts || !told)
+        return 0;
+    mx_chain_attention a = {job, NULL, 0, 0, 0, parts, told, job.y};
+    mx_chain_phase *listen = add_phase(b, MX_CHAIN_LISTEN), *join = add_phase(b, MX_CHAIN_JOIN);
+    listen->product = product;
+    listen->attention = join->attention = a;
+    listen->sign = x->before;
+    join->sign = x->sign;
+    leave_result(b, job.y, job.d, job.d, told,
+                 sign_of(parts, b->chain.rows * job.heads * job.tiles * MX_CHAIN_PART, MX_CHAIN_PART));
+    return 2;
 }
 
 static size_t add_calls(builder *b, const mx_cuda *gpu, const mx_call *const *calls, size_t n) {
@@ -157,63 +309,142 @@ static size_t add_calls(builder *b, const mx_cuda *gpu, const mx_call *const *ca
     switch (calls[0]->op) {
     case MX_OP_GATHER: {
         size_t taken = add_embedding(b, calls, n);
-        return taken ? taken : add_gather(b, calls[0]);
+        return taken ? taken : add_picked(b, calls, n);
     }
-    case MX_OP_FUSED_LINEAR: return add_product(b, calls, n);
-    case MX_OP_ATTENTION_CACHED:
-    case MX_OP_ATTENTION_WINDOW: return add_attention(b, gpu, calls[0]);
-    case MX_OP_FUSED_SELECT: return add_logits(b, calls[0]);
+    case MX_OP_FUSED_LINEAR: {
+        size_t taken = add_listen(b, gpu, calls, n);
+        return taken ? taken : add_product(b, calls, n);
+    }
+    case MX_OP_ATTENTION_CACHED: return add_cached(b, gpu, calls[0]);
+    case MX_OP_FUSED_SELECT: return add_logits(b, calls[0], (const float *)calls[0]->inputs[0].data, NULL);
     default: return 0;
     }
 }
 
-/* ---- shared memory ----------------------------------------------------------------------------------------------- */
+/* ---- what is written where -------------------------------------------------------------------------------------- */
 
-static int product_work(const mx_product &p, int x_parts) {
-    return p.blocks * 4 * x_parts * MX_WARP * (int)sizeof(uint4) + 2 * MX_CHAIN_ITEMS * MX_CHAIN_SUM;
+struct written {
+    float **at;
+    const float *end;
+};
+
+static int writes_of(mx_chain_phase *phase, int rows, written (&w)[3]) {
+    mx_chain_product *p = &phase->product;
+    switch (phase->kind) {
+    case MX_CHAIN_TABLES:
+        w[0] = {&phase->tables.plain, phase->tables.plain + rows * phase->tables.n};
+        w[1] = {&phase->tables.to_a, phase->tables.to_a + rows * phase->tables.n};
+        w[2] = {&phase->tables.to_b, phase->tables.to_b + rows * phase->tables.n};
+        return 3;
+    case MX_CHAIN_CACHED:
+    case MX_CHAIN_JOIN:
+        w[0] = {&phase->attention.plain, phase->attention.plain + rows * phase->attention.job.d};
+        return 1;
+    default:
+        w[0] = {&p->plain, p->plain + (int64_t)(rows - 1) * p->ldy + p->tiles * 8};
+        return 1;
+    }
 }
 
-static int attention_work(const mx_chain_phase &phase, int rows) {
-    const int teams = 2;
-    int floats = phase.kind == MX_CHAIN_CACHED ? ROWS_PAD(1) + phase.attention.tiles * PART : ROWS_PAD(rows);
-    return teams * floats * (int)sizeof(float);
+/* Memory is used again once what lay there is not needed any more; phases do not wait for each other, so what would be
+ * written over is not written at all. */
+static void drop_overwritten(builder *b) {
+    mx_chain *chain = &b->chain;
+    written first[3], later[3];
+    for (int i = 0; i < chain->n; i++)
+        for (int a = 0, n = writes_of(&b->at[i], chain->rows, first); a < n; a++)
+            for (int j = i + 1; j < chain->n && *first[a].at; j++)
+                for (int c = 0, m = writes_of(&b->at[j], chain->rows, later); c < m && *first[a].at; c++)
+                    if (*later[c].at < first[a].end && *first[a].at < later[c].end)
+                        *first[a].at = NULL;
 }
+
+/* ---- shared memory and blocks ------------------------------------------------------------------------------------ */
 
 struct division {
-    int rows, n, blocks, x_parts, w_parts;
+    int rows, n, blocks, w_parts;
     int ring_bytes, work_bytes;
 };
 
+static int product_work(const mx_chain_product &p) { return p.blocks * 4 * MX_WARP * (int)sizeof(uint4); }
+
 static int work_of(const mx_chain_phase &phase, const division *d) {
+    const int tiles = phase.attention.job.tiles, each = (int)sizeof(float);
     switch (phase.kind) {
-    case MX_CHAIN_PRODUCT: return product_work(phase.product.p, d->x_parts);
+    case MX_CHAIN_PRODUCT: return product_work(phase.product);
     case MX_CHAIN_CACHED:
-    case MX_CHAIN_WINDOW: return attention_work(phase, d->rows);
+        return ((1 + 2 * d->rows) * WIDTH + tiles * PART + MX_CHAIN_TEAMS * ROWS_PAD(1)) * each;
+    case MX_CHAIN_LISTEN:
+        return product_work(phase.product) +
+               (d->rows * WIDTH + MX_CHAIN_TEAMS * (2 * TILE * WIDTH + ROWS_PAD(d->rows))) * each;
+    case MX_CHAIN_JOIN: return tiles * MX_CHAIN_PART * each;
     default: return 0;
     }
 }
 
-/* How the shared memory is divided, and the tiles of products among blocks; whether there is enough. */
+/* How a product's tiles are dealt to blocks; returns to how many, 0 if it does not fit. */
+static int divide_product(mx_chain_product *p, const division *d) {
+    int tile = p->blocks * d->w_parts * 1024, share = MX_MAX(1, MX_CHAIN_WARPS / p->chunks);
+    p->group = MX_MIN(MX_CHAIN_WARPS, MX_MIN(MX_CHAIN_ITEMS / p->chunks, d->ring_bytes / 2 / tile));
+    p->share = p->tiles > share * d->blocks ? p->tiles / d->blocks : share;
+    p->longer = p->tiles > share * d->blocks ? p->tiles % d->blocks : 0;
+    return p->group <= 0 ? 0 : p->tiles > share * d->blocks ? d->blocks : (p->tiles + share - 1) / share;
+}
+
+/* All blocks that work on a head make its queries. */
+static int divide_listen(mx_chain_phase *phase, const division *d) {
+    mx_chain_product *p = &phase->product;
+    const rows_job &job = phase->attention.job;
+    p->group = p->share = WIDTH / 8;
+    p->each = MX_MAX(1, MX_MIN(d->blocks / job.heads, (job.tiles + MX_CHAIN_TEAMS - 1) / MX_CHAIN_TEAMS));
+    return p->group * p->blocks * d->w_parts * 1024 <= d->ring_bytes ? p->each * job.heads : 0;
+}
+
+static int divide_phase(mx_chain_phase *phase, const division *d) {
+    switch (phase->kind) {
+    case MX_CHAIN_TABLES: return d->rows;
+    case MX_CHAIN_PRODUCT: return divide_product(&phase->product, d);
+    case MX_CHAIN_LISTEN: return divide_listen(phase, d);
+    default: return MX_MIN(d->blocks, d->rows * phase->attention.job.heads);
+    }
+}
+
+/* Where each kind of work is done: always by the same blocks, which then have its instructions at hand. First those
+ * that multiply, then those that listen, the first of which also look at the cache; the last ones join. */
+static void place_phases(mx_chain_phase *phases, const division *d) {
+    int multiply = 0;
+    for (int i = 0; i < d->n; i++) {
+        int n = phases[i].place.n;
+        multiply = phases[i].kind == MX_CHAIN_PRODUCT && n < d->blocks ? MX_MAX(multiply, n) : multiply;
+    }
+    for (int i = 0; i < d->n; i++) {
+        mx_chain_place *place = &phases[i].place;
+        switch (phases[i].kind) {
+        case MX_CHAIN_PRODUCT: place->first = 0; break;
+        case MX_CHAIN_LISTEN: place->first = multiply % d->blocks; break;
+        case MX_CHAIN_CACHED: place->first = multiply % d->blocks; break;
+        default: place->first = MX_MAX(d->blocks - place->n, 0);
+        }
+        /* Whoever has just made x need not be told that it is near. */
+        const mx_chain_phase *from = &phases[phases[i].from];
+        if (phases[i].kind == MX_CHAIN_PRODUCT && from->kind == MX_CHAIN_PRODUCT && from->place.n >= place->n)
+            phases[i].sign.n = 0;
+    }
+}
+
+/* How the shared memory is divided, and the work among blocks; whether there is enough. */
 static int divide(const mx_cuda *gpu, mx_chain_phase *phases, division *d) {
     for (int i = 0; i < d->n; i++)
         d->work_bytes = MX_MAX(d->work_bytes, work_of(phases[i], d));
-    d->work_bytes = (d->work_bytes + 1023) / 1024 * 1024;
+    d->work_bytes = (d->work_bytes + 1023) / 1024 * 1024 + 2 * MX_CHAIN_ITEMS * MX_CHAIN_SUM;
     d->ring_bytes = (gpu->shared_bytes - SHARED_BESIDES - d->n * (int)sizeof(mx_chain_phase) - d->work_bytes) / 1024 *
                     1024;
     for (int i = 0; i < d->n; i++) {
-        mx_chain_product *product = &phases[i].product;
-        if (phases[i].kind != MX_CHAIN_PRODUCT)
-            continue;
-        const mx_product &p = product->p;
-        int tile = p.blocks * d->w_parts * 1024;
-        product->group = MX_MIN(MX_CHAIN_WARPS, MX_MIN(MX_CHAIN_ITEMS / p.chunks, MX_MAX(d->ring_bytes, 0) / 2 / tile));
-        if (product->group == 0)
+        phases[i].place.n = d->ring_bytes > 0 ? MX_MIN(divide_phase(&phases[i], d), d->blocks) : 0;
+        if (phases[i].place.n == 0)
             return 0;
-        product->share = p.tiles / d->blocks;
-        product->longer = p.tiles % d->blocks;
-        for (int chunk = 0; chunk <= p.chunks; chunk++)
-            product->starts[chunk] = (uint8_t)(chunk * p.blocks / p.chunks);
     }
+    place_phases(phases, d);
     return 1;
 }
 
@@ -225,15 +456,22 @@ size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, m
     builder b;
     size_t taken = 0, more;
     memset(&b, 0, sizeof(b));
+    b.told = (mx_told *)gpu->told;
+    b.left = MX_CUDA_TOLD / sizeof(mx_told);
     while (taken < n && !b.selection && (more = add_calls(&b, gpu, calls + taken, n - taken)) > 0)
         taken += more;
     b.chain.blocks = (int)gpu->device.info.cores;
-    division d = {b.chain.rows, b.chain.n, b.chain.blocks, b.x_parts, b.w_parts, 0, 0};
+    division d = {b.chain.rows, b.chain.n, b.chain.blocks, b.w_parts, 0, 0};
     b.chain.met = gpu->arrivals + MX_CUDA_ARRIVALS - 2;
-    if (b.chain.n < LEAST_PHASES || b.w_parts == 0 || !divide(gpu, b.chain.at, &d))
+    size_t bytes = (size_t)b.chain.n * sizeof(mx_chain_phase);
+    if (b.chain.n < LEAST_PHASES || b.w_parts == 0 || bytes > gpu->kept_left || !divide(gpu, b.at, &d))
         return 0;
     b.chain.ring_bytes = d.ring_bytes;
     b.chain.work_bytes = d.work_bytes;
+    drop_overwritten(&b);
+    *status = mx_cuda_keep(gpu, b.at, bytes, (const void **)&b.chain.at);
+    if (*status < 0)
+        return taken;
     mx_chain_run(gpu, b.chain, b.x_parts, b.w_parts);
     *status = mx_cuda_launched(gpu, calls[0]);
     if (*status >= 0 && b.selection)
@@ -251,10 +489,10 @@ int mx_chain_one_product(mx_cuda *gpu, const mx_product &p) {
     chain.rows = (int)p.f.m;
     chain.n = 1;
     chain.blocks = (int)gpu->device.info.cores;
-    chain.at[0].kind = MX_CHAIN_PRODUCT;
-    chain.at[0].product.p = p;
-    division d = {chain.rows, 1, chain.blocks, x_parts, w_parts, 0, 0};
-    if (!divide(gpu, chain.at, &d))
+    chain.one.kind = MX_CHAIN_PRODUCT;
+    chain.one.product = product_of(p);
+    division d = {chain.rows, 1, chain.blocks, w_parts, 0, 0};
+    if (!divide(gpu, &chain.one, &d))
         return 0;
     chain.ring_bytes = d.ring_bytes;
     chain.work_bytes = d.work_bytes;

@@ -8,9 +8,16 @@
 #if MX_WIDE
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* The block's tiles of a product. */
-__device__ __forceinline__ static int first_tile(const mx_chain_product &job, int block) {
-    return block * job.share + min(block, job.longer);
+struct tile_range {
+    int first, last;
+};
+
+/* The tiles of a product that the phase's block number `place` has. */
+__device__ __forceinline__ static tile_range tiles_at(const mx_chain_product &job, int place) {
+    int at = job.each == 1 ? place : place / job.each;
+    tile_range t = {at * job.share + min(at, job.longer), 0};
+    t.last = min(t.first + job.share + (at < job.longer), job.tiles);
+    return t;
 }
 
 /* Where a piece lies: behind the one before, or at the beginning if there is no room behind it. */
@@ -18,313 +25,449 @@ __device__ __forceinline__ static int place_piece(int at, int bytes, int ring_by
     return at + bytes > ring_bytes ? 0 : at;
 }
 
+/* Once: the vocabulary is most of what a step reads; what it takes of the cache by the memory goes first again, so that
+ * the rest stays from step to step, the instructions of the next kernels among it. */
+__device__ __forceinline__ static void bring_block(void *to, const void *from, unsigned bytes, uint64_t *gate,
+                                                   bool once) {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    if (once)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                     "[%0], [%1], %2, [%3], %4;"
+                     ::"r"(mx_shared_at(to)), "l"(from), "r"(bytes), "r"(mx_shared_at(gate)), "l"(policy) : "memory");
+    else
+        mx_bulk_copy(to, from, bytes, gate);
+}
+
 /* By one warp: pieces of the block's tiles of every product, in order, as soon as there is room. */
-template <int w_parts, typename Crew> __device__ static void bring_weights(const Crew &c) {
-    int at = 0, issued = 0, freed = 0, ring_bytes = c.chain.ring_bytes;
+template <int w_parts> __device__ static void bring_weights() {
+    int at = 0, issued = 0, freed = 0, ring_bytes = shared().ring_bytes, lane = lane_of();
     unsigned head = 0, tail = 0, end_of_mine = 0;   /* bytes since the beginning; a lane keeps the end of a piece */
 #pragma unroll 1
-    for (int i = 0; i < c.chain.n; i++) {
-        const mx_chain_product &job = c.phases()[i].product;
-        if (c.phases()[i].kind != MX_CHAIN_PRODUCT)
+    for (int i = 0; i < shared().n; i++) {
+        const mx_chain_phase &phase = phases_start()[i];
+        const mx_chain_product &job = phase.product;
+        int place = place_in(phase);
+        if ((phase.kind != MX_CHAIN_PRODUCT && phase.kind != MX_CHAIN_LISTEN) || place >= phase.place.n)
             continue;
-        const mx_product &p = job.p;
-        int last = first_tile(job, c.block() + 1);
+        tile_range t = tiles_at(job, place);
 #pragma unroll 1
-        for (int tile = first_tile(job, c.block()); tile < last; tile += job.group, issued++) {
-            int n = min(job.group, last - tile), bytes = n * p.blocks * w_parts * TILE_BLOCK, gate = issued % GATES;
-            int to = place_piece(at, bytes, ring_bytes);
+        for (; t.first < t.last; t.first += job.group, issued++) {
+            int n = min(job.group, t.last - t.first), bytes = n * job.blocks * w_parts * TILE_BLOCK;
+            int gate = issued % GATES, to = place_piece(at, bytes, ring_bytes);
             head += (unsigned)(to < at ? ring_bytes - at : 0) + (unsigned)bytes;
             at = to + bytes;
-            while (head - tail > (unsigned)ring_bytes || issued - freed == GATES) {
+            while (freed < issued && (head - tail > (unsigned)ring_bytes || issued - freed == GATES)) {
                 mx_gate_wait(&shared().empty[freed % GATES], freed / GATES % 2);
                 tail = __shfl_sync(0xffffffffu, end_of_mine, freed % GATES);
                 freed++;
             }
-            end_of_mine = c.lane() == gate ? head : end_of_mine;
-            if (c.lane() == 0)
+            end_of_mine = lane == gate ? head : end_of_mine;
+            if (lane == 0)
                 mx_gate_expect(&shared().full[gate], (unsigned)bytes);
             __syncwarp();
-            const char *from = (const char *)p.f.weight.bytes + (int64_t)tile * TILE_BLOCK;
+            const char *from = (const char *)job.weight + (int64_t)t.first * TILE_BLOCK;
 #pragma unroll 1
-            for (int b = c.lane(); b < p.blocks * w_parts; b += MX_WARP)
-                mx_bulk_copy(ring_start() + to + b * n * TILE_BLOCK,
-                             from + (w_parts == 2 && b >= p.blocks ? p.w_part - (int64_t)p.blocks * p.tiles * TILE_BLOCK
-                                                                   : 0) + (int64_t)b * p.tiles * TILE_BLOCK,
-                             (unsigned)(n * TILE_BLOCK), &shared().full[gate]);
+            for (int b = lane; b < job.blocks * w_parts; b += MX_WARP)
+                bring_block(ring_start() + to + b * n * TILE_BLOCK,
+                             from + (w_parts == 2 && b >= job.blocks
+                                         ? job.w_part - (int64_t)job.blocks * job.tiles * TILE_BLOCK
+                                         : 0) + (int64_t)b * job.tiles * TILE_BLOCK,
+                            (unsigned)(n * TILE_BLOCK), &shared().full[gate], !job.y);
         }
     }
 }
 
 /* The next piece, when it has come. */
-template <typename Crew> __device__ __forceinline__ static const uint32_t *take_piece(Crew &c, int bytes) {
-    int at = place_piece(c.ring_at, bytes, c.chain.ring_bytes);
-    c.ring_at = at + bytes;
-    mx_gate_wait(&shared().full[c.piece % GATES], c.piece / GATES % 2);
+__device__ __forceinline__ static const uint32_t *take_piece(ring_place &ring, int bytes) {
+    int at = place_piece(ring.at, bytes, shared().ring_bytes);
+    ring.at = at + bytes;
+    mx_gate_wait(&shared().full[ring.piece % GATES], ring.piece / GATES % 2);
     return (const uint32_t *)(ring_start() + at);
 }
 
 /* After the block has met: nobody reads the piece any more. */
-template <typename Crew> __device__ __forceinline__ static void leave_piece(Crew &c) {
-    if (c.thread() == 0)
-        mx_gate_arrive(&shared().empty[c.piece % GATES]);
-    c.piece++;
+__device__ __forceinline__ static void leave_piece(ring_place &ring) {
+    if (threadIdx.x == 0)
+        mx_gate_arrive(&shared().empty[ring.piece % GATES]);
+    ring.piece++;
 }
 
 /* ---- products: x ------------------------------------------------------------------------------------------------- */
 
-/* Four elements of row r into the operands [step][part][lane]; the halves of rows 8 and more are left as they are: what
- * they hold stays in results that nobody takes. Lanes change places from step to step, so that a warp that writes a row
- * meets few banks twice. */
-template <int x_parts> __device__ __forceinline__ static void put_four(const float4 &v, int r, int k, uint4 *x) {
-    uint32_t low[x_parts], high[x_parts];
-    int step = k / 16, lane = (r * 4 + k % 16 / 4) ^ step % 8 * 4;
-    mx_pairs<x_parts>(v, low, high);
+/* Where four elements of row r, from k = 4 `four` on, lie among the operands [step][lane]. An operand has 16 rows, of
+ * which 8 are there: the first parts are rows 0 to 7 of it, the second ones the others, so that one step multiplies
+ * both; where there is one part, zeros. Lanes change places from step to step, so that a warp that writes a row meets
+ * few banks twice. */
+__device__ __forceinline__ static int operand_at(int r, int four) {
+    return four / 4 * MX_WARP + ((r * 4 + four % 4) ^ four / 4 % 8 * 4);
+}
+
+/* The four, which are a 16th of their size already. */
+template <int x_parts> __device__ __forceinline__ static uint4 operand_of(const float4 &v) {
+    uint32_t hi[2], lo[2] = {0, 0};
+    if (x_parts == 2) {
+        mx_split(v.x, v.y, hi[0], lo[0]);
+        mx_split(v.z, v.w, hi[1], lo[1]);
+    } else {
+        hi[0] = mx_halves(v.x, v.y);
+        hi[1] = mx_halves(v.z, v.w);
+    }
+    return make_uint4(hi[0], lo[0], hi[1], lo[1]);
+}
+
+__device__ __forceinline__ static float4 lowered(const float4 &v) {
+    return make_float4(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), __fmul_rn(v.z, MX_X_DOWN),
+                       __fmul_rn(v.w, MX_X_DOWN));
+}
+
+/* A row by a warp, of `held` fours to each lane. What does not depend on x is read before x is there; gamma and beta
+ * are taken at a 16th, which is exact, as the operands are. One function for all phases: what one phase has fetched of
+ * it, the next one need not. */
+template <int x_parts, bool tells, int held_>
+__device__ __noinline__ static void bring_held(const mx_chain_phase &phase, uint4 *x) {
+    const mx_chain_product &job = phase.product;
+    int r = warp_of(), lane = lane_of(), at = r < shared().rows ? job.picked ? shared().pick[r] : r : -1;
+    float eps = job.eps, sum = 0, squares = 0;
+    unsigned tag = shared().tag;
+    const mx_told *told = job.x + at * (held_ * 4 * MX_WARP) + lane * 4;
+    const float4 *plain = (const float4 *)(job.plain_x + (int64_t)at * job.ldx) + lane;
+    uint4 v[held_], *to = x + operand_at(r, lane);
+    float4 scale[held_], shift[held_];
+    if (at < 0)
+        return;
 #pragma unroll
-    for (int part = 0; part < x_parts; part++) {
-        uint32_t *at = (uint32_t *)&x[(step * x_parts + part) * MX_WARP + lane];
-        at[0] = low[part];
-        at[2] = high[part];
+    for (int i = 0; i < held_; i++) {
+        scale[i] = lowered(__ldg((const float4 *)job.gamma + lane + i * MX_WARP));
+        shift[i] = lowered(__ldg((const float4 *)job.beta + lane + i * MX_WARP));
+    }
+    if (tells) {
+        int steps[held_];
+#pragma unroll
+        for (int i = 0; i < held_; i++)
+            steps[i] = i * 4 * MX_WARP;
+        await_sign(phase.sign);
+        hear_fours(told, steps, tag, v);
+    } else {
+#pragma unroll
+        for (int i = 0; i < held_; i++)
+            v[i] = __ldcg((const uint4 *)plain + i * MX_WARP);
+    }
+#pragma unroll
+    for (int i = 0; i < held_; i++)
+        sum = mx_sum_four(sum, floats_of(v[i]), 0, 4);
+    float mean = mx_mean_of(sum, held_ * 4 * MX_WARP);
+#pragma unroll
+    for (int i = 0; i < held_; i++)
+        squares = mx_square_four(squares, floats_of(v[i]), mean, 0, 4);
+    float2 s = make_float2(mean, mx_rate_of(squares, held_ * 4 * MX_WARP, eps));
+#pragma unroll
+    for (int i = 0; i < held_; i++)
+        to[i * 8 * MX_WARP] = operand_of<x_parts>(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i]));
+}
+
+/* The same of any length that is whole fours of a warp's half, four by four. */
+template <int x_parts, bool tells>
+__device__ __noinline__ static void bring_any(const mx_chain_phase &phase, uint4 *x) {
+    const mx_chain_product &job = phase.product;
+    int r = warp_of(), lane = lane_of(), n = job.k / 4;
+    float sum = 0, squares = 0;
+    if (r >= shared().rows)
+        return;
+    int row = job.picked ? shared().pick[r] : r;
+    auto at = [&](int i) {
+        uint4 v[1];
+        const int here[1] = {row * job.k + i * 4};
+        if (tells)
+            hear_fours(job.x, here, shared().tag, v);
+        else
+            v[0] = __ldcg((const uint4 *)(job.plain_x + (int64_t)row * job.ldx) + i);
+        return floats_of(v[0]);
+    };
+#pragma unroll 1
+    for (int i = lane; i < (n + MX_WARP - 1) / MX_WARP * MX_WARP; i += MX_WARP) {
+        float4 v = at(min(i, n - 1));
+        sum = i < n ? mx_sum_four(sum, v, 0, 4) : sum;
+    }
+    float mean = mx_mean_of(sum, job.k);
+#pragma unroll 1
+    for (int i = lane; i < (n + MX_WARP - 1) / MX_WARP * MX_WARP; i += MX_WARP) {
+        float4 v = at(min(i, n - 1));
+        squares = i < n ? mx_square_four(squares, v, mean, 0, 4) : squares;
+    }
+    float2 s = make_float2(mean, mx_rate_of(squares, job.k, job.eps));
+#pragma unroll 1
+    for (int i = lane; i < (n + MX_WARP - 1) / MX_WARP * MX_WARP; i += MX_WARP) {
+        float4 v = at(min(i, n - 1));
+        if (i < n)
+            x[operand_at(r, i)] = operand_of<x_parts>(lowered(mx_norm_four(v, s, __ldg((const float4 *)job.gamma + i),
+                                                                           __ldg((const float4 *)job.beta + i))));
     }
 }
 
-/* Gamma and beta of a lane's elements; constants, so they are read before blocks meet. */
-struct norm_of_lane {
-    float4 gamma[MX_HELD], beta[MX_HELD];
-};
+template <int x_parts, bool tells>
+__device__ __forceinline__ static void bring_normed(const mx_chain_phase &phase, uint4 *x) {
+    int k = phase.product.k;
+    if (k == 384)
+        bring_held<x_parts, tells, 3>(phase, x);
+    else if (k == 512)
+        bring_held<x_parts, tells, 4>(phase, x);
+    else
+        bring_any<x_parts, tells>(phase, x);
+}
 
-template <typename Crew>
-__device__ __forceinline__ static void load_norm(const mx_product &p, const Crew &c, norm_of_lane &norm) {
-    const float4 *gamma = (const float4 *)p.f.gamma + c.lane(), *beta = (const float4 *)p.f.beta + c.lane();
-    int n = (int)p.f.k / 4 - c.lane();
+/* Fours of all rows, told as parts, dealt to threads, `at_once` to each at a time. */
+template <int at_once>
+__device__ __forceinline__ static void bring_parts(const mx_chain_product &job, const mx_chain_sign &sign, uint4 *x) {
+    int row_fours = job.k / 4, all = shared().rows * row_fours;
+    unsigned tag = shared().tag, fours = job.fours;
+    const mx_told *from = job.x;
+#pragma unroll 1
+    for (int first = 0; first < all; first += WORKERS * at_once) {
+        uint4 v[at_once];
+        int at[at_once], to[at_once];
 #pragma unroll
-    for (int i = 0; i < MX_HELD; i++)
-        if (i * MX_WARP < n) {
-            norm.gamma[i] = __ldg(gamma + i * MX_WARP);
-            norm.beta[i] = __ldg(beta + i * MX_WARP);
+        for (int i = 0; i < at_once; i++) {
+            int four = min(first + i * WORKERS + (int)threadIdx.x, all - 1), r = (int)__umulhi((unsigned)four, fours);
+            at[i] = four * 4;
+            to[i] = operand_at(r, four - r * row_fours);
         }
-}
-
-/* The sums of mx_row_statistics, in the same order, of a row of whole fours; n: the lane's part of the row begins so
- * many fours before its end. */
-__device__ __forceinline__ static float2 statistics_of(const mx_product &p, const float4 *row, int n,
-                                                       float4 (&held)[MX_HELD]) {
-    float sum = 0, squares = 0;
-#pragma unroll
-    for (int i = 0; i < MX_HELD; i++)
-        if (i * MX_WARP < n)
-            held[i] = __ldcg(row + i * MX_WARP);
-#pragma unroll
-    for (int i = 0; i < MX_HELD; i++)
-        if (i * MX_WARP < n)
-            sum = mx_sum_four(sum, held[i], 0, 4);
-#pragma unroll 1
-    for (int i = MX_HELD * MX_WARP; i < n; i += MX_WARP)
-        sum = mx_sum_four(sum, __ldcg(row + i), 0, 4);
-    float mean = mx_mean_of(sum, (int)p.f.k);
-#pragma unroll
-    for (int i = 0; i < MX_HELD; i++)
-        if (i * MX_WARP < n)
-            squares = mx_square_four(squares, held[i], mean, 0, 4);
-#pragma unroll 1
-    for (int i = MX_HELD * MX_WARP; i < n; i += MX_WARP)
-        squares = mx_square_four(squares, __ldcg(row + i), mean, 0, 4);
-    return make_float2(mean, mx_rate_of(squares, (int)p.f.k, p.f.eps));
-}
-
-/* A row by a warp. */
-template <int x_parts, typename Crew>
-__device__ __forceinline__ static void bring_normed(const mx_product &p, const Crew &c, const norm_of_lane &norm,
-                                                    uint4 *x) {
-    int r = c.warp(), n = (int)p.f.k / 4 - c.lane();
-    const float4 *row = (const float4 *)(p.f.x + r * p.f.ldx) + c.lane();
-    float4 held[MX_HELD];
-    float2 s = statistics_of(p, row, n, held);
-#pragma unroll
-    for (int i = 0; i < MX_HELD; i++)
-        if (i * MX_WARP < n)
-            put_four<x_parts>(mx_norm_four(held[i], s, norm.gamma[i], norm.beta[i]), r, (c.lane() + i * MX_WARP) * 4,
-                              x);
-#pragma unroll 1
-    for (int i = MX_HELD * MX_WARP; i < n; i += MX_WARP)
-        put_four<x_parts>(mx_norm_four(__ldcg(row + i), s, __ldg((const float4 *)p.f.gamma + c.lane() + i),
-                                       __ldg((const float4 *)p.f.beta + c.lane() + i)), r, (c.lane() + i) * 4, x);
-}
-
-/* Pieces of rows, dealt to warps. */
-template <int x_parts, typename Crew>
-__device__ __forceinline__ static void bring_plain(const mx_product &p, const Crew &c, uint4 *x) {
-    const int at_once = 4, step = MX_WARP * 4;
-    int n = (int)p.f.k, row = 0, first = c.warp() * step * at_once;
-#pragma unroll 1
-    while (true) {
-        for (; first >= n && row < c.rows(); row++)   /* as many pieces as a row has, the last one short */
-            first -= (n + step * at_once - 1) / (step * at_once) * (step * at_once);
-        if (row >= c.rows())
-            break;
-        const float *from = p.f.x + row * p.f.ldx;
-        int k = first + c.lane() * 4;
-        float4 v[at_once];
+        if (first == 0)
+            await_sign(sign);
+        hear_fours(from, at, tag, v);
 #pragma unroll
         for (int i = 0; i < at_once; i++)
-            v[i] = __ldcg((const float4 *)(from + min(k + i * step, n - 4)));
-#pragma unroll
-        for (int i = 0; i < at_once; i++)
-            if (k + i * step < n)
-                put_four<x_parts>(v[i], row, k + i * step, x);
-        first += MX_CHAIN_WARPS * step * at_once;
+            x[to[i]] = v[i];
+    }
+}
+
+template <int x_parts>
+__device__ __forceinline__ static void bring_plain(const mx_chain_product &job, uint4 *x) {
+    int row_fours = job.k / 4, all = shared().rows * row_fours;
+#pragma unroll 1
+    for (int at = (int)threadIdx.x; at < all; at += WORKERS) {
+        int r = (int)__umulhi((unsigned)at, job.fours), four = at - r * row_fours;
+        const float4 *row = (const float4 *)(job.plain_x + (int64_t)r * job.ldx);
+        x[operand_at(r, four)] = operand_of<x_parts>(lowered(__ldcg(row + four)));
     }
 }
 
 /* ---- products: sums ---------------------------------------------------------------------------------------------- */
 
-/* A warp's item of a piece: a chunk of k of a tile. */
-struct item_of_warp {
-    int tile, chunk, first, blocks;   /* of 64 of k: the first and how many */
+/* A lane's operands of 64 of k, of two tiles. */
+template <int w_parts> struct operands {
+    uint4 a[4];
+    uint32_t b0[4][2][w_parts], b1[4][2][w_parts];
 };
 
-__device__ __forceinline__ static item_of_warp item_at(const mx_chain_product &job, int item) {
-    item_of_warp i;
-    i.tile = (int)((unsigned)item / (unsigned)job.p.chunks);
-    i.chunk = item - i.tile * job.p.chunks;
-    i.first = job.starts[i.chunk];
-    i.blocks = job.starts[i.chunk + 1] - i.first;
+/* A warp's work on a piece: a chunk of k of two neighbouring tiles, or of one, which is then done twice. */
+struct item_of_warp {
+    int pair, chunk;        /* chunk: none if it is past the last */
+    int first, blocks;      /* of 64 of k */
+    int second;             /* words to the second tile */
+};
+
+/* Items are dealt to warps, pairs of tiles first; n: tiles of the piece. */
+__device__ __forceinline__ static item_of_warp item_from(const mx_chain_product &job, int n, int pair, int chunk) {
+    int pairs = (n + 1) / 2;
+    for (; pair >= pairs && chunk < job.chunks; chunk++)
+        pair -= pairs;
+    item_of_warp i = {pair, chunk, 0, 0, pair * 2 + 1 < n ? TILE_BLOCK / 4 : 0};
+    if (chunk < job.chunks) {
+        i.first = job.starts[chunk];
+        i.blocks = job.starts[chunk + 1] - i.first;
+    }
     return i;
 }
 
-/* A lane's operands of 64 of k. */
-template <int x_parts, int w_parts> struct operands {
-    uint4 a[4][x_parts];
-    uint32_t b0[4][w_parts], b1[4][w_parts];
+/* How a piece lies in shared memory, for a lane: blocks of 64 of k are `step` words apart, a further part of the weight
+ * `part` words behind. */
+struct piece_of_lane {
+    const uint32_t *w;
+    int n, step, part;
 };
 
-template <int x_parts, int w_parts>
-__device__ __forceinline__ static void load_operands(const uint4 *x, int lane, const uint32_t *w, int part,
-                                                     operands<x_parts, w_parts> &o) {
-#pragma unroll
-    for (int s = 0; s < 4; s++) {
-#pragma unroll
-        for (int i = 0; i < x_parts; i++)
-            o.a[s][i] = x[(s * x_parts + i) * MX_WARP + (lane ^ s * 4)];
-#pragma unroll
-        for (int i = 0; i < w_parts; i++) {
-            o.b0[s][i] = w[i * part + s * 2 * MX_WARP];
-            o.b1[s][i] = w[i * part + (s * 2 + 1) * MX_WARP];
-        }
-    }
+__device__ __forceinline__ static piece_of_lane piece_at(const mx_chain_product &job, int n, const uint32_t *w) {
+    piece_of_lane p = {w + lane_of(), n, n * (TILE_BLOCK / 4), job.blocks * n * (TILE_BLOCK / 4)};
+    return p;
 }
 
-/* Blocks of a tile are `step` words apart, a further part of the weight `part` words behind. The next block's operands
- * are on their way while one is multiplied. */
+template <int w_parts>
+__device__ __forceinline__ static void load_weights(const piece_of_lane &p, const item_of_warp &item, int block,
+                                                    operands<w_parts> &o) {
+    const uint32_t *w = p.w + (item.first + block) * p.step + item.pair * 2 * (TILE_BLOCK / 4);
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+#pragma unroll
+        for (int t = 0; t < 2; t++)
+#pragma unroll
+            for (int i = 0; i < w_parts; i++) {
+                o.b0[s][t][i] = w[i * p.part + t * item.second + s * 2 * MX_WARP];
+                o.b1[s][t][i] = w[i * p.part + t * item.second + (s * 2 + 1) * MX_WARP];
+            }
+}
+
+template <int w_parts>
+__device__ __forceinline__ static void load_rows(const uint4 *x, int block, operands<w_parts> &o) {
+    int lane = lane_of() ^ block % 2 * 16;
+#pragma unroll
+    for (int s = 0; s < 4; s++)
+        o.a[s] = x[(block * 4 + s) * MX_WARP + (lane ^ s * 4)];
+}
+
+/* One step of the chains of a tile: c[0] and c[1] are those of the first parts of x, c[2] and c[3] all else. */
+template <int w_parts>
+__device__ __forceinline__ static void step_both(float (&c)[4], const uint4 &a, const uint32_t (&b0)[w_parts],
+                                                 const uint32_t (&b1)[w_parts]) {
+    mx_mma(c, a, b0[0], b1[0]);
+    if (w_parts == 2)
+        mx_mma(c, make_uint4(0, a.x, 0, a.z), b0[w_parts - 1], b1[w_parts - 1]);
+}
+
+/* The sums of a warp's items of a piece, into sums [tile][chunk][lane]. */
 template <int x_parts, int w_parts>
-__device__ __forceinline__ static void multiply(const item_of_warp &item, const uint4 *x, const uint32_t *w, int step,
-                                                int part, int lane, float2 *sums) {
-    float hi[4] = {}, lo[4] = {};
-    operands<x_parts, w_parts> next;
-    x += item.first * 4 * x_parts * MX_WARP;
-    lane ^= item.first % 2 * 16;
-    load_operands<x_parts, w_parts>(x, lane, w, part, next);
+__device__ __forceinline__ static void multiply_piece(const mx_chain_product &job, const piece_of_lane &p,
+                                                      item_of_warp item, int chunks, const uint4 *x, float2 *sums) {
 #pragma unroll 1
-    for (int b = 1; b <= item.blocks; b++) {
-        operands<x_parts, w_parts> now = next;
-        if (b < item.blocks) {
-            x += 4 * x_parts * MX_WARP;
-            w += step;
-            lane ^= 16;
-        }
-        load_operands<x_parts, w_parts>(x, lane, w, part, next);
+    while (item.chunk < chunks) {
+        float c[2][4] = {};
+#pragma unroll 1
+        for (int b = 0; b < item.blocks; b++) {
+            operands<w_parts> o;
+            load_weights(p, item, b, o);
+            load_rows(x, item.first + b, o);
 #pragma unroll
-        for (int s = 0; s < 4; s++)
-            mx_step<x_parts, w_parts>(hi, lo, now.a[s], now.b0[s], now.b1[s]);
+            for (int s = 0; s < 4; s++)
+#pragma unroll
+                for (int t = 0; t < 2; t++)
+                    step_both<w_parts>(c[t], o.a[s], o.b0[s][t], o.b1[s][t]);
+        }
+        float2 *to = sums + (item.pair * 2 * chunks + item.chunk) * MX_WARP + lane_of();
+        to[0] = make_float2(mx_chunk_sum<x_parts>(c[0][0], c[0][2]), mx_chunk_sum<x_parts>(c[0][1], c[0][3]));
+        if (item.second)
+            to[chunks * MX_WARP] = make_float2(mx_chunk_sum<x_parts>(c[1][0], c[1][2]),
+                                               mx_chunk_sum<x_parts>(c[1][1], c[1][3]));
+        item = item_from(job, p.n, item.pair + MX_CHAIN_WARPS, item.chunk);
     }
-    *sums = make_float2(mx_chunk_sum<x_parts>(hi[0], lo[0]), mx_chunk_sum<x_parts>(hi[1], lo[1]));
 }
 
-/* A warp to a tile; a lane has two columns of a row. */
+/* What is added to a lane's two columns of its row, and where they go; a warp to a tile. */
 struct ending_of_lane {
     float2 bias, residual;
     int column;
     bool there;
+    mx_told *told;
+    float *plain, *cache;
 };
 
-template <typename Crew>
-__device__ __forceinline__ static void finish_piece(const mx_chain_product &job, const Crew &c, const ending_of_lane &e,
-                                                    const float2 *sums) {
-    const mx_cuda_fused &f = job.p.f;
-    int row = c.lane() / 4;
+__device__ __forceinline__ static ending_of_lane ending_at(const mx_chain_product &job, tile_range t) {
+    int tile = t.first + warp_of(), row = lane_of() / 4;
+    ending_of_lane e = {make_float2(0, 0), make_float2(0, 0), tile * 8 + lane_of() % 4 * 2,
+                        tile < t.last && row < shared().rows, NULL, NULL, NULL};
+    if (!e.there)
+        return e;
+    if (job.bias)
+        e.bias = __ldg((const float2 *)(job.bias + e.column));
+    if (job.y)
+        e.told = job.y + row * job.n + e.column;
+    if (job.plain)
+        e.plain = job.plain + (int64_t)row * job.ldy + e.column;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        if (job.width && shared().cell[row] >= 0 && e.column >= job.from[i] && e.column < job.from[i] + job.width)
+            e.cache = job.cache[i] + (int64_t)shared().cell[row] * job.width + e.column - job.from[i];
+    return e;
+}
+
+/* The residual is of an earlier phase than x: there before it. By whole warps. */
+template <bool tells>
+__device__ __forceinline__ static void add_residual(const mx_chain_product &job, tile_range t, ending_of_lane &e) {
+    float2 v[1];
+    const int at[1] = {min(lane_of() / 4, shared().rows - 1) * job.n + e.column};
+    if (!tells || !job.residual || t.first + warp_of() >= t.last)
+        return;
+    hear(job.residual, at, shared().tag, v);
+    e.residual = v[0];
+}
+
+/* A lane's two results. */
+__device__ __forceinline__ static float2 result_of(const mx_chain_product &job, const ending_of_lane &e, int chunks,
+                                                   const float2 *sums) {
     float2 all = make_float2(0, 0);
-#pragma unroll 2
-    for (int chunk = 0; chunk < job.p.chunks; chunk++) {
-        float2 s = sums[(c.warp() * job.p.chunks + chunk) * MX_WARP + c.lane()];
+    sums += warp_of() * chunks * MX_WARP + lane_of();
+#pragma unroll 1
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        float2 s = sums[chunk * MX_WARP];
         all = make_float2(__fadd_rn(all.x, s.x), __fadd_rn(all.y, s.y));
     }
     mx_ending ending = {e.bias, e.residual, 2};
-    all = mx_ended(f, all.x, all.y, ending);
-    *(float2 *)(f.y + row * f.ldy + e.column) = all;
-    if (job.width == 0)
-        return;
-    int cell = shared().cell[row];
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        if (cell >= 0 && e.column >= job.from[i] && e.column < job.from[i] + job.width)
-            *(float2 *)(job.cache[i] + (int64_t)cell * job.width + e.column - job.from[i]) = all;
+    return mx_ended(job, all.x, all.y, ending);
 }
 
-/* The block's tiles, piece by piece; what does not depend on other blocks was prepared while they were waited for. */
-template <int x_parts, int w_parts, typename Crew>
-__device__ __forceinline__ static void multiply_pieces(Crew &c, const mx_chain_product &job, int tile, int last,
-                                                       item_of_warp item, float2 bias, const uint4 *x, float2 *sums) {
-    const mx_cuda_fused &f = job.p.f;
-    const int words = TILE_BLOCK / 4;
-    int turn = 0, blocks = job.p.blocks;
+template <int x_parts>
+__device__ __forceinline__ static void finish_piece(const mx_chain_product &job, const ending_of_lane &e, int chunks,
+                                                    unsigned tag, const float2 *sums) {
+    float2 all = result_of(job, e, chunks, sums);
+    if (e.told)
+        tell_two(e.told, job.split ? parts_of<x_parts>(all) : all, tag);
+    if (e.plain)
+        *(float2 *)e.plain = all;
+    if (e.cache)
+        *(float2 *)e.cache = all;
+}
+
+/* x of all rows as operands, and the residual; the block has yet to meet. */
+template <int x_parts, bool tells>
+__device__ __forceinline__ static void bring_x(const mx_chain_phase &phase, tile_range t, ending_of_lane &e, uint4 *x) {
+    const mx_chain_product &job = phase.product;
+    if (tells && job.residual) {
+        await_sign(phase.sign);
+        add_residual<tells>(job, t, e);
+    }
+    if (job.gamma)
+        bring_normed<x_parts, tells>(phase, x);
+    else if (!tells)
+        bring_plain<x_parts>(job, x);
+    else if (shared().rows * job.k <= 2 * 4 * WORKERS)
+        bring_parts<2>(job, phase.sign, x);
+    else
+        bring_parts<8>(job, phase.sign, x);
+}
+
+/* The block's tiles, piece by piece. Sums have two places, taken in turn, so that a piece needs to be met for once. All
+ * that is known before x is there is made ready before. */
+template <int x_parts, int w_parts, bool tells>
+__device__ __noinline__ static void run_product(const mx_chain_phase &phase, int place) {
+    const mx_chain_product &job = phase.product;
+    int turn = 0, group = job.group, chunks = job.chunks, piece_bytes = job.blocks * w_parts * TILE_BLOCK;
+    unsigned tag = shared().tag;
     bool first = true;
+    tile_range t = tiles_at(job, place);
+    uint4 *x = (uint4 *)work_start();
+    ring_place ring = shared().ring;
 #pragma unroll 1
-    for (; tile < last; tile += job.group, turn ^= 1, first = false) {
-        int n = min(job.group, last - tile), all = n * job.p.chunks;
-        ending_of_lane e = {bias, make_float2(0, 0), (tile + c.warp()) * 8 + c.lane() % 4 * 2,
-                            c.warp() < n && c.lane() / 4 < c.rows()};
-        if (e.there && f.residual)
-            e.residual = __ldcg((const float2 *)(f.residual + c.lane() / 4 * f.ld_residual + e.column));
-        if (e.there && f.bias && !first)
-            e.bias = __ldg((const float2 *)(f.bias + e.column));
-        float2 *my_sums = sums + turn * MX_CHAIN_ITEMS * MX_WARP;
-        const uint32_t *w = take_piece(c, n * blocks * w_parts * TILE_BLOCK);
-#pragma unroll 1
-        for (int i = c.warp(); i < all; i += MX_CHAIN_WARPS) {
-            if (i != c.warp() || !first)
-                item = item_at(job, i);
-            multiply<x_parts, w_parts>(item, x, w + (item.first * n + item.tile) * words + c.lane(), n * words,
-                                       blocks * n * words, c.lane(), my_sums + i * MX_WARP + c.lane());
+    for (; t.first < t.last; t.first += group, turn ^= 1) {
+        float2 *sums = sums_start() + turn * MX_CHAIN_ITEMS * MX_WARP;
+        int n = min(group, t.last - t.first);
+        ending_of_lane e = ending_at(job, t);
+        item_of_warp item = item_from(job, n, warp_of(), 0);
+        piece_of_lane piece = piece_at(job, n, take_piece(ring, n * piece_bytes));
+        if (first) {
+            bring_x<x_parts, tells>(phase, t, e, x);
+            meet_block();
+        } else {
+            add_residual<tells>(job, t, e);
         }
+        first = false;
+        multiply_piece<x_parts, w_parts>(job, piece, item, chunks, x, sums);
         meet_block();
-        leave_piece(c);
-        if (e.there)
-            finish_piece(job, c, e, my_sums);
+        if (e.there && warp_of() < n)
+            finish_piece<x_parts>(job, e, chunks, tag, sums);
+        leave_piece(ring);
     }
-}
-
-template <int x_parts, int w_parts, typename Crew> __device__ static void run_product(Crew &c) {
-    const mx_chain_product &job = c.phase().product;
-    const mx_product &p = job.p;
-    int tile = first_tile(job, c.block()), last = first_tile(job, c.block() + 1);
-    uint4 *x = (uint4 *)c.work();
-    float2 *sums = (float2 *)(x + p.blocks * 4 * x_parts * MX_WARP), bias = make_float2(0, 0);
-    item_of_warp item = item_at(job, c.warp());
-    norm_of_lane norm;
-    bool normed = p.f.gamma != NULL;
-    if (normed && c.warp() < c.rows())
-        load_norm(p, c, norm);
-    if (p.f.bias && tile + c.warp() < last)
-        bias = __ldg((const float2 *)(p.f.bias + (tile + c.warp()) * 8 + c.lane() % 4 * 2));
-    begin(c);
-    if (tile < last) {
-        if (normed && c.warp() < c.rows())
-            bring_normed<x_parts>(p, c, norm, x);
-        if (!normed)
-            bring_plain<x_parts>(p, c, x);
-        meet_block();
-        multiply_pieces<x_parts, w_parts>(c, job, tile, last, item, bias, x, sums);
-    }
-    leave(c);
+    if (threadIdx.x == 0)
+        shared().ring = ring;
+    meet_block();
 }
 #endif
 #endif

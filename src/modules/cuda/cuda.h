@@ -32,11 +32,17 @@ typedef struct mx_cuda {
     char *ring;                  /* pinned: bytes on their way to the GPU */
     size_t ring_at;
     unsigned *arrivals;          /* counters of blocks that join their results; 0 between kernels */
+    void *told;                  /* what blocks of a kernel tell each other (chain.cuh); 0 at first */
+    cudaStream_t copies;         /* of a twin: the GPU's own stream, by which what is kept ... */
+    char *kept;                  /* ... gets into the recording's memory: the next byte of it, and how many there are */
+    size_t kept_left;
     pthread_mutex_t recording;   /* held by who records ... */
     struct mx_cuda *twin;        /* ... on the twin: the same GPU with another stream; NULL until then */
 } mx_cuda;
 
 #define MX_CUDA_ARRIVALS 65536
+#define MX_CUDA_TOLD ((size_t)8 << 20)   /* bytes */
+#define MX_CUDA_KEPT ((size_t)64 << 10)  /* bytes that a recording keeps at most */
 #define MX_CUDA_MOST 64   /* GPUs that are looked at */
 
 extern const mx_host *mx_cuda_host;   /* the library's services */
@@ -267,6 +273,8 @@ size_t mx_cuda_fused_select_scratch(const mx_call *call);
 int mx_cuda_logits_of(const mx_call *call, mx_cuda_fused *p);
 mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call);
 /* record.c */
+/* A copy on the GPU that lasts as long as what is recorded; there must be as many bytes left. */
+mxw_status mx_cuda_keep(mx_cuda *twin, const void *from, size_t bytes, const void **to);
 extern const mx_device_replay mx_cuda_replay;
 
 /* Rows [rows][n] of x, ld apart in groups of `group` rows that are group_step apart, softmaxed in place with scale; row

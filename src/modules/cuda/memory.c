@@ -26,6 +26,12 @@ static mxw_status open_gpu(mx_cuda *gpu) {
             status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->arrivals, 0, bytes, gpu->stream), "counters");
         gpu->overlaps = mx_cuda_overlaps();
     }
+    if (status >= 0 && !gpu->told) {
+        status = mx_cuda_check(gpu, cudaMalloc(&gpu->told, MX_CUDA_TOLD), "values between blocks");
+        if (status >= 0)
+            status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->told, 0, MX_CUDA_TOLD, gpu->stream),
+                                   "values between blocks");
+    }
     if (status < 0)
         cudaGetLastError();
     gpu->opened = status >= 0;

@@ -243,8 +243,9 @@ __device__ __forceinline__ mx_ending mx_ending_of(const mx_product &p, int64_t r
     return e;
 }
 
-/* Two neighbours from their sums. */
-__device__ __forceinline__ float2 mx_ended(const mx_cuda_fused &f, float a, float b, const mx_ending &e) {
+/* Two neighbours from their sums. F: an mx_cuda_fused, or what has its bias, act and residual. */
+template <typename F>
+__device__ __forceinline__ float2 mx_ended(const F &f, float a, float b, const mx_ending &e) {
     a = __fmul_rn(a, MX_X_UP);
     b = __fmul_rn(b, MX_X_UP);
     if (f.bias) {

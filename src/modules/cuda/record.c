@@ -14,6 +14,7 @@ typedef struct recording {
     size_t in_bytes, out_bytes;
     cudaGraphExec_t graph;
     cudaEvent_t over;        /* of the last replay */
+    void *kept;              /* MX_CUDA_KEPT bytes (mx_cuda_keep) */
     int launched;
 } recording;
 
@@ -52,6 +53,7 @@ static void recording_close(const mx_device *device, mx_recording *shared) {
     cudaFreeHost(r->shared.out_host);
     cudaFree(r->shared.in);
     cudaFree(r->shared.out);
+    cudaFree(r->kept);
     cudaGetLastError();
     mx_cuda_host->free(r);
 }
@@ -75,6 +77,8 @@ static mxw_status recording_open(const mx_device *device, size_t in_bytes, size_
         error = cudaMalloc(&r->shared.in, MX_MAX(in_bytes, 1));
     if (error == cudaSuccess)
         error = cudaMalloc(&r->shared.out, MX_MAX(out_bytes, 1));
+    if (error == cudaSuccess)
+        error = cudaMalloc(&r->kept, MX_CUDA_KEPT);
     if (error != cudaSuccess) {
         status = mx_cuda_check(gpu, error, "memory of a recording");
         recording_close(device, &r->shared);
@@ -98,9 +102,22 @@ static mxw_status launch_calls(mx_cuda *twin, const recording *r, const mx_call 
     return status;
 }
 
+mxw_status mx_cuda_keep(mx_cuda *twin, const void *from, size_t bytes, const void **to) {
+    size_t room = (bytes + 255) / 256 * 256;
+    *to = twin->kept;
+    mxw_status status = mx_cuda_check(
+        twin, cudaMemcpyAsync(twin->kept, from, bytes, cudaMemcpyHostToDevice, twin->copies), "recording");
+    twin->kept += MX_MIN(room, twin->kept_left);
+    twin->kept_left -= MX_MIN(room, twin->kept_left);
+    return status;
+}
+
 static mxw_status capture(mx_cuda *gpu, recording *r, const mx_call *const *calls, size_t n) {
     mx_cuda *twin = gpu->twin;
     cudaGraph_t graph = NULL;
+    twin->copies = gpu->stream;
+    twin->kept = r->kept;
+    twin->kept_left = MX_CUDA_KEPT;
     mxw_status status = mx_cuda_check(gpu, cudaStreamBeginCapture(twin->stream, cudaStreamCaptureModeRelaxed),
                                       "recording");
     if (status < 0)

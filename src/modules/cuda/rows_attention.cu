@@ -57,7 +57,8 @@ template <bool cached> __device__ static void run_tiles(const rows_job &job, con
     for (int tile = blockIdx.z; tile < p.n_tiles; tile += gridDim.z) {
         rows_loads<rows_group<THREADS>> x;
         load_tile<cached>(job, p, g, tile * TILE, x);
-        finish_tile(job, p, g, tile, x, s, parts + tile * PART, row_step);
+        rows_parts to = {parts + tile * PART, row_step};
+        finish_tile(job, p, g, tile, x, s, to);
     }
 }
 

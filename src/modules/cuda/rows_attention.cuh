@@ -36,7 +36,7 @@ struct rows_piece {
 template <int threads_> struct rows_group {
     static constexpr int threads = threads_;
     static constexpr int passes = TILE / (threads / PER_KEY);          /* keys of a thread */
-    static constexpr int columns = WIDTH * STREAMS / threads;          /* of a thread's sums of values: 4 or 2 */
+    static constexpr int columns = WIDTH * STREAMS / threads;          /* of a thread's sums of values */
     int thread, barrier;
 };
 
@@ -59,20 +59,28 @@ __device__ __forceinline__ static rows_pad pad_at(float *shared, int rows) {
     return s;
 }
 
+/* Where the results of a tile go: a row's values, then its largest score and sum. */
+struct rows_parts {
+    float *at;
+    int64_t row_step;
+    __device__ __forceinline__ void put_four(int r, int column, float4 v) const {
+        *(float4 *)(at + r * row_step + column) = v;
+    }
+    __device__ __forceinline__ void put_ends(int r, float top, float sum) const {
+        at[r * row_step + WIDTH] = top;
+        at[r * row_step + WIDTH + 1] = sum;
+    }
+};
+
 /* A thread's elements of its keys of the tile, and of values: all under way at once. */
 template <typename G> struct rows_loads {
     float4 k[G::passes][2];
     float v[TILE / STREAMS][G::columns];
 };
 
-template <int n> __device__ __forceinline__ static void load_columns(const float *from, float (&v)[n]) {
-    if (n == 4) {
-        float4 of = __ldcg((const float4 *)from);
-        v[0] = of.x, v[1] = of.y, v[n - 2] = of.z, v[n - 1] = of.w;
-    } else {
-        float2 of = __ldcg((const float2 *)from);
-        v[0] = of.x, v[1] = of.y;
-    }
+__device__ __forceinline__ static void load_columns(const float *from, float (&v)[4]) {
+    float4 of = __ldcg((const float4 *)from);
+    v[0] = of.x, v[1] = of.y, v[2] = of.z, v[3] = of.w;
 }
 
 /* Where a key or value is; behind the last one, the last one, whose weight there is 0. A block reads each once, and
@@ -108,32 +116,50 @@ __device__ __forceinline__ static float dot4(float4 a, float4 b, float sum) {
     return __fmaf_rn(a.w, b.w, sum);
 }
 
+/* Sums of `n` values each over the PER_KEY threads of a key, by halving: with every exchange a thread has half as many
+ * values left, and its last one is that of number in_key / (PER_KEY / n). Each is added as by a butterfly over all. */
+template <int n> __device__ __forceinline__ static float sum_over_key(float (&v)[n], int in_key) {
+    int half = PER_KEY / 2;
+#pragma unroll
+    for (int left = n / 2; left > 0; left /= 2, half /= 2) {
+        bool upper = in_key & half;
+#pragma unroll
+        for (int i = 0; i < left; i++) {
+            float keep = upper ? v[i + left] : v[i], give = upper ? v[i] : v[i + left];
+            v[i] = __fadd_rn(keep, __shfl_xor_sync(0xffffffffu, give, half));
+        }
+    }
+#pragma unroll
+    for (; half > 0; half /= 2)
+        v[0] = __fadd_rn(v[0], __shfl_xor_sync(0xffffffffu, v[0], half));
+    return v[0];
+}
+
 /* Scores of the tile times scale; -inf behind the last key. */
 template <typename G>
 __device__ __forceinline__ static void score(const rows_job &job, const rows_piece &p, const G &g, int first,
                                              const rows_loads<G> &x, const rows_pad &s) {
-    int in_key = g.thread % PER_KEY;
+    const int each = PER_KEY / G::passes;
+    int in_key = g.thread % PER_KEY, mine = in_key / each * (G::threads / PER_KEY) + g.thread / PER_KEY;
+    bool there = first + mine < p.n_keys;
+    float scale = job.scale;
 #pragma unroll 1
     for (int r = 0; r < p.n; r++) {
         const float *q = s.q + r * WIDTH + in_key * 4;
         float4 q0 = *(const float4 *)q, q1 = *(const float4 *)(q + WIDTH / 2);
+        float sums[G::passes];
 #pragma unroll
-        for (int i = 0; i < G::passes; i++) {
-            int key = i * (G::threads / PER_KEY) + g.thread / PER_KEY;
-            float sum = dot4(x.k[i][1], q1, dot4(x.k[i][0], q0, 0));
-#pragma unroll
-            for (int half = PER_KEY / 2; half > 0; half /= 2)
-                sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, half));
-            if (in_key == 0)
-                s.weights[r * TILE + key] = first + key < p.n_keys ? __fmul_rn(sum, job.scale) : -CUDART_INF_F;
-        }
+        for (int i = 0; i < G::passes; i++)
+            sums[i] = dot4(x.k[i][1], q1, dot4(x.k[i][0], q0, 0));
+        float sum = sum_over_key(sums, in_key);
+        if (in_key % each == 0)
+            s.weights[r * TILE + mine] = there ? __fmul_rn(sum, scale) : -CUDART_INF_F;
     }
 }
 
 /* Weights e^(score - largest), their largest score and sum: a warp for each row. */
-template <typename G>
-__device__ __forceinline__ static void weigh(const rows_piece &p, const G &g, const rows_pad &s, float *parts,
-                                             int64_t row_step) {
+template <typename G, typename Parts>
+__device__ __forceinline__ static void weigh(const rows_piece &p, const G &g, const rows_pad &s, const Parts &parts) {
     int warp = g.thread / MX_WARP, lane = g.thread % MX_WARP;
 #pragma unroll 1
     for (int r = warp; r < p.n; r += G::threads / MX_WARP) {
@@ -144,17 +170,15 @@ __device__ __forceinline__ static void weigh(const rows_piece &p, const G &g, co
         s.weights[r * TILE + lane] = a;
         s.weights[r * TILE + lane + MX_WARP] = b;
         float sum = mx_join_warp(__fadd_rn(a, b), mx_sum());
-        if (lane == 0) {
-            parts[r * row_step + WIDTH] = top;
-            parts[r * row_step + WIDTH + 1] = sum;
-        }
+        if (lane == 0)
+            parts.put_ends(r, top, sum);
     }
 }
 
 /* The weighted sum of values: each stream its keys in order, then the streams in order. */
-template <typename G>
+template <typename G, typename Parts>
 __device__ __forceinline__ static void add_values(const rows_piece &p, const G &g, const rows_loads<G> &x,
-                                                  const rows_pad &s, float *parts, int64_t row_step) {
+                                                  const rows_pad &s, const Parts &parts) {
     const int across = WIDTH / G::columns;
     int column = g.thread % across * G::columns, stream = g.thread / across;
 #pragma unroll 1
@@ -167,18 +191,19 @@ __device__ __forceinline__ static void add_values(const rows_piece &p, const G &
             for (int j = 0; j < G::columns; j++)
                 sum[j] = __fmaf_rn(w, x.v[i][j], sum[j]);
         }
-#pragma unroll
-        for (int j = 0; j < G::columns; j += 2)
-            *(float2 *)&s.sums[(stream * s.rows + r) * WIDTH + column + j] = make_float2(sum[j], sum[j + 1]);
+        *(float4 *)&s.sums[(stream * s.rows + r) * WIDTH + column] = make_float4(sum[0], sum[1], sum[2], sum[3]);
     }
     meet_group(g);
 #pragma unroll 1
-    for (int i = g.thread; i < p.n * WIDTH; i += G::threads) {
-        float all = 0;
+    for (int i = g.thread * 4; i < p.n * WIDTH; i += G::threads * 4) {
+        float4 all = make_float4(0, 0, 0, 0);
 #pragma unroll
-        for (int j = 0; j < STREAMS; j++)
-            all = __fadd_rn(all, s.sums[j * s.rows * WIDTH + i]);
-        parts[i / WIDTH * row_step + i % WIDTH] = all;
+        for (int j = 0; j < STREAMS; j++) {
+            float4 v = *(const float4 *)&s.sums[j * s.rows * WIDTH + i];
+            all.x = __fadd_rn(all.x, v.x), all.y = __fadd_rn(all.y, v.y);
+            all.z = __fadd_rn(all.z, v.z), all.w = __fadd_rn(all.w, v.w);
+        }
+        parts.put_four(i / WIDTH, i % WIDTH, all);
     }
 }
 
@@ -191,16 +216,15 @@ __device__ __forceinline__ static void bring_query(const rows_job &job, const ro
 }
 
 /* A tile whose keys and values are loaded; q is in the pad as soon as the group has met. */
-template <typename G>
+template <typename G, typename Parts>
 __device__ __forceinline__ static void finish_tile(const rows_job &job, const rows_piece &p, const G &g, int tile,
-                                                   const rows_loads<G> &x, const rows_pad &s, float *parts,
-                                                   int64_t row_step) {
+                                                   const rows_loads<G> &x, const rows_pad &s, const Parts &parts) {
     meet_group(g);   /* q is there; the tile before is done with */
     score(job, p, g, tile * TILE, x, s);
     meet_group(g);
-    weigh(p, g, s, parts, row_step);
+    weigh(p, g, s, parts);
     meet_group(g);
-    add_values(p, g, x, s, parts, row_step);
+    add_values(p, g, x, s, parts);
 }
 
 rows_job mx_rows_job_of(const mx_cuda *gpu, const mx_call *call);   /* rows_attention.cu */
