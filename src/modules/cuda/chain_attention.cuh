@@ -213,6 +213,7 @@ __device__ __forceinline__ static void send_for_tile(const rows_job &job, const 
         const float *from = (i < TILE * fours ? p.k : p.v) + (int64_t)key * job.d + i % fours * 4;
         mx_copy_16(to + i * 4, from, true);
     }
+    mx_copy_commit();   /* what is not committed is not waited for */
 }
 
 /* As load_tile has it. */
