@@ -67,11 +67,19 @@ static void time_call(const char *what, mx_call *call, double flops) {
     gpu->free(gpu, call->scratch);
 }
 
-static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
-    mx_attrs attrs = {.act = act, .eps = 1e-5};
-    mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){n, k}, filled(n * k, 1));
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1};
-    mx_tensor in[6] = {{0}}, out = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
+/* A product: its tensors in device memory, and the two calls of it. */
+typedef struct linear {
+    mx_attrs attrs;
+    mx_tensor in[6], out, source;
+    mx_call calls[2];      /* by precision */
+} linear;
+
+static void open_linear(linear *l, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
+    *l = (linear){.attrs = {.act = act, .eps = 1e-5}};
+    l->source = mx_tensor_of(MXW_F16, 2, (int64_t[]){n, k}, filled(n * k, 1));
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &l->attrs, 1, &l->source, 1};
+    mx_tensor *in = l->in;
+    l->out = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
     in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, k}, filled(m * k, 0));
     in[1] = mx_tensor_of(MXW_U8, 2, (int64_t[]){n, k}, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
     in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
@@ -83,15 +91,54 @@ static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int n
     }
     if (gpu->pack(gpu, &use, in[1].data, NULL) < 0)
         exit(1);
-    for (int f16 = 0; f16 < 2; f16++) {
-        mx_call call = {.op = MX_OP_FUSED_LINEAR, .attrs = &attrs, .n_inputs = 6, .n_outputs = 1, .inputs = in,
-                        .outputs = &out, .compiled = 1, .precision = (mxw_precision)f16};
-        time_call(what, &call, 2.0 * (double)m * (double)n * (double)k);
-    }
+    for (int f16 = 0; f16 < 2; f16++)
+        l->calls[f16] = (mx_call){.op = MX_OP_FUSED_LINEAR, .attrs = &l->attrs, .n_inputs = 6, .n_outputs = 1,
+                                  .inputs = l->in, .outputs = &l->out, .compiled = 1,
+                                  .precision = (mxw_precision)f16};
+}
+
+static void close_linear(linear *l) {
     for (int i = 0; i < 6; i++)
-        gpu->free(gpu, in[i].data);
-    gpu->free(gpu, out.data);
-    mx_free(source.data);
+        gpu->free(gpu, l->in[i].data);
+    gpu->free(gpu, l->out.data);
+    mx_free(l->source.data);
+}
+
+static double flops_of(const linear *l) {
+    return 2.0 * (double)l->out.dims[0] * (double)l->out.dims[1] * (double)l->in[1].dims[1];
+}
+
+static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
+    linear l;
+    open_linear(&l, m, n, k, norm, act, residual);
+    for (int f16 = 0; f16 < 2; f16++)
+        time_call(what, &l.calls[f16], flops_of(&l));
+    close_linear(&l);
+}
+
+/* Both halves of a feed-forward with what the device hands from one to the other, where it does. */
+static void time_handed(int64_t windows, int64_t d) {
+    linear one, two;
+    mx_tensor plain;
+    char what[64];
+    open_linear(&one, windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
+    open_linear(&two, windows * 1500, d, 4 * d, 0, 0, 1);
+    plain = two.in[0];
+    for (int f16 = 0; f16 < 2; f16++) {
+        one.out.dtype = MXW_F32;
+        two.in[0] = one.out;
+        if (!gpu->handed_bytes || !gpu->handed_bytes(gpu, &one.calls[f16], &two.calls[f16], 0))
+            continue;
+        one.out.dtype = MXW_U8;   /* not more bytes than as f32 */
+        snprintf(what, sizeof(what), "fc1, handed x%d", (int)windows);
+        time_call(what, &one.calls[f16], flops_of(&one));
+        snprintf(what, sizeof(what), "fc2, handed x%d", (int)windows);
+        two.in[0] = one.out;
+        time_call(what, &two.calls[f16], flops_of(&two));
+    }
+    two.in[0] = plain;
+    close_linear(&one);
+    close_linear(&two);
 }
 
 static void time_conv(const char *what, int64_t windows, int64_t positions, int64_t channels, int64_t n, int stride) {
@@ -135,6 +182,39 @@ static void time_attention(const char *what, int64_t windows, int64_t t, int64_t
     gpu->free(gpu, out.data);
 }
 
+/* Attention and the product behind it, likewise. */
+static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
+    mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
+    linear out;
+    char what[64];
+    open_linear(&out, windows * t, d, d, 0, 0, 1);
+    float *all = filled(windows * t * 3 * d, 0);
+    mx_tensor in[3], y = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, filled(windows * t * d, 0));
+    mx_tensor plain = out.in[0];
+    for (int i = 0; i < 3; i++) {
+        in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, all + i * d);
+        in[i].strides[1] = 3 * d;
+        in[i].strides[0] = t * 3 * d;
+    }
+    for (int f16 = 0; f16 < 2; f16++) {
+        mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
+                        .outputs = &y, .compiled = 1, .precision = (mxw_precision)f16};
+        y.dtype = MXW_F32;
+        if (!gpu->handed_bytes || !gpu->handed_bytes(gpu, &call, &out.calls[f16], 0))
+            continue;
+        y.dtype = out.in[0].dtype = MXW_U8;
+        out.in[0].data = y.data;
+        snprintf(what, sizeof(what), "attention, handed x%d", (int)windows);
+        time_call(what, &call, 4.0 * (double)windows * (double)t * (double)t * (double)d);
+        snprintf(what, sizeof(what), "out, handed x%d", (int)windows);
+        time_call(what, &out.calls[f16], flops_of(&out));
+        out.in[0] = plain;
+    }
+    close_linear(&out);
+    gpu->free(gpu, all);
+    gpu->free(gpu, y.data);
+}
+
 static void time_windows(int64_t windows, int64_t d, int64_t mels) {
     char what[64];
 #define NAME(text) (snprintf(what, sizeof(what), "%s x%d", text, (int)windows), what)
@@ -145,6 +225,8 @@ static void time_windows(int64_t windows, int64_t d, int64_t mels) {
     time_linear(NAME("out"), windows * 1500, d, d, 0, 0, 1);
     time_linear(NAME("fc1"), windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
     time_linear(NAME("fc2"), windows * 1500, d, 4 * d, 0, 0, 1);
+    time_handed_attention(windows, 1500, d);
+    time_handed(windows, d);
 }
 
 static void time_rows(int64_t rows, int64_t d) {

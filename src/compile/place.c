@@ -91,6 +91,17 @@ static void extend(mx_plan *plan, mx_value value, int32_t node) {
     root->last = MX_MAX(root->last, node);
 }
 
+/* Not an output, not a name that is kept, and no view of it. */
+static int is_inner(const mx_plan *plan, mx_value value, int keep_names) {
+    const mx_graph *g = plan->graph;
+    if (plan->places[value].home != MX_HOME_ARENA || is_output(g, value) || (keep_names && is_named(g, value)))
+        return 0;
+    for (size_t i = 1; i < g->n_values; i++)
+        if (i != (size_t)value && plan->places[i].home == MX_HOME_VIEW && plan->places[i].of == value)
+            return 0;
+    return 1;
+}
+
 mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
     const mx_graph *g = plan->graph;
     plan->keep_names = keep_names;
@@ -104,6 +115,8 @@ mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
             extend(plan, g->nodes[n].inputs[i], (int32_t)n);
     for (size_t i = 0; i < g->n_outputs; i++)
         extend(plan, g->outputs[i].value, INT32_MAX);
+    for (size_t i = 1; i < g->n_values; i++)
+        plan->places[i].inner = is_inner(plan, (mx_value)i, keep_names);
     return MXW_OK;
 }
 

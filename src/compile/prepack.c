@@ -146,10 +146,12 @@ static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, co
     if (status < 0)
         return status;
     const mx_constant *lent = find_like(plan, &c, like);
-    if (lent)
+    if (lent) {
         c.tensor = lent->tensor;
-    else
+        c.packed_bytes = lent->packed_bytes;
+    } else {
         status = load_constant(plan, &c, node, &from, pool);
+    }
     plan->constants[plan->n_constants] = c;   /* also after a failure: its block is the plan's */
     *index = (int32_t)plan->n_constants++;
     return status;

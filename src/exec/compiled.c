@@ -192,6 +192,44 @@ static void set_call(mx_run *run, size_t n) {
                             .precision = run->program->precision};
 }
 
+/* What all readers of an inner result take in a form of the device's own: its bytes; 0 if they do not. */
+static size_t handed_bytes(const mx_run *run, size_t maker) {
+    const mx_graph *g = run->program->graph;
+    const mx_device *device = run->program->device;
+    const mx_layout *l = run->layout;
+    mx_value value = g->nodes[maker].outputs[0];
+    size_t bytes = 0;
+    for (size_t n = maker + 1; n < g->n_nodes; n++)
+        for (int i = 0; i < g->nodes[n].n_inputs; i++) {
+            if (g->nodes[n].inputs[i] != value)
+                continue;
+            size_t need = device->handed_bytes(device, &l->calls[maker], &l->calls[n], i);
+            if (need == 0 || (bytes && need != bytes))
+                return 0;
+            bytes = need;
+        }
+    return bytes;
+}
+
+/* Results that calls leave to each other in forms of the device's own, unless someone looks at them. */
+static void hand_over(mx_run *run) {
+    const mx_graph *g = run->program->graph;
+    const mx_plan *plan = run->program->plan;
+    if (run->layout->open || !run->program->device->handed_bytes)
+        return;
+    for (size_t n = 0; n < g->n_nodes; n++)
+        if (mx_compiled_runs(plan, &g->nodes[n]))
+            set_call(run, n);
+    for (size_t n = 0; n < g->n_nodes; n++) {
+        mx_value value = g->nodes[n].outputs[0];
+        size_t bytes = plan->places[value].inner && mx_compiled_runs(plan, &g->nodes[n]) ? handed_bytes(run, n) : 0;
+        if (bytes == 0)
+            continue;
+        run->values[value].dtype = MXW_U8;
+        run->layout->bytes[value] = bytes;
+    }
+}
+
 void mx_compiled_address(mx_run *run) {
     const mx_graph *g = run->program->graph;
     set_addresses(run);
@@ -231,13 +269,17 @@ static mxw_status make_room(mx_run *run) {
     return status;
 }
 
+static int is_looked_at(const mx_run *run) { return run->tap || run->watch; }
+
 static mxw_status make_layout(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status;
     MX_TRY(take_layout(run, &run->layout));
     mx_layout *l = run->layout;
     l->valid = l->times = l->unfit = 0;
+    l->open = is_looked_at(run);
     MX_TRY(infer_all(run));
+    hand_over(run);
     mx_plan_place(run->program->plan, l->bytes, run->order, l->offsets, &l->arena_bytes);
     MX_TRY(make_room(run));
     memcpy(l->sizes, run->sizes, g->n_sizes * sizeof(*l->sizes));
@@ -248,7 +290,8 @@ out:
 }
 
 static int fits(const mx_run *run, const mx_layout *l) {
-    return l && l->valid && memcmp(l->sizes, run->sizes, run->program->graph->n_sizes * sizeof(*l->sizes)) == 0;
+    return l && l->valid && l->open == is_looked_at(run) &&
+           memcmp(l->sizes, run->sizes, run->program->graph->n_sizes * sizeof(*l->sizes)) == 0;
 }
 
 mxw_status mx_compiled_lay_out(mx_run *run) {

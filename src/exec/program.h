@@ -58,6 +58,7 @@ typedef struct mx_layout {
     int valid;
     uint64_t used;        /* the run's count when it was last used: of too many, the oldest goes */
     int64_t *sizes;       /* [sizes] that it was made for */
+    int open;             /* everything in it can be looked at: no value is in a form of the device's own */
     mx_tensor *values;    /* [values]: results, as they are in run->values while this layout is the run's */
     mx_call *calls;       /* [nodes] */
     mx_attrs *attrs;      /* [nodes], every size a number */

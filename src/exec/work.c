@@ -63,19 +63,25 @@ static double flops_of(const mx_program *p, const mx_call *call) {
     }
 }
 
+/* Of a value that calls hand to each other in a form of the device's own: as products take it, one f16 or two. */
+static double value_bytes(const mx_program *p, const mx_tensor *t) {
+    int handed = p->plan && t->dtype == MXW_U8 && t->data;
+    return (double)mx_tensor_bytes(t) * (handed ? p->precision == MXW_PRECISION_F16 ? 2 : 4 : 1);
+}
+
 /* Of a weight that the plan packed: what its block holds, not its elements. */
 static double input_bytes(const mx_program *p, const mx_tensor *t) {
     for (size_t i = 0; p->plan && t->dtype == MXW_U8 && i < p->plan->n_constants; i++)
-        if (p->plan->constants[i].block == t->data && p->plan->constants[i].packed_bytes)
+        if (p->plan->constants[i].tensor.data == t->data && p->plan->constants[i].form == MX_FORM_PACKED)
             return (double)p->plan->constants[i].packed_bytes;
-    return t->data ? (double)mx_tensor_bytes(t) : 0;
+    return t->data ? value_bytes(p, t) : 0;
 }
 
 static double bytes_of(const mx_program *p, const mx_call *call) {
     const mx_tensor *in = call->inputs, *out = call->outputs;
     double d = in[0].rank ? (double)in[0].dims[in[0].rank - 1] : 1, bytes = 0;
     for (int i = 0; i < call->n_outputs; i++)
-        bytes += (double)mx_tensor_bytes(&out[i]);
+        bytes += value_bytes(p, &out[i]);
     switch (call->op) {
     case MX_OP_GATHER: return 2 * bytes + (double)mx_tensor_bytes(&in[1]);
     case MX_OP_SLICE: return 2 * bytes;

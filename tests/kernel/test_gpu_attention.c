@@ -1,6 +1,7 @@
 /* test_gpu_attention.c - the compiled attention of a GPU over whole windows, through its table, against sums in double:
  * sizes around the tiles, rows that lie apart, both precisions, heads that only the plain way takes, causal ones. Then
- * the bits: a window's, and a query's, are the same alone and among others.
+ * the bits: a window's, and a query's, are the same alone and among others, and so are those of the product behind it,
+ * whether the rows go there as f32 or in a form of the device's own.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
 #include "device/device.h"
@@ -147,6 +148,80 @@ static void check_bits(const attention *a, const given *g, const float *y) {
         printf("FAIL %s: parts differ from the whole\n", a->what);
 }
 
+/* ---- the product behind it --------------------------------------------------------------------------------------- */
+
+/* `columns` results of a product over rows of d; they are poisoned before. */
+static float *run_product(mx_tensor x, mx_tensor weight, int64_t columns, mxw_precision precision, mx_call *call) {
+    mx_attrs attrs = {0};
+    int64_t rows = x.dims[0] * x.dims[1];
+    mx_tensor in[6] = {x, weight}, out = mx_tensor_of(MXW_F32, 3, (int64_t[]){x.dims[0], x.dims[1], columns}, NULL);
+    float *y = mx_alloc((size_t)(rows * columns) * sizeof(float));
+    if (!y)
+        exit(1);
+    memset(y, 0xff, mx_tensor_bytes(&out));
+    out.data = uploaded(y, mx_tensor_bytes(&out));
+    *call = (mx_call){.op = MX_OP_FUSED_LINEAR, .attrs = &attrs, .n_inputs = 6, .n_outputs = 1, .inputs = in,
+                      .outputs = &out, .compiled = 1, .precision = precision};
+    call->scratch = gpu->alloc(gpu, MX_MAX(gpu->scratch_bytes(gpu, call), 1));
+    if (!CHECK(gpu->run_op(gpu, call) >= 0) || !CHECK(gpu->download(gpu, y, out.data, mx_tensor_bytes(&out)) >= 0))
+        printf("    product: %s\n", mx_error());
+    gpu->free(gpu, call->scratch);
+    gpu->free(gpu, out.data);
+    return y;
+}
+
+static void check_handed(const attention *a) {
+    given g = make(a);
+    int64_t columns = 128;
+    mx_attrs attrs = {.heads = (int)a->heads, .scale = 1 / sqrt((double)a->width)};
+    uint16_t *halves = mx_alloc((size_t)(columns * g.d) * sizeof(*halves));
+    if (!halves)
+        exit(1);
+    for (int64_t i = 0; i < columns * g.d; i++)
+        halves[i] = mx_f32_to_f16((float)word() / 1073741824.0f - 1);
+    mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){columns, g.d}, halves), weight = source;
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1};
+    weight.dtype = MXW_U8;
+    weight.data = gpu->alloc(gpu, gpu->packed_bytes(gpu, &use));
+    CHECK(gpu->pack(gpu, &use, weight.data, NULL) >= 0);
+    mx_tensor in[3] = {view(a->n, a->t, &g, g.on_gpu[0]), view(a->n, a->s, &g, g.on_gpu[1]),
+                       view(a->n, a->s, &g, g.on_gpu[2])};
+    mx_tensor out = mx_tensor_of(MXW_F32, 3, (int64_t[]){a->n, a->t, g.d}, NULL);
+    mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
+                    .outputs = &out, .compiled = 1, .precision = a->precision}, next;
+    out.data = gpu->alloc(gpu, mx_tensor_bytes(&out));   /* not fewer bytes than the other form has */
+    call.scratch = gpu->alloc(gpu, MX_MAX(gpu->scratch_bytes(gpu, &call), 1));
+    CHECK(gpu->run_op(gpu, &call) >= 0);
+    float *plain = run_product(out, weight, columns, a->precision, &next);
+    mx_tensor product_in[6] = {out, weight};
+    mx_tensor product_out = mx_tensor_of(MXW_F32, 3, (int64_t[]){a->n, a->t, columns}, NULL);
+    next.inputs = product_in;
+    next.outputs = &product_out;
+    next.attrs = &attrs;
+    size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &call, &next, 0) : 0;
+    if (bytes) {
+        gpu->free(gpu, out.data);
+        out.data = gpu->alloc(gpu, bytes);
+        out.dtype = MXW_U8;
+        CHECK(gpu->run_op(gpu, &call) >= 0);
+        float *handed = run_product(out, weight, columns, a->precision, &next);
+        if (!CHECK(memcmp(plain, handed, (size_t)(a->n * a->t * columns) * sizeof(float)) == 0))
+            printf("FAIL %s: handed rows give other bits\n", a->what);
+        mx_free(handed);
+    }
+    printf("%s, and a product: %s\n", a->what, bytes ? "handed" : "f32 between them");
+    gpu->free(gpu, out.data);
+    gpu->free(gpu, call.scratch);
+    gpu->free(gpu, weight.data);
+    for (int i = 0; i < 3; i++)
+        gpu->free(gpu, g.on_gpu[i]);
+    mx_free(plain);
+    mx_free(halves);
+    mx_free(g.q);
+    mx_free(g.k);
+    mx_free(g.v);
+}
+
 static const attention attentions[] = {
     {"one key", .n = 1, .t = 1, .s = 1, .heads = 1, .width = 64},
     {"a tile and one", .n = 2, .t = 65, .s = 65, .heads = 2, .width = 64},
@@ -177,6 +252,13 @@ int main(void) {
         mx_free(g.q);
         mx_free(g.k);
         mx_free(g.v);
+    }
+    for (int f16 = 0; f16 < 2; f16++) {
+        attention few = {"two windows", .n = 2, .t = 1500, .s = 70, .heads = 2, .width = 64},
+                  many = {"six windows", .n = 6, .t = 1500, .s = 70, .heads = 2, .width = 64};
+        few.precision = many.precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+        check_handed(&few);
+        check_handed(&many);
     }
     return check_done();
 }

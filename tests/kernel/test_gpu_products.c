@@ -1,6 +1,8 @@
 /* test_gpu_products.c - the compiled products of a GPU through its table, weights packed by it, against sums in double:
  * every option there and left out, strided rows, stacked weights of several types, both precisions, sizes from one to
- * those of released models. Then the bits: a row's are the same alone, among few and among many.
+ * those of released models. Then the bits: a row's are the same alone, among few and among many, and whether it goes
+ * from product to product as f32 or in a form of the device's own.
+ * usage: test_gpu_products [brief]: only sizes that bring each kernel in once, for tools that take much longer.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
 #include "device/device.h"
@@ -10,6 +12,7 @@
 #include "../unit/check.h"
 
 static const mx_device *gpu;
+static int brief;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -152,16 +155,24 @@ static mx_tensor rows_apart(int64_t rows, int64_t columns, int64_t ld, void *dat
     return t;
 }
 
-/* Rows [first, first + rows) of y, or entries of a convolution; poisoned before. */
-static float *run(const product *p, const given *g, int64_t first, int64_t rows) {
+/* A call of the product, but for the memory of its result. */
+typedef struct asked {
+    mx_tensor in[6], out;
+    mx_attrs attrs;
+    mx_call call;
+} asked;
+
+/* For rows [first, first + rows), or entries of a convolution. */
+static void ask(const product *p, const given *g, int64_t first, int64_t rows, asked *a) {
     int conv = p->op == MX_OP_FUSED_CONV1D;
-    mx_tensor in[6] = {{0}}, out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, p->n}, NULL);
-    mx_attrs attrs = {.act = p->act, .eps = 1e-5, .stride = {(int)p->stride}, .pad = {(int)p->taps / 2}};
+    *a = (asked){.out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, p->n}, NULL),
+                 .attrs = {.act = p->act, .eps = 1e-5, .stride = {(int)p->stride}, .pad = {(int)p->taps / 2}}};
+    mx_tensor *in = a->in;
     in[0] = rows_apart(rows, p->k, g->ldx, (float *)g->gpu_x + first * g->ldx);
     if (conv) {
         in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, g->positions, p->k},
                              (float *)g->gpu_x + first * g->positions * p->k);
-        out = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, p->m, p->n}, NULL);
+        a->out = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, p->m, p->n}, NULL);
     }
     in[1] = g->weight;
     if (p->bias)
@@ -174,16 +185,32 @@ static float *run(const product *p, const given *g, int64_t first, int64_t rows)
         in[4] = mx_tensor_of(MXW_F32, 1, &p->k, g->gpu_gamma);
         in[5] = mx_tensor_of(MXW_F32, 1, &p->k, g->gpu_beta);
     }
-    size_t bytes = mx_tensor_bytes(&out);
+    a->call = (mx_call){.op = p->op, .attrs = &a->attrs, .n_inputs = conv ? 4 : 6, .n_outputs = 1, .inputs = a->in,
+                        .outputs = &a->out, .compiled = 1, .precision = p->precision};
+}
+
+static void run_asked(const product *p, asked *a) {
+    a->call.scratch = on_gpu(MX_MAX(gpu->scratch_bytes(gpu, &a->call), 1));
+    if (!CHECK(gpu->run_op(gpu, &a->call) >= 0))
+        printf("    %s: %s\n", p->what, mx_error());
+}
+
+/* A result in host memory; poisoned before. */
+static float *run_poisoned(const product *p, asked *a) {
+    size_t bytes = mx_tensor_bytes(&a->out);
     float *y = on_host((int64_t)(bytes / sizeof(float)));
     memset(y, 0xff, bytes);
-    out.data = uploaded(y, bytes);
-    mx_call call = {.op = p->op, .attrs = &attrs, .n_inputs = conv ? 4 : 6, .n_outputs = 1, .inputs = in,
-                    .outputs = &out, .compiled = 1, .precision = p->precision};
-    call.scratch = on_gpu(MX_MAX(gpu->scratch_bytes(gpu, &call), 1));
-    if (!CHECK(gpu->run_op(gpu, &call) >= 0) || !CHECK(gpu->download(gpu, y, out.data, bytes) >= 0))
+    a->out.data = uploaded(y, bytes);
+    run_asked(p, a);
+    if (!CHECK(gpu->download(gpu, y, a->out.data, bytes) >= 0))
         printf("    %s: %s\n", p->what, mx_error());
     return y;
+}
+
+static float *run(const product *p, const given *g, int64_t first, int64_t rows) {
+    asked a;
+    ask(p, g, first, rows, &a);
+    return run_poisoned(p, &a);
 }
 
 /* ---- the same in double ------------------------------------------------------------------------------------------ */
@@ -252,10 +279,10 @@ static void check_values(const product *p, const given *g, const float *y) {
 
 /* Parts of the rows give the bits that they have in the whole. */
 static void check_bits(const product *p, const given *g, const float *y) {
-    static const int64_t parts[] = {1, 5, 16, 17, 33, 64, 65, 130, 333, 1500};
+    static const int64_t parts[] = {5, 333, 1, 16, 17, 33, 64, 65, 130, 1500, 9000};
     int conv = p->op == MX_OP_FUSED_CONV1D;
     int64_t all = conv ? p->entries : g->rows, each = conv ? p->m * p->n : p->n;
-    for (size_t i = 0; i < MX_COUNT(parts); i++) {
+    for (size_t i = 0; i < (brief ? 2 : MX_COUNT(parts)); i++) {
         int64_t rows = parts[i], at = word() % 97, first = MX_MIN(at, all - rows);
         if (rows >= all || (p->residual && p->residual_rows && conv == 0))
             continue;
@@ -274,6 +301,31 @@ static void check(const product *p) {
     float *y = run(p, &g, 0, p->op == MX_OP_FUSED_CONV1D ? p->entries : g.rows);
     check_values(p, &g, y);
     check_bits(p, &g, y);
+    done();
+}
+
+/* Two products, one after the other, with f32 between them and with what the device hands from one to the other. */
+static void check_handed(const product *one, const product *two) {
+    given g = make(one), h = make(two);
+    asked a, b;
+    ask(one, &g, 0, g.rows, &a);
+    a.out.data = on_gpu(mx_tensor_bytes(&a.out));
+    run_asked(one, &a);
+    ask(two, &h, 0, h.rows, &b);
+    b.in[0] = a.out;
+    float *plain = run_poisoned(two, &b);
+    size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &a.call, &b.call, 0) : 0;
+    if (bytes) {
+        a.out.dtype = MXW_U8;
+        a.out.data = on_gpu(bytes);
+        run_asked(one, &a);
+        b.in[0] = a.out;
+        float *handed = run_poisoned(two, &b);
+        if (!CHECK(memcmp(plain, handed, mx_tensor_bytes(&b.out)) == 0))
+            printf("FAIL %s, %s: handed rows give other bits\n", one->what, two->what);
+    }
+    printf("%s, %s %s: %s\n", one->what, two->what, one->precision == MXW_PRECISION_F16 ? "f16" : "exact",
+           bytes ? "handed" : "f32 between them");
     done();
 }
 
@@ -318,16 +370,80 @@ static const product products[] = {
     {"out of large", LINEAR, .m = 1501, .n = 1280, .k = 1280, .bias = 1, .residual = 1},
 };
 
-int main(void) {
+/* As many rows as fill every multiprocessor: kernels of their own. */
+static const product huge[] = {
+    {"qkv of tiny, 17 windows", LINEAR, .m = 25499, .n = 1152, .k = 384, .bias = 1, .norm = 1, .sources = 3},
+    {"out of tiny, 17 windows", LINEAR, .m = 25499, .n = 384, .k = 384, .bias = 1, .residual = 1},
+    {"fc1 of tiny, 17 windows", LINEAR, .m = 25499, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+    {"qkv of base, 17 windows", LINEAR, .m = 25499, .n = 1536, .k = 512, .bias = 1, .norm = 1},
+    {"out of small, 17 windows", LINEAR, .m = 25499, .n = 768, .k = 768, .bias = 1, .residual = 1},
+    {"fc1 of large, 3 windows", LINEAR, .m = 4500, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
+     .act = MX_ACT_GELU_ERF},
+    {"conv1 of tiny, 9 windows", CONV, .m = 3000, .n = 384, .k = 80, .entries = 9, .taps = 3, .stride = 1, .bias = 1,
+     .act = MX_ACT_GELU_ERF},
+    {"conv2 of tiny, 8 windows", CONV, .m = 1500, .n = 384, .k = 384, .entries = 8, .taps = 3, .stride = 2, .bias = 1,
+     .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500},
+    {"large values", LINEAR, .m = 25499, .n = 128, .k = 384, .scale = 2e5f},
+};
+
+static const product pairs[][2] = {
+    {{"fc1 of tiny", LINEAR, .m = 25499, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+     {"fc2 of tiny", LINEAR, .m = 25499, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
+    {{"fc1 of base", LINEAR, .m = 25499, .n = 2048, .k = 512, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+     {"fc2 of base", LINEAR, .m = 25499, .n = 512, .k = 2048, .bias = 1, .residual = 1}},
+    {{"few rows", LINEAR, .m = 40, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+     {"few rows", LINEAR, .m = 40, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
+};
+
+static const product brief_products[] = {
+    {"odd, everything", LINEAR, .m = 7, .n = 13, .k = 37, .bias = 1, .residual = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+    {"few rows", LINEAR, .m = 40, .n = 128, .k = 128, .bias = 1, .norm = 1},
+    {"weights of f32", LINEAR, .m = 150, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_F32}, .bias = 1},
+    {"a weight that is not packed", LINEAR, .m = 99, .n = 64, .k = 100, .plain_weight = 1},
+    {"wide", LINEAR, .m = 400, .n = 128, .k = 320, .bias = 1, .residual = 1},
+    {"ready", LINEAR, .m = 400, .n = 160, .k = 320, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+    {"convolution", CONV, .m = 50, .n = 32, .k = 16, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
+     .act = MX_ACT_GELU_ERF},
+    {"very many rows, short", LINEAR, .m = 25499, .n = 128, .k = 320, .bias = 1, .norm = 1},
+    {"very many rows, long", LINEAR, .m = 11299, .n = 384, .k = 832, .bias = 1, .residual = 1},
+};
+
+static const product brief_pairs[][2] = {
+    {{"first", LINEAR, .m = 25499, .n = 256, .k = 64, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+     {"second", LINEAR, .m = 25499, .n = 128, .k = 256, .bias = 1, .residual = 1}},
+};
+
+static void check_all(const product *list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (int f16 = 0; f16 < 2; f16++) {
+            product p = list[i];
+            p.precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+            check(&p);
+        }
+}
+
+static void check_pairs(const product (*list)[2], size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (int f16 = 0; f16 < 2; f16++) {
+            product one = list[i][0], two = list[i][1];
+            one.precision = two.precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+            check_handed(&one, &two);
+        }
+}
+
+int main(int argc, char **argv) {
+    brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     if (mx_device_find("cuda", &gpu) < 0) {
         printf("SKIP: gpu-products: %s\n", mx_error());
         return 77;
     }
-    for (size_t i = 0; i < MX_COUNT(products); i++)
-        for (int f16 = 0; f16 < 2; f16++) {
-            product p = products[i];
-            p.precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
-            check(&p);
-        }
+    if (brief) {
+        check_all(brief_products, MX_COUNT(brief_products));
+        check_pairs(brief_pairs, MX_COUNT(brief_pairs));
+    } else {
+        check_all(products, MX_COUNT(products));
+        check_all(huge, MX_COUNT(huge));
+        check_pairs(pairs, MX_COUNT(pairs));
+    }
     return check_done();
 }

@@ -164,6 +164,12 @@ void mx_cuda_weight_forget(const void *bytes);
 mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_weight *to, const float *from,
                               int64_t taps);
 
+/* How rows lie that one compiled call leaves to others. */
+typedef enum mx_cuda_rows {
+    MX_CUDA_PLAIN,    /* f32, row by row */
+    MX_CUDA_READY     /* as operands of a product: [64 rows][64 of k][part][8 rows], each 1024 bytes like a weight's tile */
+} mx_cuda_rows;
+
 /* y [m][n] = act(norm(x) w^T + bias) + residual. An element is summed over k in an order that (n, k) alone decide, so a
  * row's bits are the same among however many rows. Begin with zeros; what is left 0 or NULL is not there. */
 typedef struct mx_cuda_fused {
@@ -184,25 +190,34 @@ typedef struct mx_cuda_fused {
     float *y;                        /* rows ldy apart */
     int64_t ldy;
     void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes, if rows are kept */
+    mx_cuda_rows x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
 } mx_cuda_fused;
 
 /* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
  * where that is cheaper than to make them for every tile of columns. */
 static inline int mx_cuda_rows_are_kept(const mx_cuda_fused *p) {
-    return p->gamma || (p->m >= 8192 && 3 * p->n >= p->k);
+    return p->x_rows == MX_CUDA_PLAIN && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
 }
 /* For that: as operands of two parts, in blocks of 64 by 64. */
 static inline size_t mx_cuda_fused_scratch(int64_t m, int64_t k) {
     return (size_t)((m + 63) / 64 * mx_cuda_blocks_of(MX_MAX(k, 1))) * 16384;
 }
+/* Bytes of rows that are ready. */
+static inline size_t mx_cuda_ready_bytes(int64_t m, int64_t k, mxw_precision precision) {
+    return mx_cuda_fused_scratch(m, k) / (precision == MXW_PRECISION_F16 ? 2 : 1);
+}
 int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
+/* Whether it can leave its result, or take its x, as operands. */
+int mx_cuda_product_hands_rows(mx_cuda *gpu, const mx_cuda_fused *p);
+int mx_cuda_product_takes_rows(mx_cuda *gpu, const mx_cuda_fused *p);
 
 /* fused.c: the ops */
 int mx_cuda_fused_of(const mx_call *call, mx_cuda_fused *p);   /* what it computes; whether its weight is packed */
 mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_fused_op_scratch(const mx_call *call);
+size_t mx_cuda_handed_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input);
 const char *mx_cuda_product_kernel(mx_cuda *gpu, const mx_call *call);
 
 /* ---- the ops ----------------------------------------------------------------------------------------------------- */

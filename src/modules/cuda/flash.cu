@@ -164,6 +164,7 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.s = (int)k->dims[1];
     f.heads = call->attrs->heads;
     f.tiles = (int)tiles_of(call);
+    f.ready = y->dtype == MXW_U8;
     f.quads = (uintptr_t)f.k % 16 == 0 && f.ldk % 4 == 0 && (uintptr_t)f.v % 16 == 0 && f.ldv % 4 == 0;
     /* powers of 2; mx_operand takes q at 1/16, as it does the keys and values */
     f.scale = (float)(call->attrs->scale * 1.4426950408889634 * MX_X_UP * MX_X_UP);

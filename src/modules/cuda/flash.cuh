@@ -14,6 +14,7 @@ struct mx_flash {
     int64_t ldq, ldk, ldv, ldy;
     int t, s, heads, tiles;
     int quads;              /* fours of the keys and values are aligned */
+    int ready;              /* y is not rows of f32, but operands of the product that comes next */
     float scale;            /* of scores to powers of 2; times 256, since queries and keys go in at 1/16 */
 };
 
@@ -129,6 +130,45 @@ __device__ __forceinline__ void mx_write_queries(const mx_flash &f, int row, con
                 at[0] = __fmul_rn(o[j * 4 + i * 2], share);
                 at[1] = __fmul_rn(o[j * 4 + i * 2 + 1], share);
             }
+    }
+}
+
+/* The same as operands of a product (MX_CUDA_READY): of 8 rows by 16 elements a lane writes eight bytes, when it has
+ * exchanged what the layout wants elsewhere. */
+template <int parts>
+__device__ __forceinline__ void mx_hand_queries(const mx_flash &f, int row, const float (&o)[32], const mx_running &r) {
+    int t = threadIdx.x % 4;
+    bool upper = t >= 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float sum = r.sum[i];
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+        float share = __fdiv_rn(MX_X_UP, sum);
+        int64_t at = (int64_t)blockIdx.z * f.t + row + i * 8;
+        char *to = (char *)f.y + ((at / 64 * f.heads + blockIdx.y) * parts * 8 + at % 64 / 8) * 1024 + t % 2 * 128 +
+                   at % 8 * 16 + t / 2 * 8;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint32_t pair[2][parts];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float *from = &o[(j * 2 + half) * 4 + i * 2];
+                float a = __fmul_rn(__fmul_rn(from[0], share), MX_X_DOWN);
+                float b = __fmul_rn(__fmul_rn(from[1], share), MX_X_DOWN);
+                if (parts == 2)
+                    mx_split(a, b, pair[half][0], pair[half][parts - 1]);
+                else
+                    pair[half][0] = mx_halves(a, b);
+            }
+#pragma unroll
+            for (int part = 0; part < parts; part++) {
+                uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? pair[0][part] : pair[1][part], 2);
+                uint2 both = upper ? make_uint2(got, pair[1][part]) : make_uint2(pair[0][part], got);
+                if (row + i * 8 < f.t)
+                    *(uint2 *)(to + part * 8192 + j * 256) = both;
+            }
+        }
     }
 }
 

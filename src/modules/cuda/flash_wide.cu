@@ -186,7 +186,10 @@ template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, c
         for (int i = 0; i < 32; i++)
             o[i] = __fmaf_rn(o[i], i % 4 < 2 ? worth.x : worth.y, mx_chunk_sum<parts>(hi[i], lo[i]));
     }
-    mx_write_queries(f, row, o, r);
+    if (f.ready)
+        mx_hand_queries<parts>(f, row, o, r);
+    else
+        mx_write_queries(f, row, o, r);
 }
 #endif
 

@@ -23,6 +23,8 @@ static mx_cuda_fused describe(const mx_call *call) {
     mx_cuda_fused p = {.m = rows_of(out), .n = weight->dims[0], .k = weight->dims[1], .x = x->data,
                        .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
                        .ldy = weight->dims[0], .scratch = call->scratch};
+    p.x_rows = x->dtype == MXW_U8 ? MX_CUDA_READY : MX_CUDA_PLAIN;
+    p.y_rows = out->dtype == MXW_U8 ? MX_CUDA_READY : MX_CUDA_PLAIN;
     p.bias = mx_cuda_input(call, 2);
     if (residual) {
         p.residual = residual->data;
@@ -79,6 +81,23 @@ mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call) { return run(
 
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
     return run(gpu, call, call->inputs[1].dims[2]);
+}
+
+/* What a product or attention leaves to the next product: rows as operands, where there are many. */
+size_t mx_cuda_handed_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    mx_cuda_fused from = {0}, to;
+    int product = maker->op == MX_OP_FUSED_LINEAR && mx_cuda_fused_of(maker, &from);
+    if ((!product && maker->op != MX_OP_ATTENTION) || reader->op != MX_OP_FUSED_LINEAR || input != 0 ||
+        maker->precision != reader->precision || mx_cuda_enter(gpu) < 0 || !mx_cuda_fused_of(reader, &to) ||
+        to.gamma || to.k % 64)
+        return 0;
+    from.y_rows = to.x_rows = MX_CUDA_READY;
+    if (product && ((maker->n_inputs > 3 && maker->inputs[3].rank > 0) || !mx_cuda_product_hands_rows(gpu, &from)))
+        return 0;
+    if ((!product && !mx_cuda_flash_takes(maker)) || !mx_cuda_product_takes_rows(gpu, &to))
+        return 0;
+    return mx_cuda_ready_bytes(to.m, to.k, maker->precision);
 }
 
 /* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */

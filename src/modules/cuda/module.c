@@ -132,6 +132,7 @@ static const mx_device table = {
     .pack = mx_cuda_pack,
     .kernel = kernel,
     .scratch_bytes = scratch_bytes,
+    .handed_bytes = mx_cuda_handed_bytes,
     .run_op = run_op,
     .replay = &mx_cuda_replay,
 };

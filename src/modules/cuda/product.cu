@@ -39,6 +39,21 @@ mx_product mx_product_of(const mx_cuda_fused *f) {
     return p;
 }
 
+/* Wide tiles are for rows that can be read and written in fours, as all of Whisper's are. */
+static int is_wide(mx_cuda *gpu, const mx_product &p) { return p.quad_x && p.quad_y && mx_product_is_wide(gpu); }
+
+/* Held rows pay where each meets more columns than it is long. */
+static int is_held(mx_cuda *gpu, const mx_product &p) {
+    return is_wide(gpu, p) && mx_ready_takes(p) && p.f.n > p.f.k && p.f.n % 128 == 0 && mx_held_takes(gpu, p);
+}
+
+int mx_cuda_product_hands_rows(mx_cuda *gpu, const mx_cuda_fused *f) { return is_held(gpu, mx_product_of(f)); }
+
+int mx_cuda_product_takes_rows(mx_cuda *gpu, const mx_cuda_fused *f) {
+    mx_product p = mx_product_of(f);
+    return f->m >= 8192 && is_wide(gpu, p) && mx_ready_takes(p);
+}
+
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *f) {
     if (f->m == 0 || f->n == 0)
         return MXW_OK;
@@ -46,15 +61,21 @@ mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cud
         return mx_cuda_host->fail(MXW_E_UNSUPPORTED, "%s: %s of %lld rows: 2^31 are too many", gpu->id,
                                   mx_cuda_op_name(call->op), (long long)f->m);
     mx_product p = mx_product_of(f);
-    /* Wide tiles are for rows that can be read and written in fours, as all of Whisper's are. */
-    int wide = p.quad_x && p.quad_y && mx_product_is_wide(gpu);
-    if (mx_cuda_product_is_few(gpu, f->m)) {
+    int wide = is_wide(gpu, p), held = is_held(gpu, p);
+    if (f->y_rows != MX_CUDA_PLAIN && !held)
+        return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: %s cannot hand its rows on", gpu->id,
+                                  mx_cuda_op_name(call->op));
+    if (f->x_rows == MX_CUDA_PLAIN && mx_cuda_product_is_few(gpu, f->m)) {
         if (!mx_chain_one_product(gpu, p))
             mx_rows_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }
     if (wide && mx_ready_takes(p)) {
-        mx_ready_product(gpu, p);
+        p = mx_ready_rows(gpu, p);
+        if (held)
+            mx_held_product(gpu, p);
+        else
+            mx_ready_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }
     if (f->gamma)

@@ -285,7 +285,11 @@ void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any n
 void mx_tiles_product(mx_cuda *gpu, const mx_product &p);
 void mx_wide_product(mx_cuda *gpu, const mx_product &p);    /* on GPUs that have wide steps */
 int mx_product_is_wide(mx_cuda *gpu);
-/* The same, of rows that are made into operands before, in f.scratch; where it takes them. */
+/* The same, of rows that are operands already, or are made so before, in f.scratch; where it takes them. */
 int mx_ready_takes(const mx_product &p);
+mx_product mx_ready_rows(mx_cuda *gpu, const mx_product &p);   /* the product with such rows */
 void mx_ready_product(mx_cuda *gpu, const mx_product &p);
+/* The same of very many short rows, which a block holds. */
+int mx_held_takes(mx_cuda *gpu, const mx_product &p);
+void mx_held_product(mx_cuda *gpu, const mx_product &p);
 #endif

@@ -8,6 +8,7 @@
 #define STAGES 3
 #define AHEAD 2              /* blocks that are under way */
 #define SHARED_AT_MOST (100 << 10)   /* bytes of 8 rows as operands */
+#define PADDED(at) ((at) + (at) / 256 * 16)   /* 16 bytes after each 256: a row's pieces meet no bank twice */
 
 /* ---- rows as operands -------------------------------------------------------------------------------------------- */
 
@@ -17,7 +18,7 @@ template <int parts> __device__ __forceinline__ void put_four(const float4 &v, i
     mx_pairs<parts>(v, first, second);
 #pragma unroll
     for (int part = 0; part < parts; part++) {
-        char *at = to + (k / 64 * parts + part) * 1024 + k % 64 / 16 * 256 + in * 16 + k % 16 / 4 * 4;
+        char *at = to + PADDED((k / 64 * parts + part) * 1024 + k % 64 / 16 * 256) + in * 16 + k % 16 / 4 * 4;
         *(uint32_t *)at = first[part];
         *(uint32_t *)(at + 128) = second[part];
     }
@@ -70,7 +71,7 @@ template <int parts> __global__ void __launch_bounds__(MX_BLOCK) ready_rows_kern
     __syncthreads();
     char *to = (char *)p.f.scratch + (int64_t)(blockIdx.x / 8) * p.blocks * parts * X_PART + blockIdx.x % 8 * 1024;
     for (int i = threadIdx.x; i < p.blocks * parts * 64; i += MX_BLOCK)
-        *(uint4 *)(to + (int64_t)(i / 64) * X_PART + i % 64 * 16) = *(const uint4 *)(eight + i * 16);
+        *(uint4 *)(to + (int64_t)(i / 64) * X_PART + i % 64 * 16) = *(const uint4 *)(eight + PADDED(i * 16));
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -154,7 +155,7 @@ template <typename S> __device__ __forceinline__ void open_feed(const mx_product
 #pragma unroll
     for (int i = 0; i < S::groups; i++) {   /* of a group without rows, those of the last: nobody takes its results */
         int64_t rows = min((int64_t)(blockIdx.x / across) * S::groups + i, last);
-        f.x[i] = (const char *)p.f.scratch + rows * p.blocks * S::x_bytes;
+        f.x[i] = (const char *)p.f.x + rows * p.blocks * S::x_bytes;
     }
     f.w = (const char *)p.f.weight.bytes + (int64_t)tile * 1024;
     f.w_step = (int64_t)p.tiles * 1024;
@@ -197,8 +198,8 @@ template <typename S> __global__ void __launch_bounds__(S::threads, S::fit) read
 static int parts_of(const mx_product &p) { return p.f.precision == MXW_PRECISION_F16 ? 1 : 2; }
 
 int mx_ready_takes(const mx_product &p) {
-    return mx_cuda_rows_are_kept(&p.f) && p.f.k > 0 && (p.f.weight.parts == 1 || parts_of(p) == 1) &&
-           p.blocks * parts_of(p) * 1024 <= SHARED_AT_MOST;
+    int kept = mx_cuda_rows_are_kept(&p.f) && p.blocks * parts_of(p) * 1024 <= SHARED_AT_MOST;
+    return (kept || p.f.x_rows == MX_CUDA_READY) && p.f.k > 0 && (p.f.weight.parts == 1 || parts_of(p) == 1);
 }
 
 template <typename S> static int64_t tiles_in(const mx_product &p) {
@@ -221,17 +222,27 @@ template <typename Large, typename Small> static void launch_best(mx_cuda *gpu, 
 
 template <int parts> static void make_ready(mx_cuda *gpu, const mx_product &p) {
     static int allowed[MX_CUDA_MOST];
-    int bytes = p.blocks * parts * 1024;
+    int bytes = PADDED(p.blocks * parts * 1024);
     mx_cuda_allow_shared(gpu, (const void *)ready_rows_kernel<parts>, bytes, allowed);
     ready_rows_kernel<parts><<<(unsigned)((p.f.m + 63) / 64 * 8), MX_BLOCK, bytes, gpu->stream>>>(p);
 }
 
-void mx_ready_product(mx_cuda *gpu, const mx_product &p) {
-    if (parts_of(p) == 1) {
+mx_product mx_ready_rows(mx_cuda *gpu, const mx_product &plain) {
+    mx_product p = plain;
+    if (p.f.x_rows == MX_CUDA_READY)
+        return p;
+    if (parts_of(p) == 1)
         make_ready<1>(gpu, p);
-        launch_best<ready_shape<1, 16, 3, 1>, ready_shape<1, 4, 3, 1>>(gpu, p);
-    } else {
+    else
         make_ready<2>(gpu, p);
+    p.f.x = (const float *)p.f.scratch;
+    p.f.x_rows = MX_CUDA_READY;
+    return p;
+}
+
+void mx_ready_product(mx_cuda *gpu, const mx_product &p) {
+    if (parts_of(p) == 1)
+        launch_best<ready_shape<1, 16, 3, 1>, ready_shape<1, 4, 3, 1>>(gpu, p);
+    else
         launch_best<ready_shape<1, 16, 2, 2>, ready_shape<1, 4, 3, 2>>(gpu, p);
-    }
 }
