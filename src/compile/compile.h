@@ -24,7 +24,7 @@ typedef struct mx_place {
     mx_home home;
     mx_value of;          /* of a view: the value in the arena; else itself */
     int32_t first, last;  /* of a value in the arena: the nodes between which its bytes are needed, views included */
-    int inner;            /* of a value in the arena: only nodes that run read it, so that its form is the device's choice */
+    int inner;            /* of a value in the arena: only nodes that run read it: its form is the device's to say */
 } mx_place;
 
 /* A constant input of a node, in the form that its op wants it. Nodes that want the same share one. */

@@ -167,7 +167,7 @@ mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_w
 /* How rows lie that one compiled call leaves to others. */
 typedef enum mx_cuda_rows {
     MX_CUDA_PLAIN,    /* f32, row by row */
-    MX_CUDA_READY     /* as operands of a product: [64 rows][64 of k][part][8 rows], each 1024 bytes like a weight's tile */
+    MX_CUDA_READY     /* as operands of a product: [64 rows][64 of k][part][8 rows], each 1024 bytes as in weights */
 } mx_cuda_rows;
 
 /* y [m][n] = act(norm(x) w^T + bias) + residual. An element is summed over k in an order that (n, k) alone decide, so a

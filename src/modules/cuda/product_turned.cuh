@@ -1,5 +1,5 @@
-/* modules/cuda/product_turned.cuh - what the kernels of compiled products of very many rows share. A group of four warps
- * makes 64 columns of the result for many rows, turned: the weights are what a wide step calls rows, and the rows of x,
+/* modules/cuda/product_turned.cuh - a part of a compiled product of very many rows (product_held.cu). Four warps
+ * make 64 columns of the result for many rows, turned: the weights are what a wide step calls rows, and the rows of x,
  * all of their parts side by side, are its columns. So a step reads each weight once for both parts.
  * A lane has columns g and g + 8 of its warp's 16, and of each 8 rows the two neighbours 2 t and 2 t + 1.
  * What holds: the chunks of k are added in order, as in product_rows.cu; the arithmetic of a result is mx_finish's. */
