@@ -1,5 +1,6 @@
 /* test_replay.c - compiled runs on a device that repeats recorded calls: the bits of a replay are those of the same
- * program run node by node, whatever changes from one execute to the next: data, sizes, addresses. */
+ * program run node by node, whatever changes from one execute to the next: data, sizes, addresses; and with values in
+ * forms of the device's own between calls. */
 #include "small_model.h"
 
 static int is_fake(void) { return strcmp(device_name, "fake") == 0; }
@@ -226,6 +227,64 @@ static void test_memory(void) {
     CHECK_EQ_INT(fake_replays().open, 0);
 }
 
+/* ---- forms of the device's own ----------------------------------------------------------------------------------- */
+
+static void see_hidden(void *context, const char *name, const mx_tensor *value) {
+    if (strcmp(name, "hidden") == 0 && CHECK(value->dtype == MXW_F32) && CHECK_EQ_INT(mx_tensor_count(value), 3 * 24))
+        memcpy(context, value->data, mx_tensor_bytes(value));
+}
+
+static mx_graph *build_handing(void) {
+    mx_graph *g = NULL;
+    CHECK(mx_graph_create("handing", &g) == MXW_OK);
+    mx_value x = mx_graph_input(g, "x", MXW_F32, 2, DIMS(3, 16)), a = mx_graph_input(g, "a", MXW_F32, 2, DIMS(24, 16));
+    mx_value b = mx_graph_input(g, "b", MXW_F32, 2, DIMS(8, 24));
+    mx_value hidden = mx_graph_gelu(g, mx_graph_linear(g, x, a, 0), MXW_GELU_ERF);
+    mx_graph_output(g, "y", mx_graph_linear(g, mx_graph_name(g, hidden, "hidden"), b, 0));
+    CHECK(mx_graph_status(g) == MXW_OK);
+    return g;
+}
+
+/* Between two linears a value has a form of the device's own, unless a tap sees it; the results are the same. */
+static void test_handed(void) {
+    float hidden[3 * 24] = {0};
+    begin();
+    mx_tensor in[] = {FLOATS(1, 3, 16), FLOATS(1, 24, 16), FLOATS(1, 8, 24)}, plain, handed;
+    static const char *const names[] = {"x", "a", "b"};
+    mx_graph *g = build_handing();
+    mx_program *program;
+    mx_run *runs[2];
+    if (!CHECK(mx_exec_load(g, compiled(), &program) == MXW_OK))
+        exit(1);
+    for (int i = 0; i < 2; i++) {
+        CHECK(mx_run_open(program, NULL, &runs[i]) == MXW_OK);
+        for (int j = 0; j < 3; j++)
+            CHECK(mx_run_input(runs[i], names[j], &in[j]) == MXW_OK);
+    }
+    mx_run_tap(runs[1], see_hidden, hidden);
+    for (int i = 0; i < 4; i++) {
+        int before = fake_handed();
+        CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
+        if (is_fake())
+            CHECK_EQ_INT(fake_handed() - before, 1);
+        before = fake_handed();
+        CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
+        CHECK_EQ_INT(fake_handed(), before);
+        CHECK(hidden[0] != 0 && fabsf(hidden[0]) < 100);
+        CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
+    }
+    mx_run_tap(runs[1], NULL, NULL);   /* the same run, no longer looked at */
+    int before = fake_handed();
+    CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
+    if (is_fake())
+        CHECK_EQ_INT(fake_handed() - before, 1);
+    CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
+    for (int i = 0; i < 2; i++)
+        mx_run_close(runs[i]);
+    mx_exec_unload(program);
+    mx_graph_destroy(g);
+}
+
 int main(int argc, char **argv) {
     harness_open("graph-replay", argc, argv);
     test_steps();
@@ -234,6 +293,7 @@ int main(int argc, char **argv) {
     test_held();
     test_pipe();
     test_refusal();
+    test_handed();
     if (is_fake())
         test_memory();
     end();
