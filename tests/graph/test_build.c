@@ -271,7 +271,7 @@ static void test_print(void) {
               "  %10 f32 [rows, 8] = reduce(%3, mean, axis=1)\n"
               "  %11 i32 [rows, 12] = input rules\n"
               "  %12 u8 [1, 8] = constant suppress\n"
-              "  %13 i32 [rows, 3], %14 f32 [rows, 3], %15 f32 [rows, 3] = select(%10, %11, %12, k=3)  # ids\n"
+              "  %13 i32 [rows, 3], %14 f32 [rows, 3], %15 f32 [rows, 2] = select(%10, %11, %12, k=3)  # ids\n"
               "  %16 f32 [5, 4, 3] = weight c\n"
               "  %17 f32 [rows, 6, 5] = conv1d(%1, %16, none, stride=1, pad=1)\n"
               "  output out = %4\n"
