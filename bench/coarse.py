@@ -57,7 +57,8 @@ def measure(rows, weight, thresholds):
         for threshold in thresholds:
             likely = share >= np.log(threshold)
             mixed = np.where(likely, exact, rough)
-            found.setdefault(f"log sum, exact from {threshold:g}", []).append((log_sum(mixed) - sums, likely.sum(axis=1)))
+            what = f"log sum, exact from {threshold:g}"
+            found.setdefault(what, []).append((log_sum(mixed) - sums, likely.sum(axis=1)))
     return found
 
 
