@@ -11,10 +11,9 @@
 
 #define SAMPLE 2048   /* ids that tell how large the columns are: a guess that only precision depends on */
 
-static size_t round_up(size_t bytes) { return MX_CPU_ALIGN(bytes); }
 static int64_t panels_of(const mx_coarse *w) { return (w->n + MX_PANEL - 1) / MX_PANEL; }
 static size_t panel_bytes(const mx_coarse *w) { return (size_t)w->pairs * MX_PANEL * 2; }
-static size_t scales_at(const mx_coarse *w) { return sizeof(*w) + round_up((size_t)w->k * sizeof(float)); }
+static size_t scales_at(const mx_coarse *w) { return sizeof(*w) + MX_CPU_ALIGN((size_t)w->k * sizeof(float)); }
 static size_t panels_at(const mx_coarse *w) {
     return scales_at(w) + (size_t)panels_of(w) * MX_PANEL * sizeof(float);
 }
@@ -141,12 +140,12 @@ mxw_status mx_coarse_pack(const mx_weight_use *use, void *to, mx_pool *pool) {
 /* ---- exact logits ------------------------------------------------------------------------------------------------ */
 
 /* The ids' rows side by side, then turned into a panel. */
-size_t mx_coarse_exact_bytes(int64_t k) { return 2 * round_up((size_t)k * MX_PANEL * sizeof(float)); }
+size_t mx_coarse_exact_bytes(int64_t k) { return 2 * MX_CPU_ALIGN((size_t)k * MX_PANEL * sizeof(float)); }
 
 void mx_coarse_exact(const mx_kernels *kernels, const mx_coarse *w, float *y, const float *laid, int64_t rows,
                      const int32_t *ids, int64_t n, void *scratch) {
     size_t bytes = mx_dtype_bytes((mxw_dtype)w->dtype);
-    char *side_by_side = scratch, *panel = side_by_side + round_up((size_t)w->k * MX_PANEL * sizeof(float));
+    char *side_by_side = scratch, *panel = side_by_side + MX_CPU_ALIGN((size_t)w->k * MX_PANEL * sizeof(float));
     for (int64_t i = 0; i < n; i++)
         memcpy(side_by_side + (size_t)(i * w->k) * bytes, exact_row(w, ids[i]), (size_t)w->k * bytes);
     (bytes == 2 ? kernels->pack_panel_16 : kernels->pack_panel_32)(panel, side_by_side, w->k, n, w->k);

@@ -26,6 +26,9 @@ static float surely_reached(const mx_selection *s, int64_t row, int first_side, 
     return values[enough - 1] - mx_select_coarse(s, row)->slack * scale;
 }
 
+/* The logit of an id that weighs UNLIKELY of the side's sum. */
+static float likely_from(const mx_select_side *side) { return (float)(mx_select_log(side) + log(UNLIKELY)); }
+
 /* The most that a coarse logit of the row can be off, of the ids first .. the last one. */
 static float most_off(const mx_selection *s, int64_t row, int64_t first) {
     float most = 0;
@@ -60,17 +63,17 @@ void mx_refine_bars(void *context, int64_t row, int slot) {
         return;
     }
     int stamps = leaves_stamps(s, row, &rule, &all);
-    if (!stamps)
+    if (stamps) {
+        b->likely[1] = likely_from(&all.side[1]);
+        b->best[1] = surely_reached(s, row, 1, 1, s->at.k);
+        b->likely[0] = stamps > 0 ? INFINITY : likely_from(&all.side[0]);
+        b->best[0] = surely_reached(s, row, 0, 0, stamps > 0 ? 1 : s->at.k);
+    } else {
         mx_select_add(&all.side[0], &all.side[1]);
-    for (int side = 0; side < 2; side++) {
-        b->likely[side] = (float)(mx_select_log(&all.side[stamps ? side : 0]) + log(UNLIKELY));
-        b->best[side] = stamps ? surely_reached(s, row, side, side, s->at.k) : surely_reached(s, row, 0, 1, s->at.k);
+        b->likely[0] = b->likely[1] = likely_from(&all.side[0]);
+        b->best[0] = b->best[1] = surely_reached(s, row, 0, 1, s->at.k);
     }
-    if (stamps > 0) {
-        b->likely[0] = INFINITY;
-        b->best[0] = surely_reached(s, row, 0, 0, 1);
-    }
-    b->raw = rule.no_speech >= 0 ? (float)(mx_select_log(&all.raw) + log(UNLIKELY)) : INFINITY;
+    b->raw = rule.no_speech >= 0 ? likely_from(&all.raw) : INFINITY;
 }
 
 /* ---- exact logits ------------------------------------------------------------------------------------------------ */
