@@ -150,6 +150,19 @@ typedef struct step {
     uint8_t *suppress;
 } step;
 
+/* Rules of all kinds: rows that draw, ids that are out, no timestamps, timestamps alone, hardly anything left. */
+static void vary_rule(mx_rule *rule, int which, int32_t vocab) {
+    switch (which % 8) {
+    case 1: rule->temperature = 0.7f, rule->key[0] = 5, rule->counter[0] = (uint32_t)which; break;
+    case 2: rule->ts_begin = rule->ts_min = vocab, rule->flags = 0; break;
+    case 3: rule->min_id = rule->ts_begin - 3, rule->ts_min += 20, rule->ts_max -= 20; break;
+    case 4: rule->flags = 0, rule->no_speech = vocab - 1; break;
+    case 5: rule->ts_min = rule->ts_max + 1; break;
+    case 6: rule->min_id = vocab - 3; break;
+    default: break;
+    }
+}
+
 static void fill_step(step *s, const shape *of, int64_t rows, int t, int prompt) {
     s->rows = rows;
     s->sequences = prompt ? 1 : rows;
@@ -166,6 +179,7 @@ static void fill_step(step *s, const shape *of, int64_t rows, int t, int prompt)
         s->rules[r] = (mx_rule){.set = (int32_t)(r % SETS), .ts_begin = begin, .ts_min = begin,
                                 .ts_max = (int32_t)s->vocab - 1, .no_speech = r % 3 ? -1 : 7,
                                 .flags = MX_RULE_TIMESTAMP_SUM};
+        vary_rule(&s->rules[r], (int)(r + t), (int32_t)s->vocab);
     }
     for (int64_t q = 0; q < s->sequences; q++)
         for (int64_t p = 0; p < s->ctx; p++)
@@ -227,6 +241,8 @@ static void check_rows(const decoder *d, mx_pool *pool, int64_t rows, int steps,
     step s = {.cells = mx_alloc((size_t)(64 * of->dims.n_text_ctx) * sizeof(int32_t)),
               .suppress = mx_alloc_zero(SETS, (size_t)of->dims.n_vocab)};
     int same = 1, alone = 1;
+    for (int64_t i = 0; i < of->dims.n_vocab; i++)
+        s.suppress[(SETS - 1) * of->dims.n_vocab + i] = i % 7 == 3;
     for (int i = 0; i < 3; i++) {
         states[i] = open_state(d, pool);
         CHECK(mx_run_open(d->program, states[i], &runs[i]) >= 0);

@@ -9,6 +9,7 @@
  * What holds: every element is computed as by the kernels for calls alone (product_rows.cu, rows_attention.cu), bit for
  * bit. What a phase reads and another one writes, it is told; all else that it reads, no phase writes. */
 #include "modules/cuda/chain_attention.cuh"
+#include "modules/cuda/chain_select.cuh"
 
 #if MX_WIDE
 /* ---- rows of tables ---------------------------------------------------------------------------------------------- */
@@ -69,6 +70,14 @@ template <typename Chain> __device__ static void learn_rows(const Chain &chain) 
     }
 }
 
+/* By another warp. */
+__device__ __forceinline__ static void learn_rules(const mx_rule *rules, int rows) {
+#pragma unroll
+    for (int i = lane_of(); i < MX_CHAIN_ROWS * MX_RULE_WORDS; i += MX_WARP)
+        if (i < rows * MX_RULE_WORDS)
+            ((uint32_t *)shared().rules)[i] = __ldcg((const uint32_t *)rules + i);
+}
+
 template <int x_parts, int w_parts> __device__ __forceinline__ static void run_phases(int n) {
 #pragma unroll 1
     for (int i = 0; i < n; i++) {
@@ -77,10 +86,12 @@ template <int x_parts, int w_parts> __device__ __forceinline__ static void run_p
         if (place >= phase.place.n)
             continue;
         switch (phase.kind) {
-        case MX_CHAIN_PRODUCT: run_product<x_parts, w_parts, true>(phase, place); break;
+        case MX_CHAIN_PRODUCT: run_product<x_parts, w_parts>(phase, place); break;
         case MX_CHAIN_CACHED: run_cached<x_parts>(phase, place); break;
         case MX_CHAIN_LISTEN: run_listen<x_parts, w_parts>(phase, place); break;
         case MX_CHAIN_JOIN: run_join<x_parts>(phase, place); break;
+        case MX_CHAIN_LOGITS: run_logits<x_parts, w_parts, true>(phase, place); break;
+        case MX_CHAIN_CHOOSE: run_choose(phase, place); break;
         default: run_tables(phase, place); break;
         }
     }
@@ -135,12 +146,14 @@ __global__ void __launch_bounds__(CHAIN_THREADS, 1) chain_kernel(const __grid_co
     mx_wait_before();
     if (warp_of() == 0)
         learn_rows(chain);
+    if (warp_of() == 1 && chain.known.rules)
+        learn_rules(chain.known.rules, chain.rows);
     meet_block();
     if constexpr (Chain::tells) {
         run_phases<x_parts, w_parts>(chain.n);
         leave_grid(chain);
     } else {
-        run_product<x_parts, w_parts, false>(phases_start()[0], place_in(phases_start()[0]));
+        run_logits<x_parts, w_parts, false>(phases_start()[0], place_in(phases_start()[0]));
     }
 #endif
 }

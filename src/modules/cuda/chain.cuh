@@ -7,6 +7,7 @@
 
 #include "modules/cuda/product.cuh"
 #include "modules/cuda/rows_attention.cuh"
+#include "modules/cuda/select_ranges.cuh"
 
 /* ---- rows of tables (step.cu) ------------------------------------------------------------------------------------ */
 
@@ -33,6 +34,7 @@ int mx_cuda_is_writes(const mx_call *const *calls, size_t n);      /* two writes
 #define MX_CHAIN_ITEMS 24    /* chunks of tiles whose sums a block holds at a time */
 #define MX_CHAIN_SUM 256     /* bytes of each: 8 rows by 8 columns */
 #define MX_CHAIN_WARPS 8
+#define MX_CHAIN_OF_WARP 4   /* tiles of logits that a warp has sums for */
 #define MX_CHAIN_TEAMS 2     /* of threads that share a block's attention */
 #define MX_CHAIN_CHUNKS 23   /* of k, at most */
 #define MX_CHAIN_PART (WIDTH + 2)   /* values of a tile's result: largest score and sum last */
@@ -46,7 +48,9 @@ enum mx_chain_kind {
     MX_CHAIN_PRODUCT,
     MX_CHAIN_CACHED,
     MX_CHAIN_LISTEN,   /* a product whose result is the queries, and attention over windows */
-    MX_CHAIN_JOIN
+    MX_CHAIN_JOIN,
+    MX_CHAIN_LOGITS,   /* the last product; if there are parts for it, what the logits of each block come to */
+    MX_CHAIN_CHOOSE    /* the join of that: the selection */
 };
 
 /* The blocks that a phase is for: `n` of them from `first` on, counted round. */
@@ -101,6 +105,11 @@ struct mx_chain_attention {
     float *plain;
 };
 
+struct mx_chain_selection {
+    ranged_selection of;     /* a range to each block */
+    mx_told *parts;          /* [rows][PART_PAIRS][ranges][2]; NULL: no selection */
+};
+
 struct mx_chain_phase {
     int kind;
     int from;                      /* the phase that makes a product's x */
@@ -110,13 +119,15 @@ struct mx_chain_phase {
     union {
         mx_chain_tables tables;
         mx_chain_attention attention;
+        mx_chain_selection selection;
     };
 };
 
 /* Of each row: where its key and value go, which cells are its past, which window it listens to, which row of x its
- * logits are made of. NULL: not needed. */
+ * logits are made of, by which rule it selects. NULL: not needed. */
 struct mx_chain_known {
     const int32_t *cell, *seq, *pos, *window, *pick;
+    const mx_rule *rules;
 };
 
 struct mx_chain {

@@ -28,7 +28,8 @@ struct builder {
     mx_told *told;                /* values for the next phase ... */
     size_t left;                  /* ... and how many there are */
     int x_parts, w_parts;         /* of all products; 0: none yet */
-    const mx_call *selection;     /* whose logits are the last phase */
+    const mx_call *selection;     /* the last call; behind the chain, if the chain does not have it */
+    int selects;
 };
 
 static mx_chain_phase *add_phase(builder *b, int kind) {
@@ -212,11 +213,26 @@ static size_t add_product(builder *b, const mx_call *const *calls, size_t n) {
 
 /* The logits of a selection, which is the last of a chain. */
 static int takes_logits(const mx_product &p) {
-    return !p.f.bias && !p.f.residual && p.f.ldy >= p.tiles * 8 && p.f.ldy % 2 == 0 && (uintptr_t)p.f.y % 8 == 0;
+    return !p.f.bias && !p.f.residual && p.f.act == MX_ACT_NONE && p.f.ldy >= p.tiles * 8 && p.f.ldy % 2 == 0 &&
+           (uintptr_t)p.f.y % 8 == 0;
+}
+
+/* The selection itself, where each block has the logits of one range of ids. */
+static void add_selection(builder *b, const mx_cuda *gpu, const mx_call *call, mx_chain_phase *logits) {
+    ranged_selection of;
+    if (!mx_cuda_ranged_of(gpu, call, &of) || of.ranges.n != (int)gpu->device.info.cores)
+        return;
+    mx_told *parts = take_told(b, (size_t)(PART_PAIRS * of.ranges.n * 2));
+    if (!parts)
+        return;
+    mx_chain_selection s = {of, parts};
+    logits->selection = add_phase(b, MX_CHAIN_CHOOSE)->selection = s;
+    b->chain.known.rules = of.of.rules;
+    b->selects = 1;
 }
 
 /* Of the rows that lie at x, or of those that `pick` picks of them. */
-static size_t add_logits(builder *b, const mx_call *call, const float *from, const int32_t *pick) {
+static size_t add_logits(builder *b, const mx_cuda *gpu, const mx_call *call, const float *from, const int32_t *pick) {
     mx_cuda_fused f;
     if (!mx_cuda_logits_of(call, &f) || !fits_rows(b, f.m))
         return 0;
@@ -224,24 +240,26 @@ static size_t add_logits(builder *b, const mx_call *call, const float *from, con
     const result *x = find_result(b, from, f.ldx, (int)f.k);
     if (!takes_product(p) || !takes_logits(p) || !x || !b->w_parts || !fits_parts(b, f) || !f.gamma || !hears(b, x, 0))
         return 0;
-    mx_chain_phase *phase = add_phase(b, MX_CHAIN_PRODUCT);
+    mx_chain_phase *phase = add_phase(b, MX_CHAIN_LOGITS);
     phase->product = product_of(p);
     phase->product.x = x->told;
     phase->product.picked = pick != NULL;
     phase->sign = x->before;
     b->chain.known.pick = pick;
     b->selection = call;
+    add_selection(b, gpu, call, phase);
     return 1;
 }
 
 /* Rows of the last result, as a selection takes them. */
-static size_t add_picked(builder *b, const mx_call *const *calls, size_t n) {
+static size_t add_picked(builder *b, const mx_cuda *gpu, const mx_call *const *calls, size_t n) {
     const mx_tensor *table = &calls[0]->inputs[0];
     if (n < 2 || calls[1]->op != MX_OP_FUSED_SELECT || table->dtype != MXW_F32 || table->rank != 2 ||
         table->dims[0] != b->chain.rows || calls[1]->inputs[0].data != calls[0]->outputs[0].data ||
         mx_cuda_count(&calls[0]->inputs[1]) != b->chain.rows || calls[1]->inputs[0].strides[0] != table->strides[0])
         return 0;
-    size_t taken = add_logits(b, calls[1], (const float *)table->data, (const int32_t *)calls[0]->inputs[1].data);
+    size_t taken =
+        add_logits(b, gpu, calls[1], (const float *)table->data, (const int32_t *)calls[0]->inputs[1].data);
     return taken ? 2 : 0;
 }
 
@@ -309,14 +327,14 @@ static size_t add_calls(builder *b, const mx_cuda *gpu, const mx_call *const *ca
     switch (calls[0]->op) {
     case MX_OP_GATHER: {
         size_t taken = add_embedding(b, calls, n);
-        return taken ? taken : add_picked(b, calls, n);
+        return taken ? taken : add_picked(b, gpu, calls, n);
     }
     case MX_OP_FUSED_LINEAR: {
         size_t taken = add_listen(b, gpu, calls, n);
         return taken ? taken : add_product(b, calls, n);
     }
     case MX_OP_ATTENTION_CACHED: return add_cached(b, gpu, calls[0]);
-    case MX_OP_FUSED_SELECT: return add_logits(b, calls[0], (const float *)calls[0]->inputs[0].data, NULL);
+    case MX_OP_FUSED_SELECT: return add_logits(b, gpu, calls[0], (const float *)calls[0]->inputs[0].data, NULL);
     default: return 0;
     }
 }
@@ -340,6 +358,7 @@ static int writes_of(mx_chain_phase *phase, int rows, written (&w)[3]) {
     case MX_CHAIN_JOIN:
         w[0] = {&phase->attention.plain, phase->attention.plain + rows * phase->attention.job.d};
         return 1;
+    case MX_CHAIN_CHOOSE: return 0;
     default:
         w[0] = {&p->plain, p->plain + (int64_t)(rows - 1) * p->ldy + p->tiles * 8};
         return 1;
@@ -378,6 +397,9 @@ static int work_of(const mx_chain_phase &phase, const division *d) {
         return product_work(phase.product) +
                (d->rows * WIDTH + MX_CHAIN_TEAMS * (2 * TILE * WIDTH + ROWS_PAD(d->rows))) * each;
     case MX_CHAIN_JOIN: return tiles * MX_CHAIN_PART * each;
+    case MX_CHAIN_LOGITS:
+        return product_work(phase.product) + (phase.selection.parts ? d->rows * (int)sizeof(range_pad) : 0);
+    case MX_CHAIN_CHOOSE: return (int)(sizeof(join_pad) + sizeof(scratchpad));
     default: return 0;
     }
 }
@@ -389,6 +411,18 @@ static int divide_product(mx_chain_product *p, const division *d) {
     p->share = p->tiles > share * d->blocks ? p->tiles / d->blocks : share;
     p->longer = p->tiles > share * d->blocks ? p->tiles % d->blocks : 0;
     return p->group <= 0 ? 0 : p->tiles > share * d->blocks ? d->blocks : (p->tiles + share - 1) / share;
+}
+
+/* All blocks have as many tiles, as ranges of a selection do; so many at a time that some pieces are on their way. */
+static int divide_logits(mx_chain_product *p, const division *d) {
+    int most = MX_MIN(MX_CHAIN_WARPS * MX_CHAIN_OF_WARP, d->ring_bytes / 4 / (1024 * d->w_parts));
+    p->share = p->tiles / d->blocks;
+    p->longer = p->tiles % d->blocks;
+    if (most <= 0)
+        return 0;
+    int times = MX_MAX(1, (p->share + (p->longer > 0) + most - 1) / most);
+    p->group = (p->share + (p->longer > 0) + times - 1) / times;
+    return d->blocks;
 }
 
 /* All blocks that work on a head make its queries. */
@@ -405,6 +439,8 @@ static int divide_phase(mx_chain_phase *phase, const division *d) {
     case MX_CHAIN_TABLES: return d->rows;
     case MX_CHAIN_PRODUCT: return divide_product(&phase->product, d);
     case MX_CHAIN_LISTEN: return divide_listen(phase, d);
+    case MX_CHAIN_LOGITS: return divide_logits(&phase->product, d);
+    case MX_CHAIN_CHOOSE: return d->rows;
     default: return MX_MIN(d->blocks, d->rows * phase->attention.job.heads);
     }
 }
@@ -420,7 +456,8 @@ static void place_phases(mx_chain_phase *phases, const division *d) {
     for (int i = 0; i < d->n; i++) {
         mx_chain_place *place = &phases[i].place;
         switch (phases[i].kind) {
-        case MX_CHAIN_PRODUCT: place->first = 0; break;
+        case MX_CHAIN_PRODUCT:
+        case MX_CHAIN_LOGITS: place->first = 0; break;
         case MX_CHAIN_LISTEN: place->first = multiply % d->blocks; break;
         case MX_CHAIN_CACHED: place->first = multiply % d->blocks; break;
         default: place->first = MX_MAX(d->blocks - place->n, 0);
@@ -450,6 +487,20 @@ static int divide(const mx_cuda *gpu, mx_chain_phase *phases, division *d) {
 
 /* ---- doors ------------------------------------------------------------------------------------------------------- */
 
+/* What the chain selects is said by itself, if it is all written to host memory and nothing comes behind it. */
+static void say_selection(mx_cuda *gpu, const mx_call *call) {
+    mx_cuda_says says = {};
+    for (int i = 0; i < 3; i++) {
+        char *at = (char *)call->outputs[i].data;
+        size_t bytes = mx_cuda_bytes(&call->outputs[i]);
+        if (!gpu->out || at < gpu->out || at + bytes > gpu->out + gpu->out_bytes)
+            return;
+        says.at[says.n] = (uint32_t *)at;
+        says.words[says.n++] = (int)(bytes / sizeof(uint32_t));
+    }
+    gpu->says = says;
+}
+
 size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     if (!mx_product_is_wide(gpu) || !gpu->overlaps)
         return 0;
@@ -474,7 +525,9 @@ size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, m
         return taken;
     mx_chain_run(gpu, b.chain, b.x_parts, b.w_parts);
     *status = mx_cuda_launched(gpu, calls[0]);
-    if (*status >= 0 && b.selection)
+    if (*status >= 0 && b.selects && taken == n)
+        say_selection(gpu, b.selection);
+    if (*status >= 0 && b.selection && !b.selects)
         *status = mx_cuda_select_logits(gpu, b.selection);
     return taken;
 }
@@ -489,7 +542,7 @@ int mx_chain_one_product(mx_cuda *gpu, const mx_product &p) {
     chain.rows = (int)p.f.m;
     chain.n = 1;
     chain.blocks = (int)gpu->device.info.cores;
-    chain.one.kind = MX_CHAIN_PRODUCT;
+    chain.one.kind = MX_CHAIN_LOGITS;
     chain.one.product = product_of(p);
     division d = {chain.rows, 1, chain.blocks, w_parts, 0, 0};
     if (!divide(gpu, &chain.one, &d))

@@ -11,7 +11,7 @@
 #define WORKERS (MX_CHAIN_WARPS * MX_WARP)
 #define CHAIN_THREADS (WORKERS + MX_WARP)     /* one warp brings weights */
 #define TEAM (WORKERS / MX_CHAIN_TEAMS)       /* threads of a group of rows_attention.cuh */
-#define GATES 8                               /* pieces of weights that are under way at most */
+#define GATES 16                              /* pieces of weights that are under way at most */
 #define TILE_BLOCK 1024                       /* bytes of a tile of 8 columns by 64 of k */
 
 #if MX_WIDE
@@ -27,6 +27,7 @@ struct chain_shared {
     ring_place ring;                       /* between phases */
     int cell[MX_CHAIN_ROWS], seq[MX_CHAIN_ROWS], pos[MX_CHAIN_ROWS], pick[MX_CHAIN_ROWS];
     int runs, run_row[MX_CHAIN_ROWS], run_rows[MX_CHAIN_ROWS], run_window[MX_CHAIN_ROWS];   /* of rows of one window */
+    mx_rule rules[MX_CHAIN_ROWS];
 };
 
 __device__ __forceinline__ static chain_shared &shared() {

@@ -25,56 +25,90 @@ __device__ __forceinline__ static int place_piece(int at, int bytes, int ring_by
     return at + bytes > ring_bytes ? 0 : at;
 }
 
-/* Once: the vocabulary is most of what a step reads; what it takes of the cache by the memory goes first again, so that
- * the rest stays from step to step, the instructions of the next kernels among it. */
-__device__ __forceinline__ static void bring_block(void *to, const void *from, unsigned bytes, uint64_t *gate,
-                                                   bool once) {
+/* Where block b of a tile lies, blocks of a weight's second part behind those of the first. */
+template <int w_parts>
+__device__ __forceinline__ static const char *tile_at(const mx_chain_product &job, int tile, int b) {
+    int64_t part = w_parts == 2 && b >= job.blocks ? job.w_part - (int64_t)job.blocks * job.tiles * TILE_BLOCK : 0;
+    return (const char *)job.weight + part + ((int64_t)b * job.tiles + tile) * TILE_BLOCK;
+}
+
+/* How far the ring is filled: bytes since the beginning, and those that are free again; a lane keeps the end of a
+ * piece. */
+struct ring_filler {
+    int at, issued, freed;
+    unsigned head, tail, end_of_mine;
+};
+
+/* Room for a piece, as soon as there is; its gate expects it. */
+__device__ __forceinline__ static char *make_room(ring_filler &f, int bytes, uint64_t **gate) {
+    int ring_bytes = shared().ring_bytes, which = f.issued % GATES, to = place_piece(f.at, bytes, ring_bytes);
+    f.head += (unsigned)(to < f.at ? ring_bytes - f.at : 0) + (unsigned)bytes;
+    f.at = to + bytes;
+    while (f.freed < f.issued && (f.head - f.tail > (unsigned)ring_bytes || f.issued - f.freed == GATES)) {
+        mx_gate_wait(&shared().empty[f.freed % GATES], f.freed / GATES % 2);
+        f.tail = __shfl_sync(0xffffffffu, f.end_of_mine, f.freed % GATES);
+        f.freed++;
+    }
+    f.end_of_mine = lane_of() == which ? f.head : f.end_of_mine;
+    *gate = &shared().full[which];
+    if (lane_of() == 0)
+        mx_gate_expect(*gate, (unsigned)bytes);
+    __syncwarp();
+    f.issued++;
+    return ring_start() + to;
+}
+
+/* Pieces of all of k. */
+template <int w_parts>
+__device__ __forceinline__ static void fill_tiles(ring_filler &f, const mx_chain_product &job, tile_range t) {
+#pragma unroll 1
+    for (; t.first < t.last; t.first += job.group) {
+        int n = min(job.group, t.last - t.first);
+        uint64_t *gate;
+        char *to = make_room(f, n * job.blocks * w_parts * TILE_BLOCK, &gate);
+#pragma unroll 1
+        for (int b = lane_of(); b < job.blocks * w_parts; b += MX_WARP)
+            mx_bulk_copy(to + b * n * TILE_BLOCK, tile_at<w_parts>(job, t.first, b), (unsigned)(n * TILE_BLOCK), gate);
+    }
+}
+
+/* Pieces of 64 of k: few copies, each of many bytes, since they are as much work to set going as small ones. The
+ * vocabulary is most of what a step reads; what it takes of the cache by the memory goes first again, so that the rest
+ * stays from step to step, the instructions of the next kernels among it. */
+template <int w_parts>
+__device__ __forceinline__ static void fill_logits(ring_filler &f, const mx_chain_product &job, tile_range t) {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    if (once)
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                     "[%0], [%1], %2, [%3], %4;"
-                     ::"r"(mx_shared_at(to)), "l"(from), "r"(bytes), "r"(mx_shared_at(gate)), "l"(policy) : "memory");
-    else
-        mx_bulk_copy(to, from, bytes, gate);
+#pragma unroll 1
+    for (; t.first < t.last; t.first += job.group) {
+        int n = min(job.group, t.last - t.first);
+#pragma unroll 1
+        for (int b = 0; b < job.blocks; b++) {
+            uint64_t *gate;
+            char *to = make_room(f, n * w_parts * TILE_BLOCK, &gate);
+            if (lane_of() < w_parts)
+                asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                             "[%0], [%1], %2, [%3], %4;"
+                             ::"r"(mx_shared_at(to + lane_of() * n * TILE_BLOCK)),
+                             "l"(tile_at<w_parts>(job, t.first, b + lane_of() * job.blocks)), "r"(n * TILE_BLOCK),
+                             "r"(mx_shared_at(gate)), "l"(policy) : "memory");
+        }
+    }
 }
 
 /* By one warp: pieces of the block's tiles of every product, in order, as soon as there is room. */
 template <int w_parts> __device__ static void bring_weights() {
-    int at = 0, issued = 0, freed = 0, ring_bytes = shared().ring_bytes, lane = lane_of();
-    unsigned head = 0, tail = 0, end_of_mine = 0;   /* bytes since the beginning; a lane keeps the end of a piece */
+    ring_filler f = {};
 #pragma unroll 1
     for (int i = 0; i < shared().n; i++) {
         const mx_chain_phase &phase = phases_start()[i];
-        const mx_chain_product &job = phase.product;
         int place = place_in(phase);
-        if ((phase.kind != MX_CHAIN_PRODUCT && phase.kind != MX_CHAIN_LISTEN) || place >= phase.place.n)
+        if (place >= phase.place.n)
             continue;
-        tile_range t = tiles_at(job, place);
-#pragma unroll 1
-        for (; t.first < t.last; t.first += job.group, issued++) {
-            int n = min(job.group, t.last - t.first), bytes = n * job.blocks * w_parts * TILE_BLOCK;
-            int gate = issued % GATES, to = place_piece(at, bytes, ring_bytes);
-            head += (unsigned)(to < at ? ring_bytes - at : 0) + (unsigned)bytes;
-            at = to + bytes;
-            while (freed < issued && (head - tail > (unsigned)ring_bytes || issued - freed == GATES)) {
-                mx_gate_wait(&shared().empty[freed % GATES], freed / GATES % 2);
-                tail = __shfl_sync(0xffffffffu, end_of_mine, freed % GATES);
-                freed++;
-            }
-            end_of_mine = lane == gate ? head : end_of_mine;
-            if (lane == 0)
-                mx_gate_expect(&shared().full[gate], (unsigned)bytes);
-            __syncwarp();
-            const char *from = (const char *)job.weight + (int64_t)t.first * TILE_BLOCK;
-#pragma unroll 1
-            for (int b = lane; b < job.blocks * w_parts; b += MX_WARP)
-                bring_block(ring_start() + to + b * n * TILE_BLOCK,
-                             from + (w_parts == 2 && b >= job.blocks
-                                         ? job.w_part - (int64_t)job.blocks * job.tiles * TILE_BLOCK
-                                         : 0) + (int64_t)b * job.tiles * TILE_BLOCK,
-                            (unsigned)(n * TILE_BLOCK), &shared().full[gate], !job.y);
-        }
+        if (phase.kind == MX_CHAIN_LOGITS)
+            fill_logits<w_parts>(f, phase.product, tiles_at(phase.product, place));
+        else if (phase.kind == MX_CHAIN_PRODUCT || phase.kind == MX_CHAIN_LISTEN)
+            fill_tiles<w_parts>(f, phase.product, tiles_at(phase.product, place));
     }
 }
 
@@ -380,11 +414,10 @@ __device__ __forceinline__ static ending_of_lane ending_at(const mx_chain_produc
 }
 
 /* The residual is of an earlier phase than x: there before it. By whole warps. */
-template <bool tells>
 __device__ __forceinline__ static void add_residual(const mx_chain_product &job, tile_range t, ending_of_lane &e) {
     float2 v[1];
     const int at[1] = {min(lane_of() / 4, shared().rows - 1) * job.n + e.column};
-    if (!tells || !job.residual || t.first + warp_of() >= t.last)
+    if (!job.residual || t.first + warp_of() >= t.last)
         return;
     hear(job.residual, at, shared().tag, v);
     e.residual = v[0];
@@ -417,17 +450,15 @@ __device__ __forceinline__ static void finish_piece(const mx_chain_product &job,
 }
 
 /* x of all rows as operands, and the residual; the block has yet to meet. */
-template <int x_parts, bool tells>
+template <int x_parts>
 __device__ __forceinline__ static void bring_x(const mx_chain_phase &phase, tile_range t, ending_of_lane &e, uint4 *x) {
     const mx_chain_product &job = phase.product;
-    if (tells && job.residual) {
+    if (job.residual) {
         await_sign(phase.sign);
-        add_residual<tells>(job, t, e);
+        add_residual(job, t, e);
     }
     if (job.gamma)
-        bring_normed<x_parts, tells>(phase, x);
-    else if (!tells)
-        bring_plain<x_parts>(job, x);
+        bring_normed<x_parts, true>(phase, x);
     else if (shared().rows * job.k <= 2 * 4 * WORKERS)
         bring_parts<2>(job, phase.sign, x);
     else
@@ -436,7 +467,7 @@ __device__ __forceinline__ static void bring_x(const mx_chain_phase &phase, tile
 
 /* The block's tiles, piece by piece. Sums have two places, taken in turn, so that a piece needs to be met for once. All
  * that is known before x is there is made ready before. */
-template <int x_parts, int w_parts, bool tells>
+template <int x_parts, int w_parts>
 __device__ __noinline__ static void run_product(const mx_chain_phase &phase, int place) {
     const mx_chain_product &job = phase.product;
     int turn = 0, group = job.group, chunks = job.chunks, piece_bytes = job.blocks * w_parts * TILE_BLOCK;
@@ -453,10 +484,10 @@ __device__ __noinline__ static void run_product(const mx_chain_phase &phase, int
         item_of_warp item = item_from(job, n, warp_of(), 0);
         piece_of_lane piece = piece_at(job, n, take_piece(ring, n * piece_bytes));
         if (first) {
-            bring_x<x_parts, tells>(phase, t, e, x);
+            bring_x<x_parts>(phase, t, e, x);
             meet_block();
         } else {
-            add_residual<tells>(job, t, e);
+            add_residual(job, t, e);
         }
         first = false;
         multiply_piece<x_parts, w_parts>(job, piece, item, chunks, x, sums);

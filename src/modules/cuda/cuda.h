@@ -18,6 +18,14 @@
 extern "C" {
 #endif
 
+/* Words of host memory that a kernel writes once, as results: each is its own signal, since before it is something that
+ * no result is. */
+typedef struct mx_cuda_says {
+    uint32_t *at[3];
+    int words[3], n;
+} mx_cuda_says;
+#define MX_CUDA_UNSAID 0xffc5a5a5u   /* no id, and a NaN that no arithmetic gives */
+
 typedef struct mx_cuda {
     mx_device device;            /* first: a pointer to the one is a pointer to the other */
     int index;
@@ -36,6 +44,9 @@ typedef struct mx_cuda {
     cudaStream_t copies;         /* of a twin: the GPU's own stream, by which what is kept ... */
     char *kept;                  /* ... gets into the recording's memory: the next byte of it, and how many there are */
     size_t kept_left;
+    char *out;                   /* of a twin: host memory that the results are written to; NULL: elsewhere ... */
+    size_t out_bytes;
+    mx_cuda_says says;           /* ... and what the last kernel says there by itself */
     pthread_mutex_t recording;   /* held by who records ... */
     struct mx_cuda *twin;        /* ... on the twin: the same GPU with another stream; NULL until then */
 } mx_cuda;
@@ -275,6 +286,7 @@ mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call);
 /* Between device memory and pinned memory, which a GPU can reach too. */
 mxw_status mx_cuda_carry(mx_cuda *gpu, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
 #define MX_CUDA_CARRIED (32 << 10)   /* bytes at most that a kernel carries */
+#define MX_CUDA_DIRECT (4 << 10)     /* bytes of results at most that kernels write to host memory themselves */
 /* Runs the first few of the calls as one kernel, if there is one for them; returns how many it took. */
 size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status);
 /* select.cu, fast_select.cu */

@@ -1,7 +1,7 @@
 /* modules/cuda/record.c - calls captured as a CUDA graph and launched as one.
  *
  * In: calls of a compiled run. Out: a graph of their kernels, with a copy from pinned memory before them and one to it
- * behind them. A step of a decoder is then one launch.
+ * behind them; few results the kernels write there themselves. A step of a decoder is then one launch.
  * What holds: the GPU's own stream is never captured, so other threads go on using it; calls are captured on a twin of
  * the GPU, which differs in nothing but the stream. Nothing is launched while capturing and no data is looked at: the
  * indices are checked by whoever replays. */
@@ -9,12 +9,15 @@
 
 #include "modules/cuda/cuda.h"
 
+#define LOOKS 4096   /* at what a kernel says, between two at whether it failed */
+
 typedef struct recording {
     mx_recording shared;
     size_t in_bytes, out_bytes;
     cudaGraphExec_t graph;
     cudaEvent_t over;        /* of the last replay */
     void *kept;              /* MX_CUDA_KEPT bytes (mx_cuda_keep) */
+    mx_cuda_says says;       /* n is 0: the event alone tells */
     int launched;
 } recording;
 
@@ -52,7 +55,8 @@ static void recording_close(const mx_device *device, mx_recording *shared) {
     cudaFreeHost(r->shared.in_host);
     cudaFreeHost(r->shared.out_host);
     cudaFree(r->shared.in);
-    cudaFree(r->shared.out);
+    if (r->shared.out != r->shared.out_host)
+        cudaFree(r->shared.out);
     cudaFree(r->kept);
     cudaGetLastError();
     mx_cuda_host->free(r);
@@ -75,8 +79,10 @@ static mxw_status recording_open(const mx_device *device, size_t in_bytes, size_
         error = cudaHostAlloc(&r->shared.out_host, MX_MAX(out_bytes, 1), cudaHostAllocDefault);
     if (error == cudaSuccess)
         error = cudaMalloc(&r->shared.in, MX_MAX(in_bytes, 1));
-    if (error == cudaSuccess)
-        error = cudaMalloc(&r->shared.out, MX_MAX(out_bytes, 1));
+    if (error == cudaSuccess && out_bytes <= MX_CUDA_DIRECT)
+        r->shared.out = r->shared.out_host;
+    else if (error == cudaSuccess)
+        error = cudaMalloc(&r->shared.out, out_bytes);
     if (error == cudaSuccess)
         error = cudaMalloc(&r->kept, MX_CUDA_KEPT);
     if (error != cudaSuccess) {
@@ -97,7 +103,7 @@ static mxw_status launch_calls(mx_cuda *twin, const recording *r, const mx_call 
             status = mx_cuda_ops[calls[i]->op].run(twin, calls[i]);
         i += taken ? taken : 1;
     }
-    if (status >= 0)
+    if (status >= 0 && r->shared.out != r->shared.out_host)
         status = mx_cuda_carry(twin, r->shared.out_host, r->shared.out, r->out_bytes, cudaMemcpyDeviceToHost);
     return status;
 }
@@ -118,11 +124,15 @@ static mxw_status capture(mx_cuda *gpu, recording *r, const mx_call *const *call
     twin->copies = gpu->stream;
     twin->kept = r->kept;
     twin->kept_left = MX_CUDA_KEPT;
+    twin->out = r->shared.out == r->shared.out_host ? r->shared.out : NULL;
+    twin->out_bytes = r->out_bytes;
+    twin->says.n = 0;
     mxw_status status = mx_cuda_check(gpu, cudaStreamBeginCapture(twin->stream, cudaStreamCaptureModeRelaxed),
                                       "recording");
     if (status < 0)
         return status;
     status = launch_calls(twin, r, calls, n);
+    r->says = twin->says;
     cudaError_t ended = cudaStreamEndCapture(twin->stream, &graph);
     if (status >= 0)
         status = mx_cuda_check(gpu, ended, "end of recording");
@@ -153,10 +163,25 @@ static mxw_status recording_record(const mx_device *device, mx_recording *shared
     return status;
 }
 
+static void unsay(const mx_cuda_says *says) {
+    for (int i = 0; i < says->n; i++)
+        for (int j = 0; j < says->words[i]; j++)
+            says->at[i][j] = MX_CUDA_UNSAID;
+}
+
+static int is_said(const mx_cuda_says *says) {
+    int unsaid = says->n == 0;
+    for (int i = says->n - 1; i >= 0 && !unsaid; i--)
+        for (int j = says->words[i] - 1; j >= 0 && !unsaid; j--)
+            unsaid = __atomic_load_n(&says->at[i][j], __ATOMIC_ACQUIRE) == MX_CUDA_UNSAID;
+    return !unsaid;
+}
+
 static mxw_status recording_replay(const mx_device *device, mx_recording *shared) {
     mx_cuda *gpu = mx_cuda_of(device);
     recording *r = (recording *)shared;
     mxw_status status = mx_cuda_enter(gpu);
+    unsay(&r->says);
     if (status >= 0)
         status = mx_cuda_check(gpu, cudaGraphLaunch(r->graph, gpu->stream), "replay");
     if (status >= 0)
@@ -171,13 +196,19 @@ static mxw_status recording_wait(const mx_device *device, mx_recording *shared) 
     if (!r->launched)
         return MXW_OK;
     mxw_status status = mx_cuda_enter(gpu);
+    for (unsigned looks = 1; r->says.n && status >= 0; looks++) {
+        if (is_said(&r->says))
+            return MXW_OK;
+        if (looks % LOOKS == 0 && cudaEventQuery(r->over) != cudaErrorNotReady)
+            break;
+    }
     return status < 0 ? status : mx_cuda_check(gpu, cudaEventSynchronize(r->over), "replay");
 }
 
 /* An error is for wait() to tell. */
 static int recording_over(const mx_device *device, const mx_recording *shared) {
     const recording *r = (const recording *)shared;
-    return !r->launched || cudaEventQuery(r->over) != cudaErrorNotReady;
+    return !r->launched || is_said(&r->says) || cudaEventQuery(r->over) != cudaErrorNotReady;
 }
 
 static mxw_status recording_check(const mx_device *device, const mx_call *call) {
