@@ -186,10 +186,10 @@ static mxw_status compute(mx_mel *mel) {
     for (int64_t i = 0; i < count; i++) {
         float *record = record_of(mel, i);
         record[mel->n_mels] = mel->maximum = larger(mel->maximum, record[mel->n_mels]);
-        mxw_status status = mx_spool_add(&mel->spool, record);
-        if (status < 0)
-            return status;
     }
+    mxw_status status = mx_spool_add(&mel->spool, mel->records, count);
+    if (status < 0)
+        return status;
     mel->n_frames += count;
     int64_t keep = MX_MAX(mel->n_frames * MX_MEL_HOP - HALF, 0);
     if (keep > mel->first) {
@@ -219,15 +219,35 @@ static mxw_status take(mx_mel *mel, const float *samples, size_t n) {
     return mel->broken;
 }
 
+/* Samples before the first that is infinite or no number: its exponent is all ones, to which one more is a carry into
+ * the sign. Some at a time, without branches. */
+static size_t count_finite(const float *samples, size_t n) {
+    enum { AT_ONCE = 64 };
+    size_t i = 0;
+    for (; i + AT_ONCE <= n; i += AT_ONCE) {
+        uint32_t carry = 0;
+        for (size_t j = 0; j < AT_ONCE; j++) {
+            uint32_t bits;
+            memcpy(&bits, &samples[i + j], sizeof(bits));
+            carry |= (bits & 0x7fffffffu) + 0x00800000u;
+        }
+        if (carry >> 31)
+            break;
+    }
+    while (i < n && isfinite(samples[i]))
+        i++;
+    return i;
+}
+
 mxw_status mx_mel_feed(mx_mel *mel, const float *samples, size_t n) {
     if (mel->finished)
         return mx_fail(MXW_E_STATE, "samples fed after the end of the recording");
     if (mel->broken < 0)
         return mx_fail(mel->broken, "samples fed after a failure");
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(samples[i]))
-            return mx_fail(MXW_E_ARGUMENT, "sample %lld is not a finite number",
-                           (long long)mel->n_samples + (long long)i);
+    size_t finite = count_finite(samples, n);
+    if (finite < n)
+        return mx_fail(MXW_E_ARGUMENT, "sample %lld is not a finite number",
+                       (long long)mel->n_samples + (long long)finite);
     mxw_status status = take(mel, samples, n);
     if (status >= 0)
         mel->n_samples += (int64_t)n;

@@ -46,25 +46,39 @@ static mxw_status flush(mx_spool *spool) {
     return MXW_OK;
 }
 
-mxw_status mx_spool_add(mx_spool *spool, const void *record) {
-    size_t used = (size_t)(spool->n - spool->n_filed) * spool->record_bytes;
-    if (used + spool->record_bytes > spool->limit_bytes) {
-        mxw_status status = flush(spool);
-        if (status < 0)
-            return status;
-        used = 0;
-    }
-    if (used + spool->record_bytes > spool->capacity) {
-        size_t bytes = MX_MIN(MX_MAX(used + spool->record_bytes, spool->capacity * 2), spool->limit_bytes);
-        char *memory = mx_realloc(spool->memory, bytes);
-        if (!memory)
-            return MXW_E_MEMORY;
-        spool->memory = memory;
-        spool->capacity = bytes;
-    }
-    memcpy(spool->memory + used, record, spool->record_bytes);
-    spool->n++;
+/* Room in memory for so many bytes behind those that are used; there is less than the limit then. */
+static mxw_status grow(mx_spool *spool, size_t used, size_t bytes) {
+    if (used + bytes <= spool->capacity)
+        return MXW_OK;
+    size_t capacity = MX_MIN(MX_MAX(used + bytes, spool->capacity * 2), spool->limit_bytes);
+    char *memory = mx_realloc(spool->memory, capacity);
+    if (!memory)
+        return MXW_E_MEMORY;
+    spool->memory = memory;
+    spool->capacity = capacity;
     return MXW_OK;
+}
+
+mxw_status mx_spool_add(mx_spool *spool, const void *records, int64_t count) {
+    const char *from = records;
+    mxw_status status = MXW_OK;
+    while (count > 0 && status >= 0) {
+        size_t used = (size_t)(spool->n - spool->n_filed) * spool->record_bytes;
+        int64_t fit = MX_MIN(count, (int64_t)((spool->limit_bytes - used) / spool->record_bytes));
+        size_t bytes = (size_t)fit * spool->record_bytes;
+        if (fit == 0) {
+            status = flush(spool);
+            continue;
+        }
+        status = grow(spool, used, bytes);
+        if (status >= 0) {
+            memcpy(spool->memory + used, from, bytes);
+            spool->n += fit;
+            from += bytes;
+            count -= fit;
+        }
+    }
+    return status;
 }
 
 static mxw_status read_file(const mx_spool *spool, off_t at, char *bytes, size_t n) {

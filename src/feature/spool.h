@@ -16,7 +16,7 @@ typedef struct mx_spool {
 
 void mx_spool_init(mx_spool *spool, size_t record_bytes, size_t limit_bytes);
 void mx_spool_free(mx_spool *spool);
-mxw_status mx_spool_add(mx_spool *spool, const void *record);
+mxw_status mx_spool_add(mx_spool *spool, const void *records, int64_t count);
 /* Records [first, first + count), which must be there. */
 mxw_status mx_spool_read(const mx_spool *spool, int64_t first, int64_t count, void *records);
 #endif
