@@ -42,6 +42,12 @@ static inline void mx_launch(const mx_cuda *gpu, void (*kernel)(Params...), dim3
     cudaLaunchKernelEx(&config, kernel, Params(args)...);
 }
 
+__device__ __forceinline__ float mx_power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 struct mx_sum {
     template <typename T> __device__ T operator()(T a, T b) const { return a + b; }
 };

@@ -27,6 +27,14 @@ mx_table mx_table_of(const mx_call *gather);
 int mx_cuda_is_embedding(const mx_call *const *calls, size_t n);   /* gather, gather and the sum of both */
 int mx_cuda_is_writes(const mx_call *const *calls, size_t n);      /* two writes at the same indices */
 
+/* ---- tiles of keys ----------------------------------------------------------------------------------------------- */
+
+/* A tile with its keys, those of a warp's lane together; which of the keys are told, by whose row of the step. */
+struct mx_tile_pad : rows_pad {
+    uint4 k[LISTENERS * 8 * MX_WARP];
+    alignas(16) uint16_t fresh[ROWS][LISTENERS];
+};
+
 /* ---- phases ------------------------------------------------------------------------------------------------------ */
 
 #define MX_CHAIN_ROWS 8      /* at most */
@@ -35,7 +43,6 @@ int mx_cuda_is_writes(const mx_call *const *calls, size_t n);      /* two writes
 #define MX_CHAIN_SUM 256     /* bytes of each: 8 rows by 8 columns */
 #define MX_CHAIN_WARPS 8
 #define MX_CHAIN_OF_WARP 4   /* tiles of logits that a warp has sums for */
-#define MX_CHAIN_TEAMS 2     /* of threads that share a block's attention */
 #define MX_CHAIN_CHUNKS 23   /* of k, at most */
 #define MX_CHAIN_PART (WIDTH + 2)   /* values of a tile's result: largest score and sum last */
 

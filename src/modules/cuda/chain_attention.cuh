@@ -1,164 +1,202 @@
 /* modules/cuda/chain_attention.cuh - attention as phases of a chain: over a cache, whose newest keys and values are
  * told by the product before; over windows, with the product that makes its queries; the join of a window's tiles.
+ * Keys and values are made operands before the queries are there, since no query is needed for it.
  * What holds: every element is computed as in rows_attention.cu, bit for bit. */
 #ifndef MX_CUDA_CHAIN_ATTENTION_CUH
 #define MX_CUDA_CHAIN_ATTENTION_CUH
 #include "modules/cuda/chain_product.cuh"
 
 #if MX_WIDE
-typedef rows_group<TEAM> team_group;
-
-/* A tile's results, told. */
-struct told_parts {
-    mx_told *at;
-    int row_step;
-    unsigned tag;
-    __device__ __forceinline__ void put_four(int r, int column, float4 v) const {
-        tell_two(at + r * row_step + column, make_float2(v.x, v.y), tag);
-        tell_two(at + r * row_step + column + 2, make_float2(v.z, v.w), tag);
-    }
-    __device__ __forceinline__ void put_ends(int r, float top, float sum) const {
-        tell_two(at + r * row_step + WIDTH, make_float2(top, sum), tag);
-    }
+struct meet_workers {
+    __device__ __forceinline__ void operator()() const { meet_block(); }
 };
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+/* Where a lane's key of a tile lies; a warp has 16, a lane above has the same as the one 16 below it. Behind the last
+ * key lies the last one. */
+__device__ __forceinline__ static int cell_of_lane(const rows_piece &p, int first) {
+    int key = min(first + warp_of() * 16 + lane_of() % 16, p.n_keys - 1);
+    return p.cells ? __ldcg(p.cells + key) : key;
+}
+
+/* Keys and values of a tile on their way to shared memory, those of a warp's keys by the warp. A lane's fours of keys
+ * go to where it makes operands of them: nobody else looks at these places. Values behind the last key are zeros. */
+__device__ __forceinline__ static void send_for_tile(const rows_job &job, const rows_piece &p, int first, int cell,
+                                                     mx_tile_pad &s) {
+    int lane = lane_of(), d = job.d;
+    uint4 *k = s.k + warp_of() * 8 * MX_WARP + lane, *v = s.v + warp_of() * 16 * (WIDTH / 4) + lane;
+    first += warp_of() * 16 + lane / 16;
+#pragma unroll 2
+    for (int i = 0; i < 8; i++) {
+        int64_t of_key = (int64_t)__shfl_sync(0xffffffffu, cell, i % 2 * 8 + lane / 4) * d;
+        int64_t of_value = (int64_t)__shfl_sync(0xffffffffu, cell, i * 2 + lane / 16) * d;
+        mx_copy_16(k + i * MX_WARP, p.k + of_key + four_of_step(i, lane) * 4, true);
+        mx_copy_16(v + i * MX_WARP, p.v + of_value + lane % 16 * 4, first + i * 2 < p.n_keys);
+    }
+    mx_copy_commit();   /* what is not committed is not waited for */
+}
+
+/* What has come, as operands. */
+__device__ __forceinline__ static void turn_tile(mx_tile_pad &s) {
+    int lane = lane_of();
+    uint4 *k = s.k + warp_of() * 8 * MX_WARP + lane;
+    mx_copy_wait<0>();
+    __syncwarp();
+#pragma unroll 1
+    for (int i = 0; i < 8; i++) {
+        int key = warp_of() * 16 + i * 2 + lane / 16;
+        float4 of_key = *(const float4 *)(k + i * MX_WARP);
+        float4 of_value = *(const float4 *)(s.v + key * (WIDTH / 4) + lane % 16);
+        k[i * MX_WARP] = four_in_parts(of_key);
+        __syncwarp();   /* the values' operands take their place */
+        put_value(s, key, lane % 16, of_value);
+    }
+}
+
+__device__ __forceinline__ static void take_keys(const mx_tile_pad &s, uint4 (&k)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        k[i] = s.k[(warp_of() * 8 + i) * MX_WARP + lane_of()];
+}
+
+__device__ __forceinline__ static rows_result attend(mx_tile_pad &s, const uint4 (&k)[8], int left, float scale) {
+    float scores[4];
+    begin_tile(s, k, left, scale, scores);
+    return finish_tile<true>(s, scores, meet_workers());
+}
+
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
+
+/* How much of a row a lane's tile is, and what the sum of the tiles is multiplied by; ends: largest score and sum of
+ * the lane's tile, -inf and 0 where it has none. */
+__device__ __forceinline__ static float2 weight_of_tile(float2 ends) {
+    float scale = mx_power_of_2(__fsub_rn(ends.x, mx_join_warp(ends.x, mx_largest())));
+    return make_float2(scale, share_of(mx_join_warp(__fmaf_rn(scale, ends.y, 0), mx_sum())));
+}
+
+__device__ __forceinline__ static void add_tile(float2 &sum, float2 weight, int tile, float2 v) {
+    float of = __shfl_sync(0xffffffffu, weight.x, tile);
+    sum = make_float2(__fmaf_rn(of, v.x, sum.x), __fmaf_rn(of, v.y, sum.y));
+}
+
+template <int x_parts>
+__device__ __forceinline__ static void tell_result(const mx_chain_attention &a, int at, float2 y, unsigned tag) {
+    tell_two(a.y + at, parts_of<x_parts>(y), tag);
+    if (a.plain)
+        *(float2 *)(a.plain + at) = y;
+}
 
 /* ---- over a cache ------------------------------------------------------------------------------------------------ */
 
-/* The rows whose keys and values are those of a thread's keys of a tile; -1: they are in the cache. */
-struct fresh_rows {
-    int k[team_group::passes], v[TILE / STREAMS];
-};
-
-/* A tile as load_tile has it, and which of it is not in the cache yet. */
-__device__ __forceinline__ static void load_cached(const rows_job &job, const rows_piece &p,
-                                                   const team_group &g, int first, rows_loads<team_group> &x,
-                                                   fresh_rows &fresh) {
-    const int across = WIDTH / team_group::columns;
-    int in_key = g.thread % PER_KEY, column = g.thread % across * team_group::columns, stream = g.thread / across;
-    int k[team_group::passes], v[TILE / STREAMS];
-#pragma unroll
-    for (int i = 0; i < team_group::passes; i++)
-        k[i] = __ldcg(p.cells + min(first + i * (TEAM / PER_KEY) + g.thread / PER_KEY, p.n_keys - 1));
-#pragma unroll
-    for (int i = 0; i < TILE / STREAMS; i++)
-        v[i] = __ldcg(p.cells + min(first + i * STREAMS + stream, p.n_keys - 1));
-#pragma unroll
-    for (int i = 0; i < team_group::passes; i++) {
-        const float *from = p.k + (int64_t)k[i] * job.d + in_key * 4;
-        x.k[i][0] = __ldcg((const float4 *)from);
-        x.k[i][1] = __ldcg((const float4 *)(from + WIDTH / 2));
-        fresh.k[i] = -1;
-    }
-#pragma unroll
-    for (int i = 0; i < TILE / STREAMS; i++) {
-        load_columns(p.v + (int64_t)v[i] * job.d + column, x.v[i]);
-        fresh.v[i] = -1;
-    }
+/* Which of the tile's keys are those of each row of the step: they are told. Returns whether a key of the warp is. */
+__device__ __forceinline__ static bool note_fresh(const rows_piece &p, int first, int cell, mx_tile_pad &s) {
+    bool there = lane_of() < 16 && first + warp_of() * 16 + lane_of() < p.n_keys;
+    unsigned any = 0;
 #pragma unroll 1
     for (int r = 0; r < shared().rows; r++) {
-        int cell = shared().cell[r];
-#pragma unroll
-        for (int i = 0; i < team_group::passes; i++)
-            fresh.k[i] = k[i] == cell ? r : fresh.k[i];
-#pragma unroll
-        for (int i = 0; i < TILE / STREAMS; i++)
-            fresh.v[i] = v[i] == cell ? r : fresh.v[i];
+        unsigned keys = __ballot_sync(0xffffffffu, there && cell == shared().cell[r]);
+        any |= keys;
+        if (lane_of() == 0)
+            s.fresh[r][warp_of()] = (uint16_t)keys;
+    }
+    return any != 0;
+}
+
+/* A pair of a told key or value, to where it belongs among the operands. */
+__device__ __forceinline__ static void put_fresh(mx_tile_pad &s, bool is_key, int key, uint2 parts) {
+    int pair = lane_of();
+    if (is_key) {
+        uint32_t *to = (uint32_t *)(s.k + (key / 16 * 8 + pair / 8 * 2 + key / 8 % 2) * MX_WARP + key % 8 * 4 +
+                                    pair % 8 / 2) + pair % 2;
+        to[0] = parts.x;
+        to[2] = parts.y;
+    } else {
+        uint32_t *to = (uint32_t *)(s.v + key * (WIDTH / 4)) + ((pair / 4 ^ key % 8) * 4 + pair % 4);
+        to[0] = parts.x;
+        to[WIDTH / 2] = parts.y;
     }
 }
 
-/* keys, values: [rows][WIDTH], of the head. */
-__device__ __forceinline__ static void take_fresh(const team_group &g, const fresh_rows &fresh, const float *keys,
-                                                  const float *values, rows_loads<team_group> &x) {
-    const int across = WIDTH / team_group::columns;
-    int in_key = g.thread % PER_KEY, column = g.thread % across * team_group::columns;
-#pragma unroll
-    for (int i = 0; i < team_group::passes; i++)
-        if (fresh.k[i] >= 0) {
-            x.k[i][0] = *(const float4 *)(keys + fresh.k[i] * WIDTH + in_key * 4);
-            x.k[i][1] = *(const float4 *)(keys + fresh.k[i] * WIDTH + in_key * 4 + WIDTH / 2);
-        }
-#pragma unroll
-    for (int i = 0; i < TILE / STREAMS; i++)
-        if (fresh.v[i] >= 0)
-#pragma unroll
-            for (int j = 0; j < team_group::columns; j++)
-                x.v[i][j] = values[fresh.v[i] * WIDTH + column + j];
-}
-
-/* The query of a row, and all rows' keys and values, of a head: [1 + 2 rows][WIDTH]; a warp to each. */
-__device__ __forceinline__ static void hear_heads(const mx_chain_attention &a, int rows, int row, int head,
-                                                  unsigned tag, float *to) {
-    const int lane = lane_of();
-    const int at_once = (1 + 2 * MX_CHAIN_ROWS + MX_CHAIN_WARPS - 1) / MX_CHAIN_WARPS;
-#pragma unroll
-    for (int i = 0; i < at_once; i++) {
-        int which = warp_of() + i * MX_CHAIN_WARPS, other = (which - 1) / 2;
-        float2 v[1];
-        if (which > 2 * rows)
-            break;
-        const int from[1] = {(which == 0 ? row * a.ld : other * a.ld + (which % 2 ? a.k : a.v)) + head * WIDTH +
-                             lane * 2};
-        hear(a.q, from, tag, v);
-        *(float2 *)(to + (which == 0 ? 0 : 1 + other + (which % 2 ? 0 : rows)) * WIDTH + lane * 2) = v[0];
-    }
-}
-
-/* The tiles of a row and head, joined in order by a warp: at most one to a lane. A lane has two columns. */
-template <int step>
-__device__ __forceinline__ static float2 join_row(const float *parts, int n_tiles, int lane) {
-    float2 mine = lane < n_tiles ? *(const float2 *)(parts + lane * step + WIDTH) : make_float2(-CUDART_INF_F, 0);
-    float2 sum = make_float2(0, 0);
-    float scale = expf(__fsub_rn(mine.x, mx_join_warp(mine.x, mx_largest())));
-    float weight = mx_join_warp(lane < n_tiles ? __fmaf_rn(scale, mine.y, 0) : 0, mx_sum());
-#pragma unroll 4
-    for (int i = 0; i < n_tiles; i++) {
-        float of = __shfl_sync(0xffffffffu, scale, i);
-        float2 v = *(const float2 *)(parts + i * step + lane * 2);
-        sum = make_float2(__fmaf_rn(of, v.x, sum.x), __fmaf_rn(of, v.y, sum.y));
-    }
-    float inverse = __fdiv_rn(1.0f, weight);
-    return make_float2(__fmul_rn(sum.x, inverse), __fmul_rn(sum.y, inverse));
-}
-
-/* A block has whole rows of heads, one after the other; its teams take tiles in turn. */
-template <int x_parts> __device__ __noinline__ static void run_cached(const mx_chain_phase &phase, int place) {
-    const mx_chain_attention a = phase.attention;
-    const rows_job &job = a.job;
-    int team = (int)threadIdx.x / TEAM, rows = shared().rows;
-    unsigned tag = shared().tag;
-    team_group g = {(int)threadIdx.x % TEAM, 2 + team};
-    float *told = (float *)work_start(), *parts = told + (1 + 2 * rows) * WIDTH;
-    rows_pad pad = pad_at(parts + job.tiles * PART + team * ROWS_PAD(1), 1);
-    pad.q = told;
+/* A row's query, and what is told of the tile's keys and values, of a head; a warp to each, the row's own first. */
+__device__ __forceinline__ static void hear_heads(const mx_chain_attention &a, int row, int head, bool first,
+                                                  mx_tile_pad &s) {
+    const int lane = lane_of(), rows = shared().rows;
 #pragma unroll 1
-    for (int item = place; item < rows * job.heads; item += phase.place.n) {
+    for (int which = warp_of(); which <= 2 * rows; which += MX_CHAIN_WARPS) {
+        int of = row + (which - 1) / 2, other = of < rows ? of : of - rows;
+        bool is_key = which % 2;
+        ulonglong2 keys = *(const ulonglong2 *)s.fresh[other];
+        float2 v[1];
+        if (which ? !(keys.x | keys.y) : !first)
+            continue;
+        const int from[1] = {(which == 0 ? row * a.ld : other * a.ld + (is_key ? a.k : a.v)) + head * WIDTH + lane * 2};
+        hear(a.q, from, shared().tag, v);
+        if (which == 0) {
+            put_query(s, 0, lane, v[0]);
+            continue;
+        }
+        uint2 parts = two_in_parts(v[0]);
+#pragma unroll 1
+        for (; keys.x; keys.x &= keys.x - 1)
+            put_fresh(s, is_key, __ffsll((long long)keys.x) - 1, parts);
+#pragma unroll 1
+        for (; keys.y; keys.y &= keys.y - 1)
+            put_fresh(s, is_key, __ffsll((long long)keys.y) + 63, parts);
+    }
+}
+
+/* A row's tiles, of which each warp has kept 8 columns. */
+__device__ __forceinline__ static float2 join_kept(const float4 *kept, int tiles) {
+    float4 mine = kept[min(lane_of(), tiles - 1) * 4];
+    float2 weight = weight_of_tile(lane_of() < tiles ? make_float2(mine.z, mine.w) : make_float2(-CUDART_INF_F, 0));
+    float2 sum = make_float2(0, 0);
+#pragma unroll 1
+    for (int i = 0; i < tiles; i++) {
+        float4 v = kept[i * 4 + lane_of() % 4];
+        add_tile(sum, weight, i, make_float2(v.x, v.y));
+    }
+    return times(sum, weight.y);
+}
+
+/* A block has whole rows of heads, one after the other. */
+template <int x_parts> __device__ __noinline__ static void run_cached(const mx_chain_phase &phase, int place) {
+    const mx_chain_attention &a = phase.attention;
+    const rows_job &job = a.job;
+    mx_tile_pad &s = *(mx_tile_pad *)work_start();
+    float4 *kept = (float4 *)(&s + 1) + warp_of() * job.tiles * 4;
+    float scale = power_scale(job);
+#pragma unroll 1
+    for (int item = place; item < shared().rows * job.heads; item += phase.place.n) {
         int row = item / job.heads, head = item - row * job.heads, keys = shared().pos[row] + 1;
         rows_piece p = {row, 1, head, keys, (keys + TILE - 1) / TILE, job.k + head * WIDTH, job.v + head * WIDTH,
                         job.cells + shared().seq[row] * job.ctx};
-        rows_loads<team_group> x;
-        fresh_rows fresh;
-        load_cached(job, p, g, team * TILE, x, fresh);
-        await_sign(phase.sign);
-        hear_heads(a, rows, row, head, tag, told);
-        meet_block();
+        rows_result r;
 #pragma unroll 1
-        for (int tile = team; tile < p.n_tiles; tile += MX_CHAIN_TEAMS) {
-            rows_parts to = {parts + tile * PART, 0};
-            take_fresh(g, fresh, told + WIDTH, told + (1 + rows) * WIDTH, x);
-            finish_tile(job, p, g, tile, x, pad, to);
-            if (tile + MX_CHAIN_TEAMS < p.n_tiles)
-                load_cached(job, p, g, (tile + MX_CHAIN_TEAMS) * TILE, x, fresh);
+        for (int tile = 0; tile < p.n_tiles; tile++) {
+            uint4 k[8];
+            int cell = cell_of_lane(p, tile * TILE);
+            send_for_tile(job, p, tile * TILE, cell, s);
+            bool fresh = note_fresh(p, tile * TILE, cell, s);
+            turn_tile(s);
+            take_keys(s, k);
+            await_sign(phase.sign);
+            meet_block();
+            hear_heads(a, row, head, tile == 0, s);
+            meet_block();
+            if (fresh)
+                take_keys(s, k);
+            r = attend(s, k, keys - tile * TILE, scale);
+            if (lane_of() < 4)
+                kept[tile * 4 + lane_of()] = make_float4(r.y.x, r.y.y, r.top, r.sum);
         }
-        meet_block();
-        if (warp_of() == 0) {
-            float2 y = join_row<PART>(parts, p.n_tiles, lane_of());
-            int at = row * job.d + head * WIDTH + lane_of() * 2;
-            tell_two(a.y + at, parts_of<x_parts>(y), tag);
-            if (a.plain)
-                *(float2 *)(a.plain + at) = y;
-        }
-        meet_block();
+        __syncwarp();
+        float2 y = p.n_tiles == 1 ? times(r.y, share_of(r.sum)) : join_kept(kept, p.n_tiles);
+        if (lane_of() < 4)
+            tell_result<x_parts>(a, row * job.d + head * WIDTH + warp_of() * 8 + lane_of() * 2, y, shared().tag);
+        __syncwarp();
     }
+    meet_block();
 }
 
 /* ---- over windows ------------------------------------------------------------------------------------------------ */
@@ -173,11 +211,18 @@ __device__ __forceinline__ static rows_piece window_piece(const rows_job &job, i
     return p;
 }
 
-/* The queries of a head, of all rows: by every block that has tiles of the head, which is sooner than to be told them.
- * tells: whether they are to be written where others may read them. */
+/* A product that ends with its bias. */
+struct query_ending {
+    const float *bias;
+    static constexpr int act = MX_ACT_NONE;
+    static constexpr const mx_told *residual = NULL;
+};
+
+/* The queries of a head, of all rows, and the keys of the tile: by every block that has tiles of the head, which is
+ * sooner than to be told them. tells: whether they are to be written where others may read them. */
 template <int x_parts, int w_parts>
 __device__ __forceinline__ static void make_queries(const mx_chain_phase &phase, int head, bool tells, uint4 *x,
-                                                    float *q) {
+                                                    mx_tile_pad &s, uint4 (&k)[8]) {
     const mx_chain_product &job = phase.product;
     int chunks = job.chunks, n = WIDTH / 8;
     tile_range t = {head * n, (head + 1) * n};
@@ -189,123 +234,87 @@ __device__ __forceinline__ static void make_queries(const mx_chain_phase &phase,
     bring_normed<x_parts, true>(phase, x);
     meet_block();
     multiply_piece<x_parts, w_parts>(job, piece, item, chunks, x, sums);
+    take_keys(s, k);
     meet_block();
     if (e.there) {
-        float2 v = result_of(job, e, chunks, sums);
-        *(float2 *)(q + lane_of() / 4 * WIDTH + e.column - head * WIDTH) = v;
+        query_ending ending = {job.bias};
+        float2 v = result_of(ending, e.bias, make_float2(0, 0), chunks, sums);
+        put_query(s, lane_of() / 4, warp_of() * 4 + lane_of() % 4, v);
         if (e.plain && tells)
             *(float2 *)e.plain = v;
     }
     leave_piece(ring);
     if (threadIdx.x == 0)
         shared().ring = ring;
-    mx_copy_wait<0>();
     meet_block();
 }
 
-/* Keys and values of a tile on their way to shared memory: [2][TILE][WIDTH]. */
-__device__ __forceinline__ static void send_for_tile(const rows_job &job, const rows_piece &p, const team_group &g,
-                                                     int first, float *to) {
-    const int fours = WIDTH / 4;
-#pragma unroll 4
-    for (int i = g.thread; i < 2 * TILE * fours; i += TEAM) {
-        int key = min(first + i / fours % TILE, p.n_keys - 1);
-        const float *from = (i < TILE * fours ? p.k : p.v) + (int64_t)key * job.d + i % fours * 4;
-        mx_copy_16(to + i * 4, from, true);
-    }
-    mx_copy_commit();   /* what is not committed is not waited for */
-}
-
-/* As load_tile has it. */
-__device__ __forceinline__ static void fetch_tile(const team_group &g, const float *from,
-                                                  rows_loads<team_group> &x) {
-    const int across = WIDTH / team_group::columns;
-    const float *k = from + g.thread / PER_KEY * WIDTH + g.thread % PER_KEY * 4;
-    const float *v = from + TILE * WIDTH + g.thread / across * WIDTH + g.thread % across * team_group::columns;
-#pragma unroll
-    for (int i = 0; i < team_group::passes; i++) {
-        x.k[i][0] = *(const float4 *)(k + i * (TEAM / PER_KEY) * WIDTH);
-        x.k[i][1] = *(const float4 *)(k + i * (TEAM / PER_KEY) * WIDTH + WIDTH / 2);
-    }
-#pragma unroll
-    for (int i = 0; i < TILE / STREAMS; i++)
-#pragma unroll
-        for (int j = 0; j < team_group::columns; j++)
-            x.v[i][j] = v[i * STREAMS * WIDTH + j];
-}
-
-/* Tiles of a head are dealt to the teams of its blocks. Keys and values are on their way before the queries are made,
- * or while a tile is worked on: no phase writes them. In shared memory: x as operands, a tile of each team, queries,
- * pads. */
+/* Tiles of a head are dealt to its blocks. Keys and values are brought before the queries are made: no phase writes
+ * them. In shared memory: x as operands, a tile. */
 template <int x_parts, int w_parts>
 __device__ __noinline__ static void run_listen(const mx_chain_phase &phase, int place) {
-    const mx_chain_attention a = phase.attention;
+    const mx_chain_attention &a = phase.attention;
     const rows_job &job = a.job;
-    int each = phase.product.each, head = place / each, team = (int)threadIdx.x / TEAM, rows = shared().rows, tile = 0;
-    int items = shared().runs * job.tiles, item = (place - head * each) * MX_CHAIN_TEAMS + team;
-    team_group g = {(int)threadIdx.x % TEAM, 2 + team};
-    uint4 *x = (uint4 *)work_start();
-    float *tiles = (float *)(x + phase.product.blocks * 4 * MX_WARP), *mine = tiles + team * 2 * TILE * WIDTH;
-    float *q = tiles + MX_CHAIN_TEAMS * 2 * TILE * WIDTH;
-    rows_pad pad = pad_at(q + rows * WIDTH + team * ROWS_PAD(rows), rows);
+    int each = phase.product.each, head = place / each, row = lane_of() / 4, tile = 0;
+    int items = shared().runs * job.tiles, item = place - head * each;
+    uint4 *x = (uint4 *)work_start(), k[8];
+    mx_tile_pad &s = *(mx_tile_pad *)(x + phase.product.blocks * 4 * MX_WARP);
+    float scale = power_scale(job);
+    unsigned tag = shared().tag;
     rows_piece p = window_piece(job, head, min(item, items - 1), &tile);
-    send_for_tile(job, p, g, tile * TILE, mine);
-    make_queries<x_parts, w_parts>(phase, head, place == head * each, x, q);
+    send_for_tile(job, p, tile * TILE, cell_of_lane(p, tile * TILE), s);
+    turn_tile(s);
+    make_queries<x_parts, w_parts>(phase, head, place == head * each, x, s, k);
 #pragma unroll 1
     while (item < items) {
-        rows_loads<team_group> held;
-        told_parts to = {a.parts + ((p.row * job.heads + head) * job.tiles + tile) * MX_CHAIN_PART,
-                         job.heads * job.tiles * MX_CHAIN_PART,
-                         shared().tag};
-        rows_piece now = p;
-        int first = tile;
-        fetch_tile(g, mine, held);
-        meet_group(g);
-        item += each * MX_CHAIN_TEAMS;
+        mx_told *to = a.parts + ((row * job.heads + head) * job.tiles + tile) * MX_CHAIN_PART;
+        rows_result r = attend(s, k, p.n_keys - tile * TILE, scale);
+        if (row >= p.row && row < p.row + p.n) {
+            tell_two(to + warp_of() * 8 + lane_of() % 4 * 2, r.y, tag);
+            if (warp_of() == 0 && lane_of() % 4 == 0)
+                tell_two(to + WIDTH, make_float2(r.top, r.sum), tag);
+        }
+        item += each;
         if (item < items) {
             p = window_piece(job, head, item, &tile);
-            send_for_tile(job, p, g, tile * TILE, mine);
+            send_for_tile(job, p, tile * TILE, cell_of_lane(p, tile * TILE), s);
+            turn_tile(s);
+            take_keys(s, k);
         }
-        pad.q = q + now.row * WIDTH;
-        finish_tile(job, now, g, first, held, pad, to);
-        mx_copy_wait<0>();
-        meet_group(g);
     }
     meet_block();
 }
 
-/* A block has whole rows of heads: all threads bring the tiles, a warp joins them. */
+/* A warp has whole rows of heads, and hears all that it needs at once: a lane two columns of each tile, and the ends of
+ * one. A tile that is not there weighs nothing. */
 template <int x_parts> __device__ __noinline__ static void run_join(const mx_chain_phase &phase, int place) {
-    const mx_chain_attention a = phase.attention;
-    const int at_once = 4;
-    int tiles = a.job.tiles, pairs = tiles * (MX_CHAIN_PART / 2), items = shared().rows * a.job.heads;
+    const mx_chain_attention &a = phase.attention;
+    const int at_once = 12;
+    int tiles = a.job.tiles, items = shared().rows * a.job.heads, lane = lane_of();
     unsigned tag = shared().tag;
-    float *parts = (float *)work_start();
 #pragma unroll 1
-    for (int item = place; item < items; item += phase.place.n) {
-        const mx_told *from = a.parts + item * pairs * 2;
+    for (int item = place + warp_of() * phase.place.n; item < items; item += MX_CHAIN_WARPS * phase.place.n) {
+        const mx_told *from = a.parts + item * tiles * MX_CHAIN_PART;
+        int at[at_once + 1];
+        float2 v[at_once + 1], sum = make_float2(0, 0);
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            at[i] = min(i, tiles - 1) * MX_CHAIN_PART + lane * 2;
+        at[at_once] = min(lane, tiles - 1) * MX_CHAIN_PART + WIDTH;
         await_sign(phase.sign);
+        hear(from, at, tag, v);
+        float2 weight = weight_of_tile(lane < tiles ? v[at_once] : make_float2(-CUDART_INF_F, 0));
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            add_tile(sum, weight, i, v[i]);
 #pragma unroll 1
-        for (int first = (int)threadIdx.x; first - (int)threadIdx.x < pairs; first += at_once * WORKERS) {
-            int at[at_once];
-            float2 v[at_once];
-#pragma unroll
-            for (int i = 0; i < at_once; i++)
-                at[i] = min(first + i * WORKERS, pairs - 1) * 2;
-            hear(from, at, tag, v);
-#pragma unroll
-            for (int i = 0; i < at_once; i++)
-                *(float2 *)(parts + at[i]) = v[i];
+        for (int i = at_once; i < tiles; i++) {
+            float2 more[1];
+            const int there[1] = {i * MX_CHAIN_PART + lane * 2};
+            hear(from, there, tag, more);
+            add_tile(sum, weight, i, more[0]);
         }
-        meet_block();
-        if (warp_of() == 0) {
-            float2 y = join_row<MX_CHAIN_PART>(parts, tiles, lane_of());
-            int to = item * WIDTH + lane_of() * 2;
-            tell_two(a.y + to, parts_of<x_parts>(y), tag);
-            if (a.plain)
-                *(float2 *)(a.plain + to) = y;
-        }
-        meet_block();
+        tell_result<x_parts>(a, item * WIDTH + lane * 2, times(sum, weight.y), tag);
     }
 }
 #endif

@@ -8,6 +8,7 @@
 #define LEAST_PHASES 4            /* fewer are not worth a chain */
 #define SHARED_BESIDES 2048       /* bytes of shared memory that the kernel has of its own */
 #define MOST_TILES MX_WARP        /* of keys: a lane has one when they are joined */
+#define JOINERS 8                 /* blocks that join, at least, if they do nothing else */
 #define SIGN_STEP 64              /* values from one place of a sign to the next */
 
 /* What a phase leaves to those behind it. */
@@ -303,9 +304,9 @@ static size_t add_listen(builder *b, const mx_cuda *gpu, const mx_call *const *c
         return 0;
     rows_job job = mx_rows_job_of(gpu, calls[1]);
     if (job.tiles > MOST_TILES || job.heads == 0 || job.q != product.plain || job.ld_q != product.ldy ||
-        product.n != job.d || product.residual || !product.gamma || WIDTH / 8 * product.chunks > MX_CHAIN_ITEMS ||
-        job.heads > (int)gpu->device.info.cores || is_written(b, job.k) || is_written(b, job.v) ||
-        !same_or_new(&b->chain.known.window, job.window))
+        product.n != job.d || product.residual || product.act != MX_ACT_NONE || !product.gamma ||
+        WIDTH / 8 * product.chunks > MX_CHAIN_ITEMS || job.heads > (int)gpu->device.info.cores ||
+        is_written(b, job.k) || is_written(b, job.v) || !same_or_new(&b->chain.known.window, job.window))
         return 0;
     mx_told *parts = take_told(b, (size_t)(job.heads * job.tiles * MX_CHAIN_PART)), *told = take_told(b, (size_t)job.d);
     if (!parts || !told)
@@ -388,15 +389,11 @@ struct division {
 static int product_work(const mx_chain_product &p) { return p.blocks * 4 * MX_WARP * (int)sizeof(uint4); }
 
 static int work_of(const mx_chain_phase &phase, const division *d) {
-    const int tiles = phase.attention.job.tiles, each = (int)sizeof(float);
     switch (phase.kind) {
     case MX_CHAIN_PRODUCT: return product_work(phase.product);
     case MX_CHAIN_CACHED:
-        return ((1 + 2 * d->rows) * WIDTH + tiles * PART + MX_CHAIN_TEAMS * ROWS_PAD(1)) * each;
-    case MX_CHAIN_LISTEN:
-        return product_work(phase.product) +
-               (d->rows * WIDTH + MX_CHAIN_TEAMS * (2 * TILE * WIDTH + ROWS_PAD(d->rows))) * each;
-    case MX_CHAIN_JOIN: return tiles * MX_CHAIN_PART * each;
+        return (int)sizeof(mx_tile_pad) + MX_CHAIN_WARPS * phase.attention.job.tiles * 4 * (int)sizeof(float4);
+    case MX_CHAIN_LISTEN: return product_work(phase.product) + (int)sizeof(mx_tile_pad);
     case MX_CHAIN_LOGITS:
         return product_work(phase.product) + (phase.selection.parts ? d->rows * (int)sizeof(range_pad) : 0);
     case MX_CHAIN_CHOOSE: return (int)(sizeof(join_pad) + sizeof(scratchpad));
@@ -430,7 +427,7 @@ static int divide_listen(mx_chain_phase *phase, const division *d) {
     mx_chain_product *p = &phase->product;
     const rows_job &job = phase->attention.job;
     p->group = p->share = WIDTH / 8;
-    p->each = MX_MAX(1, MX_MIN(d->blocks / job.heads, (job.tiles + MX_CHAIN_TEAMS - 1) / MX_CHAIN_TEAMS));
+    p->each = MX_MAX(1, MX_MIN(d->blocks / job.heads, job.tiles));
     return p->group * p->blocks * d->w_parts * 1024 <= d->ring_bytes ? p->each * job.heads : 0;
 }
 
@@ -445,26 +442,66 @@ static int divide_phase(mx_chain_phase *phase, const division *d) {
     }
 }
 
-/* Where each kind of work is done: always by the same blocks, which then have its instructions at hand. First those
- * that multiply, then those that listen, the first of which also look at the cache; the last ones join. */
-static void place_phases(mx_chain_phase *phases, const division *d) {
-    int multiply = 0;
+/* The first blocks of each kind of work. */
+struct places {
+    int listen, cached, join;
+};
+
+/* First those that multiply, then those that listen; those that are left join, a warp to a row of a head, or else the
+ * last ones that multiply. Who listens has keys to make ready before, and comes late to a join: the cache is for those
+ * that multiply, which have nothing else to do then. */
+static places place_attention(mx_chain_phase *phases, const division *d) {
+    int multiply = 0, listen = 0;
     for (int i = 0; i < d->n; i++) {
         int n = phases[i].place.n;
         multiply = phases[i].kind == MX_CHAIN_PRODUCT && n < d->blocks ? MX_MAX(multiply, n) : multiply;
+        listen = phases[i].kind == MX_CHAIN_LISTEN ? MX_MAX(listen, n) : listen;
     }
+    int others = MX_MAX(0, d->blocks - listen), left = MX_MAX(0, others - multiply);
+    places p = {multiply % d->blocks, 0, d->blocks};
+    for (int i = 0; i < d->n; i++) {
+        mx_chain_place *place = &phases[i].place;
+        if (phases[i].kind == MX_CHAIN_CACHED)
+            p.cached = MX_MAX(0, multiply - place->n);
+        if (phases[i].kind != MX_CHAIN_JOIN)
+            continue;
+        place->n = MX_MIN(place->n, left >= JOINERS ? left : others > 0 ? others : d->blocks);
+        p.join = left >= JOINERS || others == 0 ? d->blocks - place->n : MX_MAX(0, multiply - place->n);
+    }
+    return p;
+}
+
+/* Elsewhere than what it hears was made and than what hears it, so that its blocks are ready when x is there. */
+static int place_product(const mx_chain_phase *phases, int i, const division *d, const places &p) {
+    const mx_chain_phase *from = &phases[phases[i].from];
+    int n = phases[i].place.n;
+    if (n >= d->blocks)
+        return 0;
+    if (i + 1 < d->n && phases[i + 1].kind == MX_CHAIN_CACHED)
+        return p.listen;
+    if (from->kind == MX_CHAIN_JOIN)
+        return MX_MAX(0, p.join - n);
+    return from->kind == MX_CHAIN_PRODUCT && from->place.first == 0 ? d->blocks - n : 0;
+}
+
+/* Where each kind of work is done: always by the same blocks, which then have its instructions at hand. */
+static void place_phases(mx_chain_phase *phases, const division *d) {
+    places p = place_attention(phases, d);
     for (int i = 0; i < d->n; i++) {
         mx_chain_place *place = &phases[i].place;
         switch (phases[i].kind) {
         case MX_CHAIN_PRODUCT:
-        case MX_CHAIN_LOGITS: place->first = 0; break;
-        case MX_CHAIN_LISTEN: place->first = multiply % d->blocks; break;
-        case MX_CHAIN_CACHED: place->first = multiply % d->blocks; break;
+        case MX_CHAIN_LOGITS: place->first = place_product(phases, i, d, p); break;
+        case MX_CHAIN_LISTEN: place->first = p.listen; break;
+        case MX_CHAIN_CACHED: place->first = p.cached; break;
+        case MX_CHAIN_JOIN: place->first = p.join; break;
         default: place->first = MX_MAX(d->blocks - place->n, 0);
         }
-        /* Whoever has just made x need not be told that it is near. */
+        /* Whoever has just made x need not be told that it is near, nor those that come when it is. */
         const mx_chain_phase *from = &phases[phases[i].from];
-        if (phases[i].kind == MX_CHAIN_PRODUCT && from->kind == MX_CHAIN_PRODUCT && from->place.n >= place->n)
+        if (phases[i].kind == MX_CHAIN_PRODUCT &&
+            (from->kind == MX_CHAIN_JOIN || (from->kind == MX_CHAIN_PRODUCT && from->place.first == place->first &&
+                                             from->place.n >= place->n)))
             phases[i].sign.n = 0;
     }
 }

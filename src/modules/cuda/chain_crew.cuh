@@ -10,7 +10,6 @@
 
 #define WORKERS (MX_CHAIN_WARPS * MX_WARP)
 #define CHAIN_THREADS (WORKERS + MX_WARP)     /* one warp brings weights */
-#define TEAM (WORKERS / MX_CHAIN_TEAMS)       /* threads of a group of rows_attention.cuh */
 #define GATES 16                              /* pieces of weights that are under way at most */
 #define TILE_BLOCK 1024                       /* bytes of a tile of 8 columns by 64 of k */
 
@@ -49,8 +48,8 @@ __device__ __forceinline__ static mx_chain_phase *phases_start() {
     return (mx_chain_phase *)(work_start() + shared().work_bytes);
 }
 
-__device__ __forceinline__ static int warp_of() { return (int)threadIdx.x / MX_WARP; }
-__device__ __forceinline__ static int lane_of() { return (int)threadIdx.x % MX_WARP; }
+__device__ __forceinline__ static int warp_of() { return (int)(threadIdx.x / MX_WARP); }
+__device__ __forceinline__ static int lane_of() { return (int)(threadIdx.x % MX_WARP); }
 
 /* The block's number among those of a phase; the phase is not for it if that is place.n or more. */
 __device__ __forceinline__ static int place_in(const mx_chain_phase &of) {

@@ -155,9 +155,8 @@ __device__ __forceinline__ static float4 lowered(const float4 &v) {
                        __fmul_rn(v.w, MX_X_DOWN));
 }
 
-/* A row by a warp, of `held` fours to each lane. What does not depend on x is read before x is there; gamma and beta
- * are taken at a 16th, which is exact, as the operands are. One function for all phases: what one phase has fetched of
- * it, the next one need not. */
+/* A row by a warp, of `held` fours to each lane. What does not depend on x is on its way before x is there, and nothing
+ * waits for it before. One function for all phases: what one phase has fetched of it, the next one need not. */
 template <int x_parts, bool tells, int held_>
 __device__ __noinline__ static void bring_held(const mx_chain_phase &phase, uint4 *x) {
     const mx_chain_product &job = phase.product;
@@ -172,8 +171,8 @@ __device__ __noinline__ static void bring_held(const mx_chain_phase &phase, uint
         return;
 #pragma unroll
     for (int i = 0; i < held_; i++) {
-        scale[i] = lowered(__ldg((const float4 *)job.gamma + lane + i * MX_WARP));
-        shift[i] = lowered(__ldg((const float4 *)job.beta + lane + i * MX_WARP));
+        scale[i] = __ldg((const float4 *)job.gamma + lane + i * MX_WARP);
+        shift[i] = __ldg((const float4 *)job.beta + lane + i * MX_WARP);
     }
     if (tells) {
         int steps[held_];
@@ -197,7 +196,7 @@ __device__ __noinline__ static void bring_held(const mx_chain_phase &phase, uint
     float2 s = make_float2(mean, mx_rate_of(squares, held_ * 4 * MX_WARP, eps));
 #pragma unroll
     for (int i = 0; i < held_; i++)
-        to[i * 8 * MX_WARP] = operand_of<x_parts>(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i]));
+        to[i * 8 * MX_WARP] = operand_of<x_parts>(lowered(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i])));
 }
 
 /* The same of any length that is whole fours of a warp's half, four by four. */
@@ -387,7 +386,8 @@ __device__ __forceinline__ static void multiply_piece(const mx_chain_product &jo
 
 /* What is added to a lane's two columns of its row, and where they go; a warp to a tile. */
 struct ending_of_lane {
-    float2 bias, residual;
+    float2 bias;
+    const mx_told *residual;   /* NULL: none */
     int column;
     bool there;
     mx_told *told;
@@ -396,12 +396,14 @@ struct ending_of_lane {
 
 __device__ __forceinline__ static ending_of_lane ending_at(const mx_chain_product &job, tile_range t) {
     int tile = t.first + warp_of(), row = lane_of() / 4;
-    ending_of_lane e = {make_float2(0, 0), make_float2(0, 0), tile * 8 + lane_of() % 4 * 2,
-                        tile < t.last && row < shared().rows, NULL, NULL, NULL};
+    ending_of_lane e = {make_float2(0, 0), NULL, tile * 8 + lane_of() % 4 * 2, tile < t.last && row < shared().rows,
+                        NULL, NULL, NULL};
     if (!e.there)
         return e;
     if (job.bias)
         e.bias = __ldg((const float2 *)(job.bias + e.column));
+    if (job.residual)
+        e.residual = job.residual + row * job.n + e.column;
     if (job.y)
         e.told = job.y + row * job.n + e.column;
     if (job.plain)
@@ -413,18 +415,28 @@ __device__ __forceinline__ static ending_of_lane ending_at(const mx_chain_produc
     return e;
 }
 
-/* The residual is of an earlier phase than x: there before it. By whole warps. */
-__device__ __forceinline__ static void add_residual(const mx_chain_product &job, tile_range t, ending_of_lane &e) {
-    float2 v[1];
-    const int at[1] = {min(lane_of() / 4, shared().rows - 1) * job.n + e.column};
-    if (!job.residual || t.first + warp_of() >= t.last)
-        return;
-    hear(job.residual, at, shared().tag, v);
-    e.residual = v[0];
+/* The residual is of an earlier phase than x, so it is as good as always there when x is: asked for then, and looked at
+ * when the product is done. */
+struct asked_residual {
+    mx_told told[2];
+};
+
+__device__ __forceinline__ static asked_residual ask_residual(const ending_of_lane &e) {
+    asked_residual r = {{0, 0}};
+    if (e.residual)
+        look_two(e.residual, r.told);
+    return r;
 }
 
-/* A lane's two results. */
-__device__ __forceinline__ static float2 result_of(const mx_chain_product &job, const ending_of_lane &e, int chunks,
+__device__ __forceinline__ static float2 value_of_residual(const ending_of_lane &e, asked_residual &r, unsigned tag) {
+    while (e.residual && ((unsigned)(r.told[0] >> 32) != tag || (unsigned)(r.told[1] >> 32) != tag))
+        look_two(e.residual, r.told);
+    return make_float2(value_of_told(r.told[0]), value_of_told(r.told[1]));
+}
+
+/* A lane's two results. F: what has a bias, act and residual. */
+template <typename F>
+__device__ __forceinline__ static float2 result_of(const F &job, float2 bias, float2 residual, int chunks,
                                                    const float2 *sums) {
     float2 all = make_float2(0, 0);
     sums += warp_of() * chunks * MX_WARP + lane_of();
@@ -433,14 +445,15 @@ __device__ __forceinline__ static float2 result_of(const mx_chain_product &job, 
         float2 s = sums[chunk * MX_WARP];
         all = make_float2(__fadd_rn(all.x, s.x), __fadd_rn(all.y, s.y));
     }
-    mx_ending ending = {e.bias, e.residual, 2};
+    mx_ending ending = {bias, residual, 2};
     return mx_ended(job, all.x, all.y, ending);
 }
 
 template <int x_parts>
-__device__ __forceinline__ static void finish_piece(const mx_chain_product &job, const ending_of_lane &e, int chunks,
-                                                    unsigned tag, const float2 *sums) {
-    float2 all = result_of(job, e, chunks, sums);
+__device__ __forceinline__ static void finish_piece(const mx_chain_product &job, const ending_of_lane &e,
+                                                    asked_residual &residual, int chunks, unsigned tag,
+                                                    const float2 *sums) {
+    float2 all = result_of(job, e.bias, value_of_residual(e, residual, tag), chunks, sums);
     if (e.told)
         tell_two(e.told, job.split ? parts_of<x_parts>(all) : all, tag);
     if (e.plain)
@@ -449,20 +462,15 @@ __device__ __forceinline__ static void finish_piece(const mx_chain_product &job,
         *(float2 *)e.cache = all;
 }
 
-/* x of all rows as operands, and the residual; the block has yet to meet. */
-template <int x_parts>
-__device__ __forceinline__ static void bring_x(const mx_chain_phase &phase, tile_range t, ending_of_lane &e, uint4 *x) {
+/* x of all rows as operands; the block has yet to meet. */
+template <int x_parts> __device__ __forceinline__ static void bring_x(const mx_chain_phase &phase, uint4 *x) {
     const mx_chain_product &job = phase.product;
-    if (job.residual) {
-        await_sign(phase.sign);
-        add_residual(job, t, e);
-    }
     if (job.gamma)
         bring_normed<x_parts, true>(phase, x);
     else if (shared().rows * job.k <= 2 * 4 * WORKERS)
         bring_parts<2>(job, phase.sign, x);
     else
-        bring_parts<8>(job, phase.sign, x);
+        bring_parts<4>(job, phase.sign, x);
 }
 
 /* The block's tiles, piece by piece. Sums have two places, taken in turn, so that a piece needs to be met for once. All
@@ -484,16 +492,15 @@ __device__ __noinline__ static void run_product(const mx_chain_phase &phase, int
         item_of_warp item = item_from(job, n, warp_of(), 0);
         piece_of_lane piece = piece_at(job, n, take_piece(ring, n * piece_bytes));
         if (first) {
-            bring_x<x_parts>(phase, t, e, x);
+            bring_x<x_parts>(phase, x);
             meet_block();
-        } else {
-            add_residual(job, t, e);
         }
+        asked_residual residual = ask_residual(e);   /* behind a meeting, which would wait for it */
         first = false;
         multiply_piece<x_parts, w_parts>(job, piece, item, chunks, x, sums);
         meet_block();
         if (e.there && warp_of() < n)
-            finish_piece<x_parts>(job, e, chunks, tag, sums);
+            finish_piece<x_parts>(job, e, residual, chunks, tag, sums);
         leave_piece(ring);
     }
     if (threadIdx.x == 0)

@@ -55,12 +55,6 @@ struct mx_running {
     float top[2], sum[2];
 };
 
-__device__ __forceinline__ float mx_power_of_2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 /* Scores [8 tiles][4] into probabilities of the running top; returns what older sums are worth. */
 __device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r) {
     float worth[2];

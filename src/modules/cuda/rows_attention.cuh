@@ -1,19 +1,21 @@
-/* modules/cuda/rows_attention.cuh - attention of a decoder's rows over a tile of keys, by a group of threads; heads of
- * 64. Used by kernels that differ in who takes which tile (rows_attention.cu, chain.cu), so that they agree bit for
- * bit: of a tile are left the largest score, the sum of the weights and the weighted sum of values, and tiles are
- * joined in the order of the keys.
- * What holds: the order of every sum follows from the number of keys alone, not from the rows that share a group nor
- * from the threads that it has. */
+/* modules/cuda/rows_attention.cuh - attention of a decoder's rows over a tile of keys, by eight warps on tensor cores;
+ * heads of 64. Used by kernels that differ in who takes which tile (rows_attention.cu, chain.cu), so that they agree
+ * bit for bit: of a tile are left the largest score, the sum of the weights and the weighted sum of values, and tiles
+ * are joined in the order of the keys.
+ *
+ * Queries, keys, weights and values are two f16 parts each (mma.cuh). Eight rows are half of an operand: its upper rows
+ * are their second parts, so that a step multiplies both. A warp scores 16 keys for all rows; what it has of the scores
+ * are operands of the next product, of which a warp makes 8 columns over all keys.
+ * What holds: the order of every sum follows from the number of keys alone, not from the rows that share a tile. */
 #ifndef MX_CUDA_ROWS_ATTENTION_CUH
 #define MX_CUDA_ROWS_ATTENTION_CUH
-#include "modules/cuda/block.cuh"
+#include "modules/cuda/mma.cuh"
 
 #define WIDTH 64          /* of a head */
-#define TILE 64           /* keys */
-#define ROWS 8            /* that share a group at most */
-#define PER_KEY 8         /* threads to a key, of 8 elements each */
-#define STREAMS 8         /* sums of values over every 8th key, which are then added */
-#define PART (WIDTH + 4)  /* floats of a tile's result: values, largest score, sum of weights, two of nothing */
+#define TILE 128          /* keys */
+#define ROWS 8            /* that share a tile at most */
+#define LISTENERS 8       /* warps of a tile, 16 keys each */
+#define LOG2_E 1.4426950408889634f
 
 struct rows_job {
     const float *q, *k, *v;
@@ -25,206 +27,178 @@ struct rows_job {
     float scale;
 };
 
-/* What a group works on: n neighbouring rows that listen to the same keys. */
+/* What is worked on together: n neighbouring rows that listen to the same keys. */
 struct rows_piece {
     int row, n, head, n_keys, n_tiles;
     const float *k, *v;           /* of the head, key 0 */
     const int32_t *cells;         /* NULL: keys follow each other */
 };
 
-/* The group: a thread's place in it, and the barrier that it meets at. */
-template <int threads_> struct rows_group {
-    static constexpr int threads = threads_;
-    static constexpr int passes = TILE / (threads / PER_KEY);          /* keys of a thread */
-    static constexpr int columns = WIDTH * STREAMS / threads;          /* of a thread's sums of values */
-    int thread, barrier;
-};
-
-template <typename G> __device__ __forceinline__ static void meet_group(const G &g) {
-    asm volatile("bar.sync %0, %1;" ::"r"(g.barrier), "n"(G::threads) : "memory");
-}
-
-/* A group's shared memory: floats of `rows` rows. Loops over rows are not unrolled: fetching instructions that run once
- * takes longer than running them. */
+/* The block's shared memory. A key's values: eight times eight first parts, then as many second ones; eight i lie at
+ * i ^ key % 8, so that those of neighbouring keys are in different banks. */
 struct rows_pad {
-    float *q;           /* [rows][WIDTH] */
-    float *weights;     /* [rows][TILE]: scores, then weights */
-    float *sums;        /* [STREAMS][rows][WIDTH] */
-    int rows;
-};
-#define ROWS_PAD(rows) ((rows) * (WIDTH + TILE + STREAMS * WIDTH))   /* floats */
-
-__device__ __forceinline__ static rows_pad pad_at(float *shared, int rows) {
-    rows_pad s = {shared, shared + rows * WIDTH, shared + rows * (WIDTH + TILE), rows};
-    return s;
-}
-
-/* Where the results of a tile go: a row's values, then its largest score and sum. */
-struct rows_parts {
-    float *at;
-    int64_t row_step;
-    __device__ __forceinline__ void put_four(int r, int column, float4 v) const {
-        *(float4 *)(at + r * row_step + column) = v;
-    }
-    __device__ __forceinline__ void put_ends(int r, float top, float sum) const {
-        at[r * row_step + WIDTH] = top;
-        at[r * row_step + WIDTH + 1] = sum;
-    }
+    uint4 q[WIDTH / 16 * MX_WARP];           /* queries [step][lane] */
+    uint4 weights[LISTENERS * MX_WARP];      /* [warp][lane] */
+    float tops[ROWS][LISTENERS], sums[ROWS][LISTENERS];   /* of the warps' keys */
+    uint4 v[TILE * WIDTH / 4];
 };
 
-/* A thread's elements of its keys of the tile, and of values: all under way at once. */
-template <typename G> struct rows_loads {
-    float4 k[G::passes][2];
-    float v[TILE / STREAMS][G::columns];
+/* Of a lane's row, lane / 4: two columns from 8 warp + 2 (lane % 4) on, a 16th of their size; largest score, as a power
+ * of 2, and sum of weights. */
+struct rows_result {
+    float2 y;
+    float top, sum;
 };
 
-__device__ __forceinline__ static void load_columns(const float *from, float (&v)[4]) {
-    float4 of = __ldcg((const float4 *)from);
-    v[0] = of.x, v[1] = of.y, v[2] = of.z, v[3] = of.w;
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
+
+/* Four neighbours at a 16th of their size: first parts, then second ones. */
+__device__ __forceinline__ static uint4 four_in_parts(const float4 &v) {
+    uint4 o;
+    mx_split(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), o.x, o.z);
+    mx_split(__fmul_rn(v.z, MX_X_DOWN), __fmul_rn(v.w, MX_X_DOWN), o.y, o.w);
+    return o;
 }
 
-/* Where a key or value is; behind the last one, the last one, whose weight there is 0. A block reads each once, and
- * another block may just have written it. */
-template <bool cached>
-__device__ __forceinline__ static const float *key_at(const float *base, const rows_job &job, const rows_piece &p,
-                                                      int key) {
-    key = min(key, p.n_keys - 1);
-    return base + (int64_t)(cached ? __ldcg(p.cells + key) : key) * job.d;
+__device__ __forceinline__ static uint2 two_in_parts(const float2 &v) {
+    uint2 o;
+    mx_split(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), o.x, o.y);
+    return o;
 }
 
-template <bool cached, typename G>
-__device__ __forceinline__ static void load_tile(const rows_job &job, const rows_piece &p, const G &g, int first,
-                                                 rows_loads<G> &x) {
-    const int across = WIDTH / G::columns;
-    int in_key = g.thread % PER_KEY, column = g.thread % across * G::columns, stream = g.thread / across;
+/* Columns 2 pair and 2 pair + 1 of a query. In an operand a lane has four neighbours, as it has of a key. */
+__device__ __forceinline__ static void put_query(rows_pad &s, int row, int pair, const float2 &v) {
+    ((uint2 *)s.q)[pair / 8 * 2 * MX_WARP + row * 8 + pair % 8] = two_in_parts(v);
+}
+
+/* Columns 4 four to 4 four + 3 of a value. */
+__device__ __forceinline__ static void put_value(rows_pad &s, int key, int four, const float4 &v) {
+    uint2 *to = (uint2 *)(s.v + key * (WIDTH / 4)) + ((four / 2 ^ key % 8) * 2 + four % 2);
+    uint4 o = four_in_parts(v);
+    to[0] = make_uint2(o.x, o.y);
+    to[WIDTH / 4] = make_uint2(o.z, o.w);
+}
+
+/* Of the keys 16 of, 16 of + 1, ... and 8 columns from 8 warp on: first parts, then second ones. */
+__device__ __forceinline__ static uint4 get_values(const rows_pad &s, int of, int warp, int lane) {
+    int key = of * 16 + lane % 16;
+    unsigned at = (unsigned)__cvta_generic_to_shared(s.v + key * (WIDTH / 4) + lane / 16 * 8 + (warp ^ key % 8));
+    uint4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at) : "memory");
+    return v;
+}
+
+/* ---- a tile ------------------------------------------------------------------------------------------------------ */
+
+/* The four of a key that step i of its lane takes: of the key 8 (i % 2) + lane / 4 of the warp's. */
+__device__ __forceinline__ static int four_of_step(int i, int lane) { return i / 2 * 4 + lane % 4; }
+
+/* What two products of parts come to: those of first parts, those of one second part each. */
+__device__ __forceinline__ static float joined(float first, float second, float other) {
+    return __fmaf_rn(__fadd_rn(second, other), MX_LO_DOWN, first);
+}
+
+/* Scores of the lane's keys 2 (lane % 4), + 1, + 8 and + 9 of the warp's, as powers of 2; -inf behind the last key. */
+__device__ __forceinline__ static void score(const rows_pad &s, const uint4 (&k)[8], int left, float scale, int lane,
+                                             float (&scores)[4]) {
+    float first[2][4] = {}, second[2][4] = {};
 #pragma unroll
-    for (int i = 0; i < G::passes; i++) {
-        const float *from =
-            key_at<cached>(p.k, job, p, first + i * (G::threads / PER_KEY) + g.thread / PER_KEY) + in_key * 4;
-        x.k[i][0] = __ldcg((const float4 *)from);
-        x.k[i][1] = __ldcg((const float4 *)(from + WIDTH / 2));
+    for (int i = 0; i < 8; i++) {
+        uint4 q = s.q[i / 2 * MX_WARP + lane];
+        mx_mma(first[i % 2], q, k[i].x, k[i].y);
+        mx_mma(second[i % 2], q, k[i].z, k[i].w);
     }
 #pragma unroll
-    for (int i = 0; i < TILE / STREAMS; i++)
-        load_columns(key_at<cached>(p.v, job, p, first + i * STREAMS + stream) + column, x.v[i]);
-}
-
-__device__ __forceinline__ static float dot4(float4 a, float4 b, float sum) {
-    sum = __fmaf_rn(a.x, b.x, sum);
-    sum = __fmaf_rn(a.y, b.y, sum);
-    sum = __fmaf_rn(a.z, b.z, sum);
-    return __fmaf_rn(a.w, b.w, sum);
-}
-
-/* Sums of `n` values each over the PER_KEY threads of a key, by halving: with every exchange a thread has half as many
- * values left, and its last one is that of number in_key / (PER_KEY / n). Each is added as by a butterfly over all. */
-template <int n> __device__ __forceinline__ static float sum_over_key(float (&v)[n], int in_key) {
-    int half = PER_KEY / 2;
-#pragma unroll
-    for (int left = n / 2; left > 0; left /= 2, half /= 2) {
-        bool upper = in_key & half;
-#pragma unroll
-        for (int i = 0; i < left; i++) {
-            float keep = upper ? v[i + left] : v[i], give = upper ? v[i] : v[i + left];
-            v[i] = __fadd_rn(keep, __shfl_xor_sync(0xffffffffu, give, half));
-        }
-    }
-#pragma unroll
-    for (; half > 0; half /= 2)
-        v[0] = __fadd_rn(v[0], __shfl_xor_sync(0xffffffffu, v[0], half));
-    return v[0];
-}
-
-/* Scores of the tile times scale; -inf behind the last key. */
-template <typename G>
-__device__ __forceinline__ static void score(const rows_job &job, const rows_piece &p, const G &g, int first,
-                                             const rows_loads<G> &x, const rows_pad &s) {
-    const int each = PER_KEY / G::passes;
-    int in_key = g.thread % PER_KEY, mine = in_key / each * (G::threads / PER_KEY) + g.thread / PER_KEY;
-    bool there = first + mine < p.n_keys;
-    float scale = job.scale;
-#pragma unroll 1
-    for (int r = 0; r < p.n; r++) {
-        const float *q = s.q + r * WIDTH + in_key * 4;
-        float4 q0 = *(const float4 *)q, q1 = *(const float4 *)(q + WIDTH / 2);
-        float sums[G::passes];
-#pragma unroll
-        for (int i = 0; i < G::passes; i++)
-            sums[i] = dot4(x.k[i][1], q1, dot4(x.k[i][0], q0, 0));
-        float sum = sum_over_key(sums, in_key);
-        if (in_key % each == 0)
-            s.weights[r * TILE + mine] = there ? __fmul_rn(sum, scale) : -CUDART_INF_F;
+    for (int i = 0; i < 4; i++) {
+        float sum = joined(first[i / 2][i % 2], first[i / 2][2 + i % 2], second[i / 2][i % 2]);
+        scores[i] = i / 2 * 8 + lane % 4 * 2 + i % 2 < left ? __fmul_rn(sum, scale) : -CUDART_INF_F;
     }
 }
 
-/* Weights e^(score - largest), their largest score and sum: a warp for each row. */
-template <typename G, typename Parts>
-__device__ __forceinline__ static void weigh(const rows_piece &p, const G &g, const rows_pad &s, const Parts &parts) {
-    int warp = g.thread / MX_WARP, lane = g.thread % MX_WARP;
-#pragma unroll 1
-    for (int r = warp; r < p.n; r += G::threads / MX_WARP) {
-        float a = s.weights[r * TILE + lane], b = s.weights[r * TILE + lane + MX_WARP];
-        float top = mx_join_warp(mx_largest()(a, b), mx_largest());
-        a = expf(__fsub_rn(a, top));
-        b = expf(__fsub_rn(b, top));
-        s.weights[r * TILE + lane] = a;
-        s.weights[r * TILE + lane + MX_WARP] = b;
-        float sum = mx_join_warp(__fadd_rn(a, b), mx_sum());
-        if (lane == 0)
-            parts.put_ends(r, top, sum);
-    }
+__device__ __forceinline__ static float largest_of_row(const float (&of)[ROWS]) {
+    float4 a = *(const float4 *)of, b = *(const float4 *)(of + 4);
+    return fmaxf(fmaxf(fmaxf(a.x, a.y), fmaxf(a.z, a.w)), fmaxf(fmaxf(b.x, b.y), fmaxf(b.z, b.w)));
 }
 
-/* The weighted sum of values: each stream its keys in order, then the streams in order. */
-template <typename G, typename Parts>
-__device__ __forceinline__ static void add_values(const rows_piece &p, const G &g, const rows_loads<G> &x,
-                                                  const rows_pad &s, const Parts &parts) {
-    const int across = WIDTH / G::columns;
-    int column = g.thread % across * G::columns, stream = g.thread / across;
-#pragma unroll 1
-    for (int r = 0; r < p.n; r++) {
-        float sum[G::columns] = {};
-#pragma unroll
-        for (int i = 0; i < TILE / STREAMS; i++) {
-            float w = s.weights[r * TILE + i * STREAMS + stream];
-#pragma unroll
-            for (int j = 0; j < G::columns; j++)
-                sum[j] = __fmaf_rn(w, x.v[i][j], sum[j]);
-        }
-        *(float4 *)&s.sums[(stream * s.rows + r) * WIDTH + column] = make_float4(sum[0], sum[1], sum[2], sum[3]);
-    }
-    meet_group(g);
-#pragma unroll 1
-    for (int i = g.thread * 4; i < p.n * WIDTH; i += G::threads * 4) {
-        float4 all = make_float4(0, 0, 0, 0);
-#pragma unroll
-        for (int j = 0; j < STREAMS; j++) {
-            float4 v = *(const float4 *)&s.sums[j * s.rows * WIDTH + i];
-            all.x = __fadd_rn(all.x, v.x), all.y = __fadd_rn(all.y, v.y);
-            all.z = __fadd_rn(all.z, v.z), all.w = __fadd_rn(all.w, v.w);
-        }
-        parts.put_four(i / WIDTH, i % WIDTH, all);
-    }
+__device__ __forceinline__ static float sum_of_row(const float (&of)[ROWS]) {
+    float4 a = *(const float4 *)of, b = *(const float4 *)(of + 4);
+    return __fadd_rn(__fadd_rn(__fadd_rn(a.x, a.y), __fadd_rn(a.z, a.w)),
+                     __fadd_rn(__fadd_rn(b.x, b.y), __fadd_rn(b.z, b.w)));
 }
 
-template <typename G>
-__device__ __forceinline__ static void bring_query(const rows_job &job, const rows_piece &p, const G &g,
-                                                   const rows_pad &s) {
-#pragma unroll 1
-    for (int i = g.thread; i < p.n * WIDTH; i += G::threads)
-        s.q[i] = __ldcg(job.q + (p.row + i / WIDTH) * job.ld_q + p.head * WIDTH + i % WIDTH);
+/* Weights 2^(score - top) of the lane's keys, as operands, and their sum over the warp's keys. */
+__device__ __forceinline__ static void weigh(rows_pad &s, const float (&scores)[4], float top, int warp, int lane) {
+    float p[4];
+    uint4 o;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        p[i] = mx_power_of_2(__fsub_rn(scores[i], top));
+    float sum = __fadd_rn(__fadd_rn(p[0], p[1]), __fadd_rn(p[2], p[3]));
+    mx_split(p[0], p[1], o.x, o.y);
+    mx_split(p[2], p[3], o.z, o.w);
+    s.weights[warp * MX_WARP + lane] = o;
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+    if (lane % 4 == 0)
+        s.sums[lane / 4][warp] = sum;
 }
 
-/* A tile whose keys and values are loaded; q is in the pad as soon as the group has met. */
-template <typename G, typename Parts>
-__device__ __forceinline__ static void finish_tile(const rows_job &job, const rows_piece &p, const G &g, int tile,
-                                                   const rows_loads<G> &x, const rows_pad &s, const Parts &parts) {
-    meet_group(g);   /* q is there; the tile before is done with */
-    score(job, p, g, tile * TILE, x, s);
-    meet_group(g);
-    weigh(p, g, s, parts);
-    meet_group(g);
-    add_values(p, g, x, s, parts);
+/* All rows over a tile that has `left` keys or, if that is more, TILE: first the scores, then all else. Queries are in
+ * the pad; so are the values when the warps have met once more, which they do twice in the second half. k: the lane's
+ * fours of keys. scale: of scores to powers of 2; queries and keys are at a 16th. A row that nobody put there is
+ * computed for nothing. */
+__device__ __forceinline__ static void begin_tile(rows_pad &s, const uint4 (&k)[8], int left, float scale,
+                                                  float (&scores)[4]) {
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
+    score(s, k, left - warp * 16, scale, lane, scores);
+    float top = fmaxf(fmaxf(scores[0], scores[1]), fmaxf(scores[2], scores[3]));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+    if (lane % 4 == 0)
+        s.tops[lane / 4][warp] = top;
+}
+
+/* early: the values' operands are brought before the weights are there, which takes registers. */
+template <bool early, typename Meet>
+__device__ __forceinline__ static rows_result finish_tile(rows_pad &s, const float (&scores)[4], const Meet &meet) {
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
+    float first[2][4] = {}, second[2][4] = {};
+    uint4 v[LISTENERS];
+    rows_result r;
+    meet();
+    r.top = largest_of_row(s.tops[lane / 4]);
+#pragma unroll
+    for (int i = 0; i < LISTENERS && early; i++)
+        v[i] = get_values(s, i, warp, lane);
+    weigh(s, scores, r.top, warp, lane);
+    meet();
+#pragma unroll
+    for (int i = 0; i < LISTENERS; i++) {
+        uint4 w = s.weights[i * MX_WARP + lane];
+        if (!early)
+            v[i] = get_values(s, i, warp, lane);
+        mx_mma(first[i % 2], w, v[i].x, v[i].y);
+        mx_mma(second[i % 2], w, v[i].z, v[i].w);
+    }
+    r.sum = sum_of_row(s.sums[lane / 4]);
+    r.y.x = joined(__fadd_rn(first[0][0], first[1][0]), __fadd_rn(first[0][2], first[1][2]),
+                   __fadd_rn(second[0][0], second[1][0]));
+    r.y.y = joined(__fadd_rn(first[0][1], first[1][1]), __fadd_rn(first[0][3], first[1][3]),
+                   __fadd_rn(second[0][1], second[1][1]));
+    return r;
+}
+
+/* What scores are multiplied by. */
+__device__ __forceinline__ static float power_scale(const rows_job &job) {
+    return __fmul_rn(job.scale, MX_X_UP * MX_X_UP * LOG2_E);
+}
+
+/* What the weighted sum of a row's values, of the tiles together, is multiplied by. A single tile weighs 1. */
+__device__ __forceinline__ static float share_of(float sum) { return __fdiv_rn(MX_X_UP, sum); }
+
+__device__ __forceinline__ static float2 times(float2 v, float by) {
+    return make_float2(__fmul_rn(v.x, by), __fmul_rn(v.y, by));
 }
 
 rows_job mx_rows_job_of(const mx_cuda *gpu, const mx_call *call);   /* rows_attention.cu */
