@@ -141,27 +141,67 @@ static void time_handed(int64_t windows, int64_t d) {
     close_linear(&two);
 }
 
-static void time_conv(const char *what, int64_t windows, int64_t positions, int64_t channels, int64_t n, int stride) {
-    mx_attrs attrs = {.act = MX_ACT_GELU_ERF, .stride = {stride}, .pad = {1}};
+/* A convolution: its tensors in device memory, and the two calls of it. */
+typedef struct conv {
+    mx_attrs attrs;
+    mx_tensor in[4], out, source;
+    mx_call calls[2];
+    double flops;
+} conv;
+
+static void open_conv(conv *c, int64_t windows, int64_t positions, int64_t channels, int64_t n, int stride) {
     int64_t m = positions / stride;
-    mx_tensor source = mx_tensor_of(MXW_F16, 3, (int64_t[]){n, channels, 3}, filled(n * channels * 3, 1));
-    mx_weight_use use = {MX_OP_FUSED_CONV1D, &attrs, 1, &source, 1};
-    mx_tensor in[4] = {{0}}, out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, m, n}, filled(windows * m * n, 0));
-    in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, positions, channels},
-                         filled(windows * positions * channels, 0));
-    in[1] = mx_tensor_of(MXW_U8, 3, source.dims, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
-    in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
-    if (gpu->pack(gpu, &use, in[1].data, NULL) < 0)
+    *c = (conv){.attrs = {.act = MX_ACT_GELU_ERF, .stride = {stride}, .pad = {1}},
+                .flops = 2.0 * (double)(windows * m) * (double)n * (double)channels * 3};
+    c->source = mx_tensor_of(MXW_F16, 3, (int64_t[]){n, channels, 3}, filled(n * channels * 3, 1));
+    mx_weight_use use = {MX_OP_FUSED_CONV1D, &c->attrs, 1, &c->source, 1};
+    c->out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, m, n}, filled(windows * m * n, 0));
+    c->in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, positions, channels},
+                            filled(windows * positions * channels, 0));
+    c->in[1] = mx_tensor_of(MXW_U8, 3, c->source.dims, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
+    c->in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
+    if (gpu->pack(gpu, &use, c->in[1].data, NULL) < 0)
         exit(1);
-    for (int f16 = 0; f16 < 2; f16++) {
-        mx_call call = {.op = MX_OP_FUSED_CONV1D, .attrs = &attrs, .n_inputs = 4, .n_outputs = 1, .inputs = in,
-                        .outputs = &out, .compiled = 1, .precision = (mxw_precision)f16};
-        time_call(what, &call, 2.0 * (double)(windows * m) * (double)n * (double)channels * 3);
-    }
+    for (int f16 = 0; f16 < 2; f16++)
+        c->calls[f16] = (mx_call){.op = MX_OP_FUSED_CONV1D, .attrs = &c->attrs, .n_inputs = 4, .n_outputs = 1,
+                                  .inputs = c->in, .outputs = &c->out, .compiled = 1, .precision = (mxw_precision)f16};
+}
+
+static void close_conv(conv *c) {
     for (int i = 0; i < 3; i++)
-        gpu->free(gpu, in[i].data);
-    gpu->free(gpu, out.data);
-    mx_free(source.data);
+        gpu->free(gpu, c->in[i].data);
+    gpu->free(gpu, c->out.data);
+    mx_free(c->source.data);
+}
+
+/* Both convolutions, with f32 between them and, where the device does, as it hands one's result to the other. */
+static void time_convs(int64_t windows, int64_t d, int64_t mels) {
+    conv one, two;
+    char what[64];
+    open_conv(&one, windows, 3000, mels, d, 1);
+    open_conv(&two, windows, 3000, d, d, 2);
+    void *rows[2] = {one.out.data, two.in[0].data};
+    for (int handed = 0; handed < 2; handed++)
+        for (int f16 = 0; f16 < 2; f16++) {
+            size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &one.calls[f16], &two.calls[f16], 0) : 0;
+            if (handed && bytes == 0)
+                continue;
+            if (handed) {
+                one.out.data = two.in[0].data = gpu->alloc(gpu, bytes);
+                one.out.dtype = two.in[0].dtype = MXW_U8;
+            }
+            snprintf(what, sizeof(what), "conv1%s x%d", handed ? ", handed" : "", (int)windows);
+            time_call(what, &one.calls[f16], one.flops);
+            snprintf(what, sizeof(what), "conv2%s x%d", handed ? ", handed" : "", (int)windows);
+            time_call(what, &two.calls[f16], two.flops);
+            if (handed)
+                gpu->free(gpu, one.out.data);
+            one.out.data = rows[0];
+            two.in[0].data = rows[1];
+            one.out.dtype = two.in[0].dtype = MXW_F32;
+        }
+    close_conv(&one);
+    close_conv(&two);
 }
 
 static void time_attention(const char *what, int64_t windows, int64_t t, int64_t d) {
@@ -182,26 +222,40 @@ static void time_attention(const char *what, int64_t windows, int64_t t, int64_t
     gpu->free(gpu, out.data);
 }
 
-/* Attention and the product behind it, likewise. */
+/* Attention between its products, likewise; of all three or of the last two. */
 static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
     mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
-    linear out;
+    linear qkv, out;
     char what[64];
+    open_linear(&qkv, windows * t, 3 * d, d, 1, 0, 0);
     open_linear(&out, windows * t, d, d, 0, 0, 1);
-    float *all = filled(windows * t * 3 * d, 0);
     mx_tensor in[3], y = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, filled(windows * t * d, 0));
     mx_tensor plain = out.in[0];
-    for (int i = 0; i < 3; i++) {
-        in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, all + i * d);
-        in[i].strides[1] = 3 * d;
-        in[i].strides[0] = t * 3 * d;
-    }
+    qkv.out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, 3 * d}, qkv.out.data);
     for (int f16 = 0; f16 < 2; f16++) {
         mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
                         .outputs = &y, .compiled = 1, .precision = (mxw_precision)f16};
-        y.dtype = MXW_F32;
+        size_t bytes = 0;
+        for (int i = 0; i < 3; i++) {
+            in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, (void *)((size_t)(i * d) * sizeof(float)));
+            in[i].strides[1] = 3 * d;
+            in[i].strides[0] = t * 3 * d;
+            bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &qkv.calls[f16], &call, i) : 0;
+        }
+        y.dtype = qkv.out.dtype = MXW_F32;
         if (!gpu->handed_bytes || !gpu->handed_bytes(gpu, &call, &out.calls[f16], 0))
             continue;
+        void *stack = bytes ? gpu->alloc(gpu, bytes) : NULL, *rows = qkv.out.data;
+        if (stack) {
+            qkv.out.data = stack;
+            qkv.out.dtype = MXW_U8;
+            snprintf(what, sizeof(what), "qkv, handed x%d", (int)windows);
+            time_call(what, &qkv.calls[f16], 2.0 * (double)(windows * t * 3 * d) * (double)d);
+        }
+        for (int i = 0; i < 3; i++) {
+            in[i].dtype = qkv.out.dtype;
+            in[i].data = (char *)qkv.out.data + i * d * (stack ? 1 : (int64_t)sizeof(float));
+        }
         y.dtype = out.in[0].dtype = MXW_U8;
         out.in[0].data = y.data;
         snprintf(what, sizeof(what), "attention, handed x%d", (int)windows);
@@ -209,17 +263,19 @@ static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
         snprintf(what, sizeof(what), "out, handed x%d", (int)windows);
         time_call(what, &out.calls[f16], flops_of(&out));
         out.in[0] = plain;
+        gpu->free(gpu, stack);
+        qkv.out.data = rows;
+        qkv.out.dtype = MXW_F32;
     }
+    close_linear(&qkv);
     close_linear(&out);
-    gpu->free(gpu, all);
     gpu->free(gpu, y.data);
 }
 
 static void time_windows(int64_t windows, int64_t d, int64_t mels) {
     char what[64];
 #define NAME(text) (snprintf(what, sizeof(what), "%s x%d", text, (int)windows), what)
-    time_conv(NAME("conv1"), windows, 3000, mels, d, 1);
-    time_conv(NAME("conv2"), windows, 3000, d, d, 2);
+    time_convs(windows, d, mels);
     time_linear(NAME("qkv"), windows * 1500, 3 * d, d, 1, 0, 0);
     time_attention(NAME("attention"), windows, 1500, d);
     time_linear(NAME("out"), windows * 1500, d, d, 0, 0, 1);

@@ -91,13 +91,13 @@ static void extend(mx_plan *plan, mx_value value, int32_t node) {
     root->last = MX_MAX(root->last, node);
 }
 
-/* Not an output, not a name that is kept, and no view of it. */
+/* Not an output, not a name that is kept; neither are the views of it. */
 static int is_inner(const mx_plan *plan, mx_value value, int keep_names) {
     const mx_graph *g = plan->graph;
-    if (plan->places[value].home != MX_HOME_ARENA || is_output(g, value) || (keep_names && is_named(g, value)))
+    if (plan->places[value].home != MX_HOME_ARENA)
         return 0;
     for (size_t i = 1; i < g->n_values; i++)
-        if (i != (size_t)value && plan->places[i].home == MX_HOME_VIEW && plan->places[i].of == value)
+        if (plan->places[i].of == value && (is_output(g, (mx_value)i) || (keep_names && is_named(g, (mx_value)i))))
             return 0;
     return 1;
 }

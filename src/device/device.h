@@ -92,7 +92,8 @@ struct mx_device {
     size_t (*scratch_bytes)(const mx_device *device, const mx_call *call);
     /* Optional. A result of one compiled call that only other compiled calls read may go to them in a form of the
      * device's own: its bytes, if `maker` can leave its result so and `reader` takes it as that input; 0: as f32. In
-     * the calls such a tensor has its dims and the dtype MXW_U8. What is asked about has sizes, but no address yet. */
+     * the calls such a tensor has its dims and the dtype MXW_U8. What is asked about has sizes, but no address yet: the
+     * input may be a slice of the result, and its address is then how far into it, in bytes of f32. */
     size_t (*handed_bytes)(const mx_device *device, const mx_call *maker, const mx_call *reader, int input);
     mxw_status (*run_op)(const mx_device *device, const mx_call *call);
     const mx_device_replay *replay;   /* NULL: a call at a time */

@@ -159,7 +159,8 @@ static void set_view(mx_run *run, size_t index) {
     int axis = node->attrs.axis;
     mx_slice_range(of->dims[axis], node->attrs.start, node->attrs.stop, &first, &last);
     memcpy(t->strides, of->strides, sizeof(t->strides));
-    t->data = (char *)of->data + (size_t)(first * of->strides[axis]) * mx_dtype_bytes(of->dtype);
+    /* of what has no address yet, how far into it: hand_over() tells the device */
+    t->data = (void *)((uintptr_t)of->data + (size_t)(first * of->strides[axis]) * mx_dtype_bytes(of->dtype));
 }
 
 /* Where every result lies, now that the arena has an address; states and inputs are set at each execute. */
@@ -192,16 +193,19 @@ static void set_call(mx_run *run, size_t n) {
                             .precision = run->program->precision};
 }
 
-/* What all readers of an inner result take in a form of the device's own: its bytes; 0 if they do not. */
+/* What all readers of an inner result, or of views of it, take in a form of the device's own: its bytes; 0 if they do
+ * not. */
 static size_t handed_bytes(const mx_run *run, size_t maker) {
     const mx_graph *g = run->program->graph;
+    const mx_plan *plan = run->program->plan;
     const mx_device *device = run->program->device;
     const mx_layout *l = run->layout;
     mx_value value = g->nodes[maker].outputs[0];
     size_t bytes = 0;
     for (size_t n = maker + 1; n < g->n_nodes; n++)
-        for (int i = 0; i < g->nodes[n].n_inputs; i++) {
-            if (g->nodes[n].inputs[i] != value)
+        for (int i = 0; i < g->nodes[n].n_inputs && mx_compiled_runs(plan, &g->nodes[n]); i++) {
+            mx_value input = g->nodes[n].inputs[i];
+            if (input == 0 || plan->places[input].of != value)
                 continue;
             size_t need = device->handed_bytes(device, &l->calls[maker], &l->calls[n], i);
             if (need == 0 || (bytes && need != bytes))
@@ -218,14 +222,18 @@ static void hand_over(mx_run *run) {
     if (run->layout->open || !run->program->device->handed_bytes)
         return;
     for (size_t n = 0; n < g->n_nodes; n++)
-        if (mx_compiled_runs(plan, &g->nodes[n]))
+        if (plan->places[g->nodes[n].outputs[0]].home == MX_HOME_VIEW)
+            set_view(run, n);
+        else if (mx_compiled_runs(plan, &g->nodes[n]))
             set_call(run, n);
     for (size_t n = 0; n < g->n_nodes; n++) {
         mx_value value = g->nodes[n].outputs[0];
         size_t bytes = plan->places[value].inner && mx_compiled_runs(plan, &g->nodes[n]) ? handed_bytes(run, n) : 0;
         if (bytes == 0)
             continue;
-        run->values[value].dtype = MXW_U8;
+        for (size_t i = 1; i < g->n_values; i++)
+            if (plan->places[i].of == value)
+                run->values[i].dtype = MXW_U8;
         run->layout->bytes[value] = bytes;
     }
 }

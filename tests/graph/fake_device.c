@@ -87,8 +87,9 @@ int fake_handed(void) { return handed; }
 
 static size_t fake_handed_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input) {
     int known = maker->op == MX_OP_LINEAR || maker->op == MX_OP_GELU;
-    return known && reader->op == MX_OP_LINEAR && input == 0
-               ? (size_t)mx_tensor_count(&maker->outputs[0]) * sizeof(float) + BEHIND
+    int64_t all = mx_tensor_count(&maker->outputs[0]);
+    return known && reader->op == MX_OP_LINEAR && input == 0 && mx_tensor_count(&reader->inputs[0]) == all
+               ? (size_t)all * sizeof(float) + BEHIND
                : 0;
 }
 

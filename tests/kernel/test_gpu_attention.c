@@ -1,12 +1,14 @@
 /* test_gpu_attention.c - the compiled attention of a GPU over whole windows, through its table, against sums in double:
  * sizes around the tiles, rows that lie apart, both precisions, heads that only the plain way takes, causal ones. Then
- * the bits: a window's, and a query's, are the same alone and among others, and so are those of the product behind it,
- * whether the rows go there as f32 or in a form of the device's own.
+ * the bits: a window's, and a query's, are the same alone and among others, and so are those of the product behind it
+ * and of one before it, whether rows go from one to the other as f32 or in a form of the device's own.
+ * usage: test_gpu_attention [brief]: only what goes from a product to attention, for tools that take much longer.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
 #include "device/device.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "../unit/check.h"
 
@@ -222,6 +224,108 @@ static void check_handed(const attention *a) {
     mx_free(g.v);
 }
 
+/* ---- the product before it --------------------------------------------------------------------------------------- */
+
+/* A stacked product over random rows, and attention over slices of its result. */
+typedef struct stacked {
+    int64_t n, t, heads, d;
+    mx_attrs plain, attrs;
+    mx_tensor x, weight, out, in[3], product_in[6], y;
+    mx_call product, attend;
+} stacked;
+
+static void view_stack(stacked *s, void *base) {
+    size_t each = s->out.dtype == MXW_U8 ? 1 : sizeof(float);
+    for (int i = 0; i < 3; i++) {
+        s->in[i] = mx_tensor_of(s->out.dtype, 3, (int64_t[]){s->n, s->t, s->d},
+                                (void *)((uintptr_t)base + (size_t)(i * s->d) * each));
+        s->in[i].strides[1] = 3 * s->d;
+        s->in[i].strides[0] = s->t * 3 * s->d;
+    }
+    s->out.data = base;
+}
+
+static void *random_on_gpu(int64_t n) {
+    float *x = random_floats(n, 1);
+    void *to = uploaded(x, (size_t)n * sizeof(float));
+    mx_free(x);
+    return to;
+}
+
+static void open_stack(stacked *s, mxw_precision precision) {
+    int64_t rows = s->n * s->t, k = 384, columns = 3 * s->heads * 64;
+    s->d = s->heads * 64;
+    s->attrs = (mx_attrs){.heads = (int)s->heads, .scale = 0.125};
+    uint16_t *halves = mx_alloc((size_t)(columns * k) * sizeof(*halves));
+    if (!halves)
+        exit(1);
+    for (int64_t i = 0; i < columns * k; i++)
+        halves[i] = mx_f32_to_f16(0.1f * ((float)word() / 1073741824.0f - 1));
+    mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){columns, k}, halves);
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &s->plain, 1, &source, 1};
+    s->weight = source;
+    s->weight.dtype = MXW_U8;
+    s->weight.data = gpu->alloc(gpu, gpu->packed_bytes(gpu, &use));
+    CHECK(gpu->pack(gpu, &use, s->weight.data, NULL) >= 0);
+    mx_free(halves);
+    s->x = mx_tensor_of(MXW_F32, 3, (int64_t[]){s->n, s->t, k}, random_on_gpu(rows * k));
+    s->out = mx_tensor_of(MXW_F32, 3, (int64_t[]){s->n, s->t, columns}, NULL);
+    s->y = mx_tensor_of(MXW_F32, 3, (int64_t[]){s->n, s->t, s->d}, NULL);
+    s->product_in[0] = s->x;
+    s->product_in[1] = s->weight;
+    s->product_in[2] = mx_tensor_of(MXW_F32, 1, &columns, random_on_gpu(columns));
+    s->product = (mx_call){.op = MX_OP_FUSED_LINEAR, .attrs = &s->plain, .n_inputs = 6, .n_outputs = 1,
+                           .inputs = s->product_in, .outputs = &s->out, .compiled = 1, .precision = precision};
+    s->attend = (mx_call){.op = MX_OP_ATTENTION, .attrs = &s->attrs, .n_inputs = 3, .n_outputs = 1, .inputs = s->in,
+                          .outputs = &s->y, .compiled = 1, .precision = precision};
+}
+
+/* Both calls, with `bytes` between them; the result is poisoned before, and what lies between as well. */
+static float *run_stack(stacked *s, size_t bytes) {
+    size_t result = mx_tensor_bytes(&s->y);
+    float *y = mx_alloc(MX_MAX(result, bytes));
+    if (!y)
+        exit(1);
+    memset(y, 0xff, MX_MAX(result, bytes));
+    s->y.data = uploaded(y, result);
+    view_stack(s, uploaded(y, bytes));
+    size_t scratch = MX_MAX(gpu->scratch_bytes(gpu, &s->product), gpu->scratch_bytes(gpu, &s->attend));
+    s->product.scratch = s->attend.scratch = gpu->alloc(gpu, MX_MAX(scratch, 1));
+    if (!CHECK(gpu->run_op(gpu, &s->product) >= 0) || !CHECK(gpu->run_op(gpu, &s->attend) >= 0) ||
+        !CHECK(gpu->download(gpu, y, s->y.data, result) >= 0))
+        printf("    stack: %s\n", mx_error());
+    gpu->free(gpu, s->product.scratch);
+    gpu->free(gpu, s->y.data);
+    gpu->free(gpu, s->out.data);
+    return y;
+}
+
+static void check_stacked(int64_t n, int64_t t, int64_t heads, mxw_precision precision) {
+    stacked s = {.n = n, .t = t, .heads = heads};
+    size_t bytes = 0;
+    open_stack(&s, precision);
+    view_stack(&s, NULL);
+    for (int i = 0; i < 3 && gpu->handed_bytes; i++) {
+        size_t need = gpu->handed_bytes(gpu, &s.product, &s.attend, i);
+        CHECK(i == 0 || need == bytes);
+        bytes = need;
+    }
+    float *plain = run_stack(&s, mx_tensor_bytes(&s.out));
+    if (bytes) {
+        s.out.dtype = MXW_U8;
+        float *handed = run_stack(&s, bytes);
+        if (!CHECK(memcmp(plain, handed, mx_tensor_bytes(&s.y)) == 0))
+            printf("FAIL a stack of %lld x %lld: handed rows give other bits\n", (long long)n, (long long)t);
+        mx_free(handed);
+    }
+    printf("a product, and attention, %lld x %lld %s: %s\n", (long long)n, (long long)t,
+           precision == MXW_PRECISION_F16 ? "f16" : "exact", bytes ? "handed" : "f32 between them");
+    gpu->free(gpu, s.x.data);
+    gpu->free(gpu, s.weight.data);
+    gpu->free(gpu, s.product_in[2].data);
+    mx_free(plain);
+}
+
 static const attention attentions[] = {
     {"one key", .n = 1, .t = 1, .s = 1, .heads = 1, .width = 64},
     {"a tile and one", .n = 2, .t = 65, .s = 65, .heads = 2, .width = 64},
@@ -234,11 +338,7 @@ static const attention attentions[] = {
     {"causal", .n = 2, .t = 70, .s = 90, .heads = 2, .width = 64, .apart = 64, .causal = 1},
 };
 
-int main(void) {
-    if (mx_device_find("cuda", &gpu) < 0) {
-        printf("SKIP: gpu-attention: %s\n", mx_error());
-        return 77;
-    }
+static void check_alone(void) {
     for (size_t i = 0; i < 2 * MX_COUNT(attentions); i++) {
         attention a = attentions[i / 2];
         a.precision = i % 2 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
@@ -253,10 +353,27 @@ int main(void) {
         mx_free(g.k);
         mx_free(g.v);
     }
+}
+
+int main(int argc, char **argv) {
+    int brief = argc > 1 && strcmp(argv[1], "brief") == 0;
+    if (mx_device_find("cuda", &gpu) < 0) {
+        printf("SKIP: gpu-attention: %s\n", mx_error());
+        return 77;
+    }
+    if (!brief)
+        check_alone();
     for (int f16 = 0; f16 < 2; f16++) {
+        mxw_precision precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
         attention few = {"two windows", .n = 2, .t = 1500, .s = 70, .heads = 2, .width = 64},
                   many = {"six windows", .n = 6, .t = 1500, .s = 70, .heads = 2, .width = 64};
-        few.precision = many.precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+        few.precision = many.precision = precision;
+        check_stacked(255, 100, 4, precision);   /* several windows to a tile, the last of them not full */
+        if (brief)
+            continue;
+        check_stacked(17, 1500, 6, precision);
+        check_stacked(200, 128, 6, precision);
+        check_stacked(2, 1500, 6, precision);
         check_handed(&few);
         check_handed(&many);
     }

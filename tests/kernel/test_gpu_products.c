@@ -308,10 +308,10 @@ static void check(const product *p) {
 static void check_handed(const product *one, const product *two) {
     given g = make(one), h = make(two);
     asked a, b;
-    ask(one, &g, 0, g.rows, &a);
+    ask(one, &g, 0, one->op == MX_OP_FUSED_CONV1D ? one->entries : g.rows, &a);
     a.out.data = on_gpu(mx_tensor_bytes(&a.out));
     run_asked(one, &a);
-    ask(two, &h, 0, h.rows, &b);
+    ask(two, &h, 0, two->op == MX_OP_FUSED_CONV1D ? two->entries : h.rows, &b);
     b.in[0] = a.out;
     float *plain = run_poisoned(two, &b);
     size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &a.call, &b.call, 0) : 0;
@@ -383,7 +383,8 @@ static const product huge[] = {
      .act = MX_ACT_GELU_ERF},
     {"conv2 of tiny, 8 windows", CONV, .m = 1500, .n = 384, .k = 384, .entries = 8, .taps = 3, .stride = 2, .bias = 1,
      .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500},
-    {"large values", LINEAR, .m = 25499, .n = 128, .k = 384, .scale = 2e5f},
+    {"qkv of small, 17 windows", LINEAR, .m = 25499, .n = 2304, .k = 768, .bias = 1, .norm = 1},
+    {"large values", LINEAR, .m = 25499, .n = 512, .k = 384, .scale = 2e5f},
 };
 
 static const product pairs[][2] = {
@@ -391,6 +392,13 @@ static const product pairs[][2] = {
      {"fc2 of tiny", LINEAR, .m = 25499, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
     {{"fc1 of base", LINEAR, .m = 25499, .n = 2048, .k = 512, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
      {"fc2 of base", LINEAR, .m = 25499, .n = 512, .k = 2048, .bias = 1, .residual = 1}},
+    {{"conv1 of tiny", CONV, .m = 3000, .n = 384, .k = 80, .entries = 9, .taps = 3, .stride = 1, .bias = 1,
+      .act = MX_ACT_GELU_ERF},
+     {"conv2 of tiny", CONV, .m = 1500, .n = 384, .k = 384, .entries = 9, .taps = 3, .stride = 2, .bias = 1,
+      .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500}},
+    {{"short convolutions", CONV, .m = 22, .n = 384, .k = 80, .entries = 1201, .taps = 3, .stride = 1, .bias = 1,
+      .act = MX_ACT_GELU_ERF},
+     {"the next", CONV, .m = 11, .n = 128, .k = 384, .entries = 1201, .taps = 3, .stride = 2, .bias = 1}},
     {{"few rows", LINEAR, .m = 40, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
      {"few rows", LINEAR, .m = 40, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
 };
@@ -404,13 +412,16 @@ static const product brief_products[] = {
     {"ready", LINEAR, .m = 400, .n = 160, .k = 320, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
     {"convolution", CONV, .m = 50, .n = 32, .k = 16, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
      .act = MX_ACT_GELU_ERF},
-    {"very many rows, short", LINEAR, .m = 25499, .n = 128, .k = 320, .bias = 1, .norm = 1},
+    {"very many rows, short", LINEAR, .m = 25499, .n = 512, .k = 384, .bias = 1, .norm = 1},
     {"very many rows, long", LINEAR, .m = 11299, .n = 384, .k = 832, .bias = 1, .residual = 1},
 };
 
 static const product brief_pairs[][2] = {
-    {{"first", LINEAR, .m = 25499, .n = 256, .k = 64, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-     {"second", LINEAR, .m = 25499, .n = 128, .k = 256, .bias = 1, .residual = 1}},
+    {{"conv1", CONV, .m = 22, .n = 384, .k = 80, .entries = 1201, .taps = 3, .stride = 1, .bias = 1,
+      .act = MX_ACT_GELU_ERF},
+     {"conv2", CONV, .m = 11, .n = 128, .k = 384, .entries = 1201, .taps = 3, .stride = 2, .bias = 1}},
+    {{"first", LINEAR, .m = 25499, .n = 384, .k = 256, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
+     {"second", LINEAR, .m = 25499, .n = 128, .k = 384, .bias = 1, .residual = 1}},
 };
 
 static void check_all(const product *list, size_t n) {

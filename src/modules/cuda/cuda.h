@@ -178,8 +178,13 @@ mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_w
 /* How rows lie that one compiled call leaves to others. */
 typedef enum mx_cuda_rows {
     MX_CUDA_PLAIN,    /* f32, row by row */
-    MX_CUDA_READY     /* as operands of a product: [64 rows][64 of k][part][8 rows], each 1024 bytes as in weights */
+    MX_CUDA_READY,    /* as operands of a product: [64 rows][64 of k][part][8 rows], each 1024 bytes as in weights */
+    MX_CUDA_TAPS,     /* results of a convolution as such rows of the next, which is 3 wide, by 2, padded by 1 */
+    MX_CUDA_HEADS     /* queries, keys and values, heads 64 wide, as operands of attention: [entry][head][q, k, v]
+                       * [64 rows][part], each MX_CUDA_HEAD_PART bytes: rows of 128 bytes, in row r the 16-byte piece p
+                       * at p ^ (r % 8); a row to each query or key, but of values to each of a head's elements */
 } mx_cuda_rows;
+#define MX_CUDA_HEAD_PART 8192
 
 /* y [m][n] = act(norm(x) w^T + bias) + residual. An element is summed over k in an order that (n, k) alone decide, so a
  * row's bits are the same among however many rows. Begin with zeros; what is left 0 or NULL is not there. */
@@ -202,6 +207,7 @@ typedef struct mx_cuda_fused {
     int64_t ldy;
     void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes, if rows are kept */
     mx_cuda_rows x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
+    int64_t entry_rows;              /* rows of an entry of y, or as many as there are */
 } mx_cuda_fused;
 
 /* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
@@ -216,6 +222,11 @@ static inline size_t mx_cuda_fused_scratch(int64_t m, int64_t k) {
 /* Bytes of rows that are ready. */
 static inline size_t mx_cuda_ready_bytes(int64_t m, int64_t k, mxw_precision precision) {
     return mx_cuda_fused_scratch(m, k) / (precision == MXW_PRECISION_F16 ? 2 : 1);
+}
+/* Bytes of the operands of attention. */
+static inline size_t mx_cuda_heads_bytes(int64_t entries, int64_t rows, int64_t heads, mxw_precision precision) {
+    return (size_t)(entries * heads * ((rows + 63) / 64) * 3 * (precision == MXW_PRECISION_F16 ? 1 : 2)) *
+           MX_CUDA_HEAD_PART;
 }
 int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
@@ -269,6 +280,7 @@ mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_scratch(const mx_call *call);
 /* flash.cu: compiled calls of attention over whole windows */
 int mx_cuda_flash_takes(const mx_call *call);
+int mx_cuda_flash_hands(mx_cuda *gpu, const mx_call *call);   /* whether it takes operands, too (MX_CUDA_HEADS) */
 mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_flash_scratch(const mx_call *call);
 const char *mx_cuda_flash_kernel(const mx_call *call);

@@ -105,7 +105,7 @@ template <int parts> __global__ void __launch_bounds__(FLASH_THREADS, parts == 1
             product_of<parts>(s + i * 4, q, keys, i);
         if ((tile + 1) * MX_KEYS > f.s)
             mx_mask(s, tile * MX_KEYS, f.s);
-        float2 worth = mx_soften(s, r);
+        float2 worth = mx_soften(s, r, f.scale);
         uint4 p[4][parts];
         mx_to_operands<parts>(s, p);
 #pragma unroll
@@ -118,7 +118,8 @@ template <int parts> __global__ void __launch_bounds__(FLASH_THREADS, parts == 1
         }
         __syncthreads();
     }
-    mx_write_queries(f, row, o, r);
+    mx_asked of = {blockIdx.z, (int)blockIdx.y};
+    mx_write_queries(f, of, row, o, r);
 }
 
 /* ---- the op ------------------------------------------------------------------------------------------------------ */
@@ -127,26 +128,35 @@ static int parts_of(const mx_call *call) { return call->precision == MXW_PRECISI
 
 int mx_cuda_flash_takes(const mx_call *call) {
     const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1];
-    return call->compiled && !call->attrs->causal && q->dims[2] == (int64_t)call->attrs->heads * MX_HEAD &&
+    return call->compiled && !call->attrs->causal && call->attrs->scale > 0 &&
+           q->dims[2] == (int64_t)call->attrs->heads * MX_HEAD &&
            k->dims[1] > 0 && q->dims[0] <= 65535 && call->attrs->heads <= 65535;
+}
+
+int mx_cuda_flash_hands(mx_cuda *gpu, const mx_call *call) {
+    return mx_cuda_flash_takes(call) && mx_flash_is_wide(gpu);
 }
 
 static int64_t tiles_of(const mx_call *call) { return (call->inputs[1].dims[1] + MX_KEYS - 1) / MX_KEYS; }
 
 size_t mx_cuda_flash_scratch(const mx_call *call) {
+    if (call->inputs[0].dtype == MXW_U8)
+        return 0;
     return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * 2 * parts_of(call)) * PART *
            sizeof(uint4);
 }
 
-template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f, unsigned entries) {
+template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f) {
     const int bytes = STAGES * 2 * parts * PART * (int)sizeof(uint4);
-    dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, entries);
-    dim3 blocks((unsigned)((f.t + QUERIES - 1) / QUERIES), (unsigned)f.heads, entries);
+    dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries);
+    dim3 blocks((unsigned)((f.t + QUERIES - 1) / QUERIES), (unsigned)f.heads, (unsigned)f.entries);
     operands_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)flash_kernel<parts>, bytes, allowed);
     flash_kernel<parts><<<blocks, FLASH_THREADS, bytes, gpu->stream>>>(f);
 }
+
+static int is_quad(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0 && t->strides[1] % 4 == 0; }
 
 mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
@@ -156,6 +166,8 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.v = (const float *)v->data;
     f.y = (float *)y->data;
     f.operands = call->scratch;
+    f.entries = (int)q->dims[0];
+    f.handed = q->dtype == MXW_U8;
     f.ldq = q->strides[1];
     f.ldk = k->strides[1];
     f.ldv = v->strides[1];
@@ -165,15 +177,17 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.heads = call->attrs->heads;
     f.tiles = (int)tiles_of(call);
     f.ready = y->dtype == MXW_U8;
-    f.quads = (uintptr_t)f.k % 16 == 0 && f.ldk % 4 == 0 && (uintptr_t)f.v % 16 == 0 && f.ldv % 4 == 0;
-    /* powers of 2; mx_operand takes q at 1/16, as it does the keys and values */
+    f.quads = is_quad(q) && is_quad(k) && is_quad(v);
+    if (f.handed)
+        f.operands = q->data;
+    /* powers of 2; operands are q at 1/16, as they are the keys and values */
     f.scale = (float)(call->attrs->scale * 1.4426950408889634 * MX_X_UP * MX_X_UP);
     if (mx_flash_is_wide(gpu))
-        mx_flash_wide(gpu, f, parts_of(call), (unsigned)q->dims[0]);
+        mx_flash_wide(gpu, f, parts_of(call));
     else if (parts_of(call) == 1)
-        launch<1>(gpu, f, (unsigned)q->dims[0]);
+        launch<1>(gpu, f);
     else
-        launch<2>(gpu, f, (unsigned)q->dims[0]);
+        launch<2>(gpu, f);
     return mx_cuda_launched(gpu, call);
 }
 

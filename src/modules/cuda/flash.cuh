@@ -13,9 +13,17 @@ struct mx_flash {
     void *operands;         /* keys and values of [entry][head][tile], as the kernel wants them */
     int64_t ldq, ldk, ldv, ldy;
     int t, s, heads, tiles;
-    int quads;              /* fours of the keys and values are aligned */
+    int entries;
+    int quads;              /* fours of the queries, keys and values are aligned */
+    int handed;             /* queries, keys and values came as operands (MX_CUDA_HEADS) */
     int ready;              /* y is not rows of f32, but operands of the product that comes next */
     float scale;            /* of scores to powers of 2; times 256, since queries and keys go in at 1/16 */
+};
+
+/* Whose queries. */
+struct mx_asked {
+    int64_t entry;
+    int head;
 };
 
 /* An operand of 16 rows by 16 of k in their own order: v[0] row g, v[1] row g + 8, v[2], v[3] the same 8 of k later. */
@@ -44,7 +52,7 @@ template <int parts> __device__ __forceinline__ void mx_load_queries(const mx_fl
         for (int j = 0; j < 4; j++) {
             int r = row + j % 2 * 8;
             const float *at = from + r * f.ldq + step * 16 + j / 2 * 8;
-            v[j] = r < f.t ? make_float2(__fmul_rn(at[0], f.scale), __fmul_rn(at[1], f.scale)) : make_float2(0, 0);
+            v[j] = r < f.t ? make_float2(at[0], at[1]) : make_float2(0, 0);
         }
         mx_in_order<parts>(v, q[step]);
     }
@@ -55,23 +63,28 @@ struct mx_running {
     float top[2], sum[2];
 };
 
-/* Scores [8 tiles][4] into probabilities of the running top; returns what older sums are worth. */
-__device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r) {
+/* Scores [8 tiles][4] into probabilities of the running top, which is one of powers of 2; returns what older sums are
+ * worth. Both are reckoned with the top as it was rounded, so that its rounding does not show. A top that stays up to
+ * `slack` below the largest score is as good, as long as the probabilities fit: then older sums are mostly worth 1. */
+template <int slack = 0>
+__device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r, float scale) {
     float worth[2];
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float tops[4] = {r.top[row], r.top[row], r.top[row], r.top[row]}, sums[4] = {};   /* four chains at once */
+        float tops[4] = {-CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F}, sums[4] = {};   /* at once */
 #pragma unroll
         for (int i = 0; i < 16; i++)
             tops[i % 4] = fmaxf(tops[i % 4], s[i / 2 * 4 + row * 2 + i % 2]);
         float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        top = __fmul_rn(top, scale);
+        top = top > r.top[row] + slack ? top : r.top[row];
         worth[row] = mx_power_of_2(__fsub_rn(r.top[row], top));
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             float &p = s[i / 2 * 4 + row * 2 + i % 2];
-            p = mx_power_of_2(__fsub_rn(p, top));
+            p = mx_power_of_2(__fmaf_rn(p, scale, -top));
             sums[i % 4] = __fadd_rn(sums[i % 4], p);
         }
         float sum = __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3]));
@@ -108,9 +121,9 @@ __device__ __forceinline__ void mx_mask(float (&s)[32], int first, int keys) {
             s[i] = -CUDART_INF_F;
 }
 
-__device__ __forceinline__ void mx_write_queries(const mx_flash &f, int row, const float (&o)[32],
+__device__ __forceinline__ void mx_write_queries(const mx_flash &f, const mx_asked &of, int row, const float (&o)[32],
                                                  const mx_running &r) {
-    float *to = f.y + (int64_t)blockIdx.z * f.t * f.ldy + blockIdx.y * MX_HEAD + threadIdx.x % 4 * 2;
+    float *to = f.y + of.entry * f.t * f.ldy + of.head * MX_HEAD + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float sum = r.sum[i];
@@ -130,7 +143,8 @@ __device__ __forceinline__ void mx_write_queries(const mx_flash &f, int row, con
 /* The same as operands of a product (MX_CUDA_READY): of 8 rows by 16 elements a lane writes eight bytes, when it has
  * exchanged what the layout wants elsewhere. */
 template <int parts>
-__device__ __forceinline__ void mx_hand_queries(const mx_flash &f, int row, const float (&o)[32], const mx_running &r) {
+__device__ __forceinline__ void mx_hand_queries(const mx_flash &f, const mx_asked &of, int row, const float (&o)[32],
+                                                const mx_running &r) {
     int t = threadIdx.x % 4;
     bool upper = t >= 2;
 #pragma unroll
@@ -139,8 +153,8 @@ __device__ __forceinline__ void mx_hand_queries(const mx_flash &f, int row, cons
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
         float share = __fdiv_rn(MX_X_UP, sum);
-        int64_t at = (int64_t)blockIdx.z * f.t + row + i * 8;
-        char *to = (char *)f.y + ((at / 64 * f.heads + blockIdx.y) * parts * 8 + at % 64 / 8) * 1024 + t % 2 * 128 +
+        int64_t at = of.entry * f.t + row + i * 8;
+        char *to = (char *)f.y + ((at / 64 * f.heads + of.head) * parts * 8 + at % 64 / 8) * 1024 + t % 2 * 128 +
                    at % 8 * 16 + t / 2 * 8;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -168,5 +182,5 @@ __device__ __forceinline__ void mx_hand_queries(const mx_flash &f, int row, cons
 
 /* flash_wide.cu: on GPUs that have wide steps. */
 int mx_flash_is_wide(mx_cuda *gpu);
-void mx_flash_wide(mx_cuda *gpu, const mx_flash &f, int parts, unsigned entries);
+void mx_flash_wide(mx_cuda *gpu, const mx_flash &f, int parts);
 #endif

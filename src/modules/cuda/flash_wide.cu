@@ -1,15 +1,17 @@
 /* modules/cuda/flash_wide.cu - compiled attention over whole windows on Hopper, heads 64 wide: flash.cu's arithmetic
  * with wide steps. Groups of four warps have 64 queries each; tiles of 64 keys and values come in bulk, for them all.
+ * A block goes from queries to queries; those that come next, and their keys, are on their way before it is done.
  * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
  * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
  * f16 each, as mma.cuh says; only the product of what is left of both is left out. */
 #include "modules/cuda/flash.cuh"
 #include "modules/cuda/wgmma.cuh"
 
-#define PART 8192           /* bytes of a part of a tile of keys, or of values */
+#define PART MX_CUDA_HEAD_PART   /* bytes of a part of a tile of queries, keys or values */
 
 /* ---- keys and values as columns ---------------------------------------------------------------------------------- */
 
+/* Eight elements of a row. */
 template <int parts> __device__ __forceinline__ void keep(char *to, int row, int piece, const float (&v)[8]) {
     uint32_t hi[4], lo[4];
 #pragma unroll
@@ -33,14 +35,16 @@ __device__ __forceinline__ float4 four_of(const float *from, bool there, int qua
     return quads ? *(const float4 *)from : make_float4(from[0], from[1], from[2], from[3]);
 }
 
-/* A block for each tile, head and entry; zeros past the last key. Keys: a row to each, along the head; values: a row to
- * each element of the head, along the keys, which change places in shared memory. */
+/* As MX_CUDA_HEADS has them, but for the queries. A block for each tile, head and entry; zeros past the last key. Keys:
+ * a row to each, along the head; values: a row to each element of the head, along the keys, which change places in
+ * shared memory. */
 template <int parts> __global__ void __launch_bounds__(MX_BLOCK) columns_kernel(mx_flash f) {
     __shared__ float turned[MX_KEYS][MX_HEAD + 1];
     int tile = blockIdx.x, head = blockIdx.y, first = tile * MX_KEYS;
     int64_t entry = blockIdx.z;
     const float *k = f.k + entry * f.s * f.ldk + head * MX_HEAD, *v = f.v + entry * f.s * f.ldv + head * MX_HEAD;
-    char *to = (char *)f.operands + ((entry * f.heads + head) * f.tiles + tile) * 2 * parts * PART;
+    int64_t values = (int64_t)f.tiles * parts * PART;
+    char *to = (char *)f.operands + (entry * f.heads + head) * 2 * values + tile * parts * PART;
     float4 of_v[4], of_k[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -68,7 +72,7 @@ template <int parts> __global__ void __launch_bounds__(MX_BLOCK) columns_kernel(
         for (int j = 0; j < 8; j++)
             along_keys[j] = turned[at % 8 * 8 + j][at / 8];
         keep<parts>(to, at / 8, at % 8, along_head);
-        keep<parts>(to + parts * PART, at / 8, at % 8, along_keys);
+        keep<parts>(to + values, at / 8, at % 8, along_keys);
     }
 }
 
@@ -79,117 +83,289 @@ template <int parts> __global__ void __launch_bounds__(MX_BLOCK) columns_kernel(
 template <int parts> struct wide_shape {
     static constexpr int groups = parts == 1 ? 4 : 3;                  /* of 64 queries */
     static constexpr int threads = groups * 128;
-    static constexpr int queries = groups * 64;
     static constexpr int stage = 2 * parts * PART, stages = parts == 1 ? 6 : 4;
     static constexpr int ahead = stages - 2;                           /* tiles that are under way */
-    static constexpr int asked = threads * 4 * parts * 16;             /* bytes of the queries, as operands */
-    static constexpr int bytes = stages * stage + asked + 1024 + 2 * stages * 8;   /* a boundary, gates */
+    static constexpr int asked = parts * PART;                         /* bytes of a group's queries */
+    static constexpr int bytes = stages * stage + groups * asked + 1024 + (2 * stages + groups) * 8;
 };
 
-/* What a block has in shared memory. */
+/* What a block has in shared memory: addresses. */
 template <int parts> struct places {
-    char *tiles;
-    uint4 *asked;   /* of this thread: every wide_shape::threads-th */
-    uint64_t *full, *empty;
+    unsigned tiles, asked;   /* keys and values; the queries of this thread's group */
+    unsigned gates, got;     /* of the stages; of the group's queries */
+    __device__ __forceinline__ unsigned full(int stage) const { return gates + stage * 8; }
+    __device__ __forceinline__ unsigned empty(int stage) const { return full(wide_shape<parts>::stages + stage); }
 };
+
+/* So many blocks of queries to a head. */
+template <int parts> __host__ __device__ __forceinline__ int across_of(const mx_flash &f) {
+    return (f.t + wide_shape<parts>::groups * 64 - 1) / (wide_shape<parts>::groups * 64);
+}
 
 #if MX_WIDE
-/* c = a b over four steps: hi x hi; then lo x hi and hi x lo into one sum. */
-template <int parts>
-__device__ __forceinline__ void product_of(float (&hi)[32], float (&lo)[32], const uint4 (&a)[4][parts],
-                                           const char *b) {
+/* c = a b over four steps, rows in registers: hi x hi; then lo x hi and hi x lo into one sum. Begun, and waited for. */
+__device__ __forceinline__ void begin_exact(float (&hi)[32], float (&lo)[32], const uint4 (&a)[4][2], unsigned b) {
     uint64_t columns = mx_wide_columns(b);
     mx_wide_begin();
 #pragma unroll
     for (int step = 0; step < 4; step++)
         mx_wide(hi, a[step][0], columns + step * 2, step > 0);
-    if (parts == 2) {
-        uint64_t left = mx_wide_columns(b + PART);
 #pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(lo, a[step][parts - 1], columns + step * 2, step > 0);
+    for (int step = 0; step < 4; step++)
+        mx_wide(lo, a[step][1], columns + step * 2, step > 0);
 #pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(lo, a[step][0], left + step * 2, 1);
-    }
+    for (int step = 0; step < 4; step++)
+        mx_wide(lo, a[step][0], columns + (PART >> 4) + step * 2, 1);
     mx_wide_commit();
-    mx_wide_wait<0>();
-    mx_wide_hold(hi);
-    if (parts == 2)
-        mx_wide_hold(lo);
 }
 
-/* By one thread: tile by tile into the next stage, once all warps have let go of it. */
+__device__ __forceinline__ void end_exact(float (&hi)[32], float (&lo)[32]) {
+    mx_wide_wait<0>();
+    mx_wide_hold(hi);
+    mx_wide_hold(lo);
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        hi[i] = mx_chunk_sum<2>(hi[i], lo[i]);
+}
+
+/* The group's queries as operands in registers. Anew for each tile: registers are few, and ptxas 13.0 takes an operand
+ * of a wide step for dead behind it, though a loop comes back to it. Volatile, so that the loads stay in the loop. */
+__device__ __forceinline__ void load_queries(unsigned asked, uint4 (&q)[4][2]) {
+    int lane = threadIdx.x % MX_WARP, row = threadIdx.x % MX_GROUP / MX_WARP * 16 + lane % 16;
+    unsigned from = asked + row * 128 + (lane / 16 ^ row % 8) * 16;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        uint4 &to = q[i / 2][i % 2];
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w)
+                     : "r"((from ^ i / 2 * 32) + i % 2 * PART));
+    }
+}
+
+/* What of a head's operands lies where. */
+template <int parts> __device__ __forceinline__ const char *operands_of(const mx_flash &f, int64_t head) {
+    return (const char *)f.operands + head * (f.handed ? 3 : 2) * parts * f.tiles * PART;
+}
+
+/* What brings tiles, in the order in which they are taken: the next one of these queries, or the first of the next;
+ * into the next stage, once all warps have let go of it. By one thread of the first group for keys, of the second for
+ * values. */
+template <int parts> struct courier {
+    int item, tile, stage, parity;
+    const char *from;
+
+    __device__ __forceinline__ void begin(const mx_flash &f) {
+        tile = 0;
+        from = operands_of<parts>(f, item / across_of<parts>(f)) +
+               (int64_t)((f.handed ? 1 : 0) + (int)threadIdx.x / MX_GROUP) * f.tiles * parts * PART;
+    }
+    __device__ __forceinline__ void bring(const mx_flash &f, const places<parts> &at, int items) {
+        using shape = wide_shape<parts>;
+        if ((threadIdx.x == 0 || threadIdx.x == MX_GROUP) && item < items) {
+            mx_gate_wait(at.empty(stage), parity ^ 1);   /* the first time it is passed at once */
+            mx_gate_expect(at.full(stage), parts * PART);
+            mx_bulk_copy(at.tiles + stage * shape::stage + threadIdx.x / MX_GROUP * parts * PART, from, parts * PART,
+                         at.full(stage));
+            from += parts * PART;
+            if (++stage == shape::stages) {
+                stage = 0;
+                parity ^= 1;
+            }
+            if (++tile == f.tiles) {
+                item += gridDim.x;
+                begin(f);
+            }
+        }
+        __syncwarp();
+    }
+};
+
+__device__ __forceinline__ void join_group() {
+    asm volatile("bar.sync %0, 128;" ::"r"((int)threadIdx.x / MX_GROUP + 1) : "memory");
+}
+
+/* A group's queries from f32; nobody reads those before. */
 template <int parts>
-__device__ __forceinline__ void bring_tile(const mx_flash &f, const places<parts> &at, int tile) {
+__device__ __forceinline__ void keep_queries(const mx_flash &f, unsigned asked, const mx_asked &of, int first) {
+    const float *from = f.q + of.entry * f.t * f.ldq + of.head * MX_HEAD;
+    char *to = (char *)__cvta_shared_to_generic(asked);
+    join_group();
+    float4 v[4][2];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int at = threadIdx.x % MX_GROUP + i / 2 * MX_GROUP, row = first + at / 8;
+        v[i / 2][i % 2] = four_of(from + row * f.ldq + at % 8 * 8 + i % 2 * 4, row < f.t, f.quads);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float4 &a = v[i][0], &b = v[i][1];
+        float eight[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+        keep<parts>(to, threadIdx.x % MX_GROUP / 8 + i * 16, threadIdx.x % 8, eight);
+    }
+    mx_shared_fence();
+    join_group();
+}
+
+/* Those of an item in bulk, by one thread of the group. */
+template <int parts>
+__device__ __forceinline__ void send_for_queries(const mx_flash &f, const places<parts> &at, int item, int items) {
     using shape = wide_shape<parts>;
-    int stage = tile % shape::stages, round = tile / shape::stages;
-    if (tile < f.tiles && threadIdx.x == 0) {
-        const char *from = (const char *)f.operands +
-                           ((int64_t)blockIdx.z * f.heads + blockIdx.y) * f.tiles * shape::stage;
-        if (round > 0)
-            mx_gate_wait(&at.empty[stage], (round - 1) % 2);
-        mx_gate_expect(&at.full[stage], shape::stage);
-        mx_bulk_copy(at.tiles + stage * shape::stage, from + (int64_t)tile * shape::stage, shape::stage,
-                     &at.full[stage]);
+    if (item < items && threadIdx.x % MX_GROUP == 0) {
+        int across = across_of<parts>(f), tile = item % across * shape::groups + (int)threadIdx.x / MX_GROUP;
+        mx_gate_expect(at.got, shape::asked);
+        mx_bulk_copy(at.asked, operands_of<parts>(f, item / across) + (int64_t)min(tile, f.tiles - 1) * shape::asked,
+                     shape::asked, at.got);
     }
     __syncwarp();
 }
 
-template <int parts> __device__ __forceinline__ void keep_queries(const mx_flash &f, const places<parts> &at, int row) {
-    uint4 q[4][parts];
-    mx_load_queries<parts>(f, row, q);
-#pragma unroll
-    for (int i = 0; i < 4 * parts; i++)
-        at.asked[i * wide_shape<parts>::threads] = q[i / parts][i % parts];
-}
+/* The stage that is next to be multiplied; its address is reckoned before it is waited for. */
+template <int parts> struct reader {
+    int stage, parity;
+    unsigned tile;
 
-/* Anew for each tile: registers are few, and ptxas 13.0 takes an operand of a wide step for dead behind it, though a
- * loop comes back to it. Volatile, so that the loads stay in the loop. */
-template <int parts>
-__device__ __forceinline__ void load_asked(const places<parts> &at, uint4 (&q)[4][parts]) {
-#pragma unroll
-    for (int i = 0; i < 4 * parts; i++) {
-        uint4 &to = q[i / parts][i % parts];
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w)
-                     : "r"(mx_shared_at(at.asked + i * wide_shape<parts>::threads)));
-    }
-}
-
-template <int parts> __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at) {
-    using shape = wide_shape<parts>;
-    int row = blockIdx.x * shape::queries + threadIdx.x / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
-    float o[32] = {}, hi[32], lo[32];
-    mx_running r = {{-CUDART_INF_F, -CUDART_INF_F}, {0, 0}};
-    keep_queries<parts>(f, at, row);
-    for (int tile = 0; tile < f.tiles; tile++) {
-        int stage = tile % shape::stages;
-        const char *keys = at.tiles + stage * shape::stage, *values = keys + parts * PART;
-        uint4 a[4][parts];
-        bring_tile<parts>(f, at, tile + shape::ahead);
-        load_asked<parts>(at, a);
-        mx_gate_wait(&at.full[stage], tile / shape::stages % 2);
-        product_of<parts>(hi, lo, a, keys);
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            hi[i] = mx_chunk_sum<parts>(hi[i], lo[i]);
-        if ((tile + 1) * MX_KEYS > f.s)
-            mx_mask(hi, tile * MX_KEYS, f.s);
-        float2 worth = mx_soften(hi, r);
-        uint4 p[4][parts];
-        mx_to_operands<parts>(hi, p);
-        product_of<parts>(hi, lo, p, values);
+    __device__ __forceinline__ void wait(const places<parts> &at) const { mx_gate_wait(at.full(stage), parity); }
+    /* Done with the one before. */
+    __device__ __forceinline__ void let_go(const places<parts> &at) const {
         if (threadIdx.x % MX_WARP == 0)
-            mx_gate_arrive(&at.empty[stage]);
+            mx_gate_arrive(at.empty(stage ? stage - 1 : wide_shape<parts>::stages - 1));
+    }
+    __device__ __forceinline__ void go_on(const places<parts> &at) {
+        if (++stage == wide_shape<parts>::stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+        tile = mx_same_for_all(at.tiles + stage * wide_shape<parts>::stage);
+    }
+};
+
+/* A group's sums over the tiles of keys for its queries. `last`: keys past the last are masked. While the scores are
+ * multiplied, `meanwhile` is done; when they have been, `then`, if it was for the last time. */
+template <int parts> struct sums;
+
+/* Exact: the sums of a tile stand alone, then are added to what is left of those before. */
+template <> struct sums<2> {
+    float o[32];
+    mx_running r;
+
+    template <bool last, typename Meanwhile, typename Then>
+    __device__ __forceinline__ void attend(const mx_flash &f, const places<2> &at, reader<2> &keys, int,
+                                           Meanwhile meanwhile, Then then) {
+        float hi[32], lo[32];
+        uint4 q[4][2], p[4][2];
+        load_queries(at.asked, q);
+        keys.wait(at);
+        begin_exact(hi, lo, q, keys.tile);
+        meanwhile();
+        end_exact(hi, lo);
+        if (last) {
+            then();
+            mx_mask(hi, (f.tiles - 1) * MX_KEYS, f.s);
+        }
+        float2 worth = mx_soften(hi, r, f.scale);
+        mx_to_operands<2>(hi, p);
+        begin_exact(hi, lo, p, keys.tile + 2 * PART);
+        end_exact(hi, lo);
+        keys.go_on(at);
+        keys.let_go(at);
 #pragma unroll
         for (int i = 0; i < 32; i++)
-            o[i] = __fmaf_rn(o[i], i % 4 < 2 ? worth.x : worth.y, mx_chunk_sum<parts>(hi[i], lo[i]));
+            o[i] = __fmaf_rn(o[i], i % 4 < 2 ? worth.x : worth.y, hi[i]);
     }
-    if (f.ready)
-        mx_hand_queries<parts>(f, row, o, r);
-    else
-        mx_write_queries(f, row, o, r);
+    __device__ __forceinline__ void end(const places<2> &, const reader<2> &) {}
+};
+
+/* f16: one chain of sums over all tiles, scaled where a row's top has moved. Values are still multiplied when the
+ * scores of the next tile are begun; a tile is let go of when they have been. */
+template <> struct sums<1> {
+    float o[32];
+    mx_running r;
+    uint4 p[4];
+
+    /* Probabilities stay where they are until they have been multiplied. */
+    __device__ __forceinline__ void hold() {
+        mx_wide_hold(o);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            asm volatile("" : "+r"(p[i].x), "+r"(p[i].y), "+r"(p[i].z), "+r"(p[i].w));
+    }
+    __device__ __forceinline__ void add_values(const float (&s)[32], uint64_t values) {
+        uint4 operands[4][1];
+        mx_to_operands<1>(s, operands);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            p[i] = operands[i][0];
+        mx_wide_begin();
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(o, p[step], values + step * 2, 1);
+        mx_wide_commit();
+    }
+    template <bool last, typename Meanwhile, typename Then>
+    __device__ __forceinline__ void attend(const mx_flash &f, const places<1> &at, reader<1> &keys, int more,
+                                           Meanwhile meanwhile, Then then) {
+        float s[32];
+        uint64_t rows = mx_wide_columns(at.asked), columns = mx_wide_columns(keys.tile);
+        keys.wait(at);
+        mx_wide_begin();
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(s, rows + step * 2, columns + step * 2, step > 0);
+        mx_wide_commit();
+        meanwhile();
+        mx_wide_wait<0>();
+        mx_wide_hold(s);
+        hold();
+        if (more)
+            keys.let_go(at);
+        if (last) {
+            then();
+            mx_mask(s, (f.tiles - 1) * MX_KEYS, f.s);
+        }
+        float2 worth = mx_soften<8>(s, r, f.scale);
+        if (__any_sync(0xffffffffu, worth.x != 1 || worth.y != 1))
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                o[i] = __fmul_rn(o[i], i % 4 < 2 ? worth.x : worth.y);
+        add_values(s, columns + (PART >> 4));
+        keys.go_on(at);
+    }
+    __device__ __forceinline__ void end(const places<1> &at, const reader<1> &keys) {
+        mx_wide_wait<0>();
+        hold();
+        keys.let_go(at);
+    }
+};
+
+template <int parts>
+__device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at, courier<parts> &next, int items) {
+    using shape = wide_shape<parts>;
+    reader<parts> keys = {0, 0, at.tiles};
+    int asked = 0, across = across_of<parts>(f);
+    auto bring = [&] { next.bring(f, at, items); };
+    for (int item = blockIdx.x; item < items; item += gridDim.x, asked ^= 1) {
+        mx_asked of = {item / across / f.heads, item / across % f.heads};
+        int first = (item % across * shape::groups + (int)threadIdx.x / MX_GROUP) * 64;
+        sums<parts> s = {{}, {{-CUDART_INF_F, -CUDART_INF_F}, {0, 0}}};
+        if (f.handed)
+            mx_gate_wait(at.got, asked);
+        else
+            keep_queries<parts>(f, at.asked, of, first);
+        for (int tile = 1; tile < f.tiles; tile++)
+            s.template attend<false>(f, at, keys, tile > 1, bring, [] {});
+        s.template attend<true>(f, at, keys, f.tiles > 1, bring, [&] {
+            if (f.handed) {
+                join_group();   /* all four warps have done with these queries */
+                send_for_queries<parts>(f, at, item + gridDim.x, items);
+            }
+        });
+        s.end(at, keys);
+        int row = first + threadIdx.x % MX_GROUP / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
+        if (f.ready)
+            mx_hand_queries<parts>(f, of, row, s.o, s.r);
+        else
+            mx_write_queries(f, of, row, s.o, s.r);
+    }
 }
 #endif
 
@@ -198,34 +374,43 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
     using shape = wide_shape<parts>;
     extern __shared__ char raw[];
     places<parts> at;
-    at.tiles = raw + (1024 - mx_shared_at(raw) % 1024) % 1024;
-    at.asked = (uint4 *)(at.tiles + shape::stages * shape::stage) + threadIdx.x;
-    at.full = (uint64_t *)(at.tiles + shape::stages * shape::stage + shape::asked);
-    at.empty = at.full + shape::stages;
+    int items = across_of<parts>(f) * f.heads * f.entries, group = (int)mx_same_for_all(threadIdx.x / MX_GROUP);
+    at.tiles = mx_same_for_all((mx_shared_at(raw) + 1023) / 1024 * 1024);
+    at.asked = at.tiles + shape::stages * shape::stage + group * shape::asked;
+    at.gates = at.tiles + shape::stages * shape::stage + shape::groups * shape::asked;
+    at.got = at.full(2 * shape::stages + group);
     if (threadIdx.x == 0) {
         for (int i = 0; i < shape::stages; i++) {
-            mx_gate_open(&at.full[i], 1);
-            mx_gate_open(&at.empty[i], shape::groups * 4);   /* a warp each */
+            mx_gate_open(at.full(i), 2);                     /* keys and values */
+            mx_gate_open(at.empty(i), shape::groups * 4);   /* a warp each */
         }
+        for (int i = 0; i < shape::groups; i++)
+            mx_gate_open(at.full(2 * shape::stages + i), 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    for (int i = 0; i < shape::ahead; i++)
-        bring_tile<parts>(f, at, i);
     __syncthreads();
-    attend<parts>(f, at);
+    courier<parts> next = {(int)blockIdx.x, 0, 0, 0, NULL};
+    next.begin(f);
+    if (f.handed)
+        send_for_queries<parts>(f, at, blockIdx.x, items);
+    for (int i = 0; i < shape::ahead; i++)
+        next.bring(f, at, items);
+    attend<parts>(f, at, next, items);
 #endif
 }
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
-template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f, unsigned entries) {
+template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f) {
     using shape = wide_shape<parts>;
-    dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, entries);
-    dim3 blocks((unsigned)((f.t + shape::queries - 1) / shape::queries), (unsigned)f.heads, entries);
-    columns_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
+    dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries);
+    int64_t items = (int64_t)across_of<parts>(f) * f.heads * f.entries;
+    if (!f.handed)
+        columns_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts>, shape::bytes, allowed);
-    wide_kernel<parts><<<blocks, shape::threads, shape::bytes, gpu->stream>>>(f);
+    wide_kernel<parts><<<(unsigned)MX_MIN(items, gpu->device.info.cores), shape::threads, shape::bytes,
+                         gpu->stream>>>(f);
 }
 
 /* Whether the GPU runs what was made for sm_90a, and not the empty kernel of older PTX. */
@@ -239,9 +424,9 @@ int mx_flash_is_wide(mx_cuda *gpu) {
     return gpu->wide > 0;
 }
 
-void mx_flash_wide(mx_cuda *gpu, const mx_flash &f, int parts, unsigned entries) {
+void mx_flash_wide(mx_cuda *gpu, const mx_flash &f, int parts) {
     if (parts == 1)
-        launch<1>(gpu, f, entries);
+        launch<1>(gpu, f);
     else
-        launch<2>(gpu, f, entries);
+        launch<2>(gpu, f);
 }

@@ -17,6 +17,13 @@ static int64_t rows_of(const mx_tensor *t) {
     return rows;
 }
 
+/* How a product hands its rows on: to the next convolution, to attention, or to a product. */
+static mx_cuda_rows handed_form(const mx_call *call) {
+    return call->op == MX_OP_FUSED_CONV1D       ? MX_CUDA_TAPS
+           : call->attrs->act == MX_ACT_NONE ? MX_CUDA_HEADS
+                                             : MX_CUDA_READY;
+}
+
 static mx_cuda_fused describe(const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
     const mx_tensor *residual = input(call, 3);
@@ -24,7 +31,8 @@ static mx_cuda_fused describe(const mx_call *call) {
                        .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
                        .ldy = weight->dims[0], .scratch = call->scratch};
     p.x_rows = x->dtype == MXW_U8 ? MX_CUDA_READY : MX_CUDA_PLAIN;
-    p.y_rows = out->dtype == MXW_U8 ? MX_CUDA_READY : MX_CUDA_PLAIN;
+    p.y_rows = out->dtype == MXW_U8 ? handed_form(call) : MX_CUDA_PLAIN;
+    p.entry_rows = out->rank > 1 ? out->dims[out->rank - 2] : 1;
     p.bias = mx_cuda_input(call, 2);
     if (residual) {
         p.residual = residual->data;
@@ -83,21 +91,50 @@ mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
     return run(gpu, call, call->inputs[1].dims[2]);
 }
 
-/* What a product or attention leaves to the next product: rows as operands, where there are many. */
+/* What one leaves to a product: rows as operands, where there are many. */
+static size_t bytes_for_product(mx_cuda *gpu, const mx_call *maker, const mx_cuda_fused *from, mx_cuda_fused *to) {
+    int conv = maker->op == MX_OP_FUSED_CONV1D;
+    if (to->gamma || to->k % 64)
+        return 0;
+    if (conv ? from->out_positions % 2 || from->out_positions < 8 || to->stride != 2 || to->pad != 1 ||
+                   to->k != 3 * from->n
+             : to->positions != 0)
+        return 0;
+    if (maker->op == MX_OP_ATTENTION ? !mx_cuda_flash_takes(maker) : !mx_cuda_product_hands_rows(gpu, from))
+        return 0;
+    to->x_rows = MX_CUDA_READY;
+    return mx_cuda_product_takes_rows(gpu, to) ? mx_cuda_ready_bytes(to->m, to->k, maker->precision) : 0;
+}
+
+/* What a stacked product leaves to attention: queries, keys and values, one behind the other in its rows. */
+static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *maker, const mx_cuda_fused *from, const mx_call *reader,
+                                  int input) {
+    const mx_tensor *x = &reader->inputs[input], *q = &reader->inputs[0], *k = &reader->inputs[1];
+    int64_t heads = reader->attrs->heads, third = heads * 64;
+    if (maker->op != MX_OP_FUSED_LINEAR || !mx_cuda_flash_hands(gpu, reader) || input > 2 || from->n != 3 * third ||
+        x->rank != 3 || x->strides[1] != from->n || (uintptr_t)x->data != (size_t)(input * third) * sizeof(float) ||
+        q->dims[1] != k->dims[1] || x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 ||
+        x->dims[0] * x->dims[1] != from->m || !mx_cuda_product_hands_rows(gpu, from))
+        return 0;
+    return mx_cuda_heads_bytes(x->dims[0], x->dims[1], heads, maker->precision);
+}
+
 size_t mx_cuda_handed_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input) {
     mx_cuda *gpu = mx_cuda_of(device);
     mx_cuda_fused from = {0}, to;
-    int product = maker->op == MX_OP_FUSED_LINEAR && mx_cuda_fused_of(maker, &from);
-    if ((!product && maker->op != MX_OP_ATTENTION) || reader->op != MX_OP_FUSED_LINEAR || input != 0 ||
-        maker->precision != reader->precision || mx_cuda_enter(gpu) < 0 || !mx_cuda_fused_of(reader, &to) ||
-        to.gamma || to.k % 64)
+    int product = maker->op == MX_OP_FUSED_LINEAR || maker->op == MX_OP_FUSED_CONV1D;
+    mx_op next = maker->op == MX_OP_FUSED_CONV1D ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR;
+    if ((!product && maker->op != MX_OP_ATTENTION) || maker->precision != reader->precision ||
+        mx_cuda_enter(gpu) < 0 || (product && !mx_cuda_fused_of(maker, &from)) ||
+        (product && maker->n_inputs > 3 && maker->inputs[3].rank > 0))
         return 0;
-    from.y_rows = to.x_rows = MX_CUDA_READY;
-    if (product && ((maker->n_inputs > 3 && maker->inputs[3].rank > 0) || !mx_cuda_product_hands_rows(gpu, &from)))
+    from.y_rows = handed_form(maker);
+    if (reader->op == MX_OP_ATTENTION)
+        return bytes_for_attention(gpu, maker, &from, reader, input);
+    if (reader->op != next || input != 0 || !mx_cuda_fused_of(reader, &to) ||
+        mx_cuda_count(&reader->inputs[0]) != mx_cuda_count(&maker->outputs[0]))
         return 0;
-    if ((!product && !mx_cuda_flash_takes(maker)) || !mx_cuda_product_takes_rows(gpu, &to))
-        return 0;
-    return mx_cuda_ready_bytes(to.m, to.k, maker->precision);
+    return bytes_for_product(gpu, maker, &from, &to);
 }
 
 /* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */

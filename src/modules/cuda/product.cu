@@ -27,6 +27,8 @@ int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows) {
 mx_product mx_product_of(const mx_cuda_fused *f) {
     mx_product p = {};
     p.f = *f;
+    if (f->act == MX_ACT_GELU_ERF && f->precision == MXW_PRECISION_F16)
+        p.f.act = MX_ACT_GELU_SHORT;
     p.quad_x = f->k % 4 == 0 && is_aligned(f->x, f->positions ? f->channels : f->ldx, 4) &&
                is_aligned(f->gamma, 0, 4) && is_aligned(f->beta, 0, 4);
     p.even_y = is_aligned(f->y, f->ldy, 2) && is_aligned(f->bias, 0, 2) && is_aligned(f->residual, f->ld_residual, 2);
@@ -70,12 +72,12 @@ mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cud
             mx_rows_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }
+    if (held) {
+        mx_held_product(gpu, p);
+        return mx_cuda_launched(gpu, call);
+    }
     if (wide && mx_ready_takes(p)) {
-        p = mx_ready_rows(gpu, p);
-        if (held)
-            mx_held_product(gpu, p);
-        else
-            mx_ready_product(gpu, p);
+        mx_ready_product(gpu, mx_ready_rows(gpu, p));
         return mx_cuda_launched(gpu, call);
     }
     if (f->gamma)

@@ -1,44 +1,38 @@
 /* modules/cuda/product_held.cu - compiled products of very many rows on Hopper, where rows are short: a block keeps the
- * operands of 64 to 192 rows in shared memory and passes all weights by them. What limits products of this kind is what
+ * operands of 32 to 192 rows in shared memory and passes all weights by them. What limits products of this kind is what
  * comes out of the L2 cache; here each row is read once, and each weight once for so many rows.
  * Two groups of four warps have every other 64 columns. They multiply in turns, so that one multiplies while the other
- * finishes its results. Two threads of a third group bring rows and weights, those of the next rows too.
- * What holds: operands and the order of the sums are those of product_rows.cu. */
-#include "modules/cuda/product_turned.cuh"
+ * finishes its results; before, both norm the rows and make operands of them. A thread of a third group brings the
+ * weights.
+ * What holds: norm, operands and the order of the sums are those of product_rows.cu. */
+#include "modules/cuda/product_hand.cuh"
 
 #define STAGES_AT_MOST 8
-#define STAGES_AT_LEAST 4
-
-#define BLOCKS_AT_MOST 12       /* of k: no more fit */
-#define GATES (2 * BLOCKS_AT_MOST + 2 * STAGES_AT_MOST + 2)
+#define GATES (2 * STAGES_AT_MOST + 4)
 #define GATES_BYTES ((GATES * 8 + 127) / 128 * 128)
 
-/* What a block has in shared memory: gates, blocks of k of its rows, stages of weights. Few pointers: registers are
- * what these kernels lack. */
-struct held {
-    char *base, *weights;
-    int stages;
-    __device__ __forceinline__ uint64_t *gate(int i) const { return (uint64_t *)base + i; }
-    __device__ __forceinline__ uint64_t *x_full(int i) const { return gate(i); }
-    __device__ __forceinline__ uint64_t *x_empty(int i) const { return gate(BLOCKS_AT_MOST + i); }
-    __device__ __forceinline__ uint64_t *w_full(int i) const { return gate(2 * BLOCKS_AT_MOST + i); }
-    __device__ __forceinline__ uint64_t *w_empty(int i) const { return gate(2 * BLOCKS_AT_MOST + STAGES_AT_MOST + i); }
-    __device__ __forceinline__ uint64_t *turn(int i) const { return gate(GATES - 2 + i); }
-    __device__ __forceinline__ char *x() const { return base + GATES_BYTES; }
+/* What a block has in shared memory: gates, its rows, stages of weights. */
+template <typename S> struct held {
+    static constexpr int stages = MX_MIN(S::stages, STAGES_AT_MOST);
+    unsigned base;   /* its address */
+    __device__ __forceinline__ unsigned gate(int i) const { return base + i * 8; }
+    __device__ __forceinline__ unsigned x_full() const { return gate(0); }
+    __device__ __forceinline__ unsigned x_empty() const { return gate(1); }
+    __device__ __forceinline__ unsigned turn(int i) const { return gate(2 + i); }
+    __device__ __forceinline__ unsigned w_full(int i) const { return gate(4 + i); }
+    __device__ __forceinline__ unsigned w_empty(int i) const { return gate(4 + STAGES_AT_MOST + i); }
+    __device__ __forceinline__ unsigned x(int block) const { return base + GATES_BYTES + block * S::x_bytes; }
+    __device__ __forceinline__ unsigned w(int i) const { return x(S::chunks * S::blocks) + i * S::w_bytes; }
 };
 
 #if MX_WIDE
-template <typename S> __device__ __forceinline__ held open_held(const mx_product &p, char *raw, int stages) {
-    held h;
-    h.stages = stages;
-    h.base = raw + (128 - mx_shared_at(raw) % 128) % 128;
-    h.weights = h.x() + p.blocks * S::x_bytes;
+template <typename S> __device__ __forceinline__ held<S> open_held(char *raw) {
+    held<S> h;
+    h.base = mx_same_for_all((mx_shared_at(raw) + 127) / 128 * 128);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < p.blocks; i++) {
-            mx_gate_open(h.x_full(i), 1);
-            mx_gate_open(h.x_empty(i), 8);   /* a warp each */
-        }
-        for (int i = 0; i < stages; i++) {
+        mx_gate_open(h.x_full(), 8);   /* a warp each */
+        mx_gate_open(h.x_empty(), 8);
+        for (int i = 0; i < h.stages; i++) {
             mx_gate_open(h.w_full(i), 1);
             mx_gate_open(h.w_empty(i), 4);
         }
@@ -52,46 +46,29 @@ template <typename S> __device__ __forceinline__ held open_held(const mx_product
 
 /* ---- what is brought --------------------------------------------------------------------------------------------- */
 
-/* The rows of the next tile, into the L2 cache. */
-template <typename S> __device__ __forceinline__ void expect_x(const mx_product &p, int64_t tile) {
-    int64_t units = (p.f.m + 63) / 64, last = min(((tile + 1) * S::rows + 63) / 64, units);
-    for (int64_t unit = tile * S::rows / 64; unit < last; unit++)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                     ::"l"((const char *)p.f.x + unit * p.blocks * S::parts * MX_TURNED_PART),
-                     "r"(p.blocks * S::parts * MX_TURNED_PART) : "memory");
-}
-
-template <typename S> __device__ __forceinline__ void bring_x(const mx_product &p, const held &h, int64_t tiles) {
-    int round = 0;
-    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
-        mx_turned_rows<S> rows(p, tile * S::rows);
-        for (int block = 0; block < p.blocks; block++) {
-            char *to = h.x() + block * S::x_bytes;
-            uint64_t *full = h.x_full(block);
-            if (round > 0)
-                mx_gate_wait(h.x_empty(block), (round - 1) % 2);
-            mx_gate_expect(full, S::x_bytes);
-#pragma unroll
-            for (int part = 0; part < S::parts; part++)
-                rows.bring(block, part, [&](unsigned at, const char *from, unsigned bytes) {
-                    mx_bulk_copy(to + at, from, bytes, full);
-                });
-        }
-        expect_x<S>(p, tile + gridDim.x);
-    }
+/* The rows of the next tile into the L2 cache, while those of this one are multiplied. */
+template <typename S> __device__ __forceinline__ void expect_x(const mx_product &p, int64_t tile, int64_t tiles) {
+    if (threadIdx.x != 0 || tile >= tiles || p.f.positions || p.f.ldx != p.f.k)
+        return;
+    mx_turned_tile of = mx_turned_tile_of<S>(p, tile);
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                 ::"l"(p.f.x + of.row * p.f.k), "r"((unsigned)(of.left * p.f.k * 4)) : "memory");
 }
 
 /* In the order in which the groups take them: all of k for 64 columns, then for the next. */
-__device__ __forceinline__ void bring_weights(const mx_product &p, const held &h, int64_t rounds) {
+template <typename S>
+__device__ __forceinline__ void bring_weights(const mx_product &p, const held<S> &h, int64_t rounds) {
     mx_ring r = {0, 0};
     int groups = (int)(p.f.n / MX_TURNED_COLUMNS), fresh = h.stages;
     for (int64_t i = 0; i < rounds * groups; i++) {
         const char *from = (const char *)p.f.weight.bytes + i % groups * MX_TURNED_WEIGHT;
-        for (int block = 0; block < p.blocks; block++, fresh--, from += (int64_t)p.tiles * 1024) {
-            if (fresh <= 0)
+        for (int stage = 0; stage < S::turn; stage++) {
+            if (--fresh < 0)
                 mx_gate_wait(h.w_empty(r.stage), r.parity ^ 1);
-            mx_gate_expect(h.w_full(r.stage), MX_TURNED_WEIGHT);
-            mx_bulk_copy(h.weights + r.stage * MX_TURNED_WEIGHT, from, MX_TURNED_WEIGHT, h.w_full(r.stage));
+            mx_gate_expect(h.w_full(r.stage), S::w_bytes);
+#pragma unroll
+            for (int block = 0; block < S::at_once; block++, from += (int64_t)p.tiles * 1024)
+                mx_bulk_copy(h.w(r.stage) + block * MX_TURNED_WEIGHT, from, MX_TURNED_WEIGHT, h.w_full(r.stage));
             r.skip(1, h.stages);
         }
     }
@@ -103,96 +80,130 @@ __device__ __forceinline__ void bring_weights(const mx_product &p, const held &h
 struct course {
     mx_ring ring;
     int group, turns;      /* that it has had: a turn is all of k for its columns */
-    int x_parity;          /* of the rows that are there */
-    int first, last;       /* its first columns of these rows; its last */
 };
 
-__device__ __forceinline__ void wait_turn(const held &h, const course &c) {
+template <typename S> __device__ __forceinline__ void wait_turn(const held<S> &h, const course &c) {
     if (c.group || c.turns > 0)
         mx_gate_wait(h.turn(c.group), c.group ? c.turns % 2 : (c.turns - 1) % 2);
 }
 
-__device__ __forceinline__ void say(uint64_t *gate) {
+__device__ __forceinline__ void say(unsigned gate) {
     if (threadIdx.x % MX_WARP == 0)
         mx_gate_arrive(gate);
     __syncwarp();
 }
 
-/* A block was multiplied: its weights may go, and the rows with the last of the columns. */
-__device__ __forceinline__ void let_go(const held &h, const course &c, int stage, int block) {
-    say(h.w_empty(stage));
-    if (c.last)
-        say(h.x_empty(block));
+/* The stage before this one was multiplied: its weights may go. */
+template <typename S> __device__ __forceinline__ void let_go(const held<S> &h, const course &c) {
+    say(h.w_empty(c.ring.stage ? c.ring.stage - 1 : h.stages - 1));
 }
 
-/* A chunk of k; `passes`: the other group's turn comes with it. */
-template <typename S>
-__device__ __forceinline__ void multiply_chunk(const mx_product &p, const held &h, course &c, int chunk, int passes,
-                                               float (&sums)[S::sums]) {
-    int begin = mx_chunk_start(p, chunk), end = mx_chunk_start(p, chunk + 1), before = 0;
-    for (int block = begin; block < end; block++) {
-        if (c.first)
-            mx_gate_wait(h.x_full(block), c.x_parity);
+/* A chunk of k into sums that begin anew. Its last stage is still multiplied behind it, as is that of the chunk before
+ * it if that is `followed` without a break. All is known to the compiler, which must see where sums are waited for. */
+template <typename S, int chunk, bool followed>
+__device__ __forceinline__ void multiply_chunk(const held<S> &h, course &c, float (&sums)[S::sums]) {
+#pragma unroll
+    for (int stage = 0; stage < S::blocks / S::at_once; stage++) {
+        uint64_t weights = mx_wide_pieces(mx_same_for_all(h.w(c.ring.stage)));
+        uint64_t x = mx_wide_pieces(h.x(chunk * S::blocks + stage * S::at_once), S::eight);
         mx_gate_wait(h.w_full(c.ring.stage), c.ring.parity);
-        mx_turned_step<S>(sums, h.weights + c.ring.stage * MX_TURNED_WEIGHT, h.x() + block * S::x_bytes, block > begin);
-        if (block > begin) {
+        mx_wide_begin();
+#pragma unroll
+        for (int step = 0; step < S::at_once * 4; step++)
+            mx_wide(sums, weights + (step / 4 * MX_TURNED_WEIGHT >> 4) + step % 4 * 16,
+                    x + (step / 4 * S::x_bytes >> 4) + step % 4 * (S::step >> 4), stage + step > 0);
+        mx_wide_commit();
+        if (stage > 0 || followed) {
             mx_wide_wait<1>();
-            let_go(h, c, before, block - 1);
+            let_go(h, c);
         }
-        before = c.ring.stage;
         c.ring.skip(1, h.stages);
     }
+}
+
+template <typename S, bool passes>
+__device__ __forceinline__ void end_chunk(const held<S> &h, course &c, float (&sums)[S::sums]) {
     if (passes)
         say(h.turn(c.group ^ 1));
     mx_wide_wait<0>();
-    let_go(h, c, before, end - 1);
+    mx_wide_hold(sums);
+    let_go(h, c);
 }
 
+/* All of k: the totals are the first of `sums`. The chunks are added in order; the second is multiplied right behind
+ * the first, so that only rows of three wait for an addition. */
 template <typename S>
-__device__ __forceinline__ void multiply_tile(const mx_product &p, const held &h, course &c,
-                                              float (&total)[S::totals]) {
-    float sums[S::sums];
-#pragma unroll
-    for (int i = 0; i < S::totals; i++)
-        total[i] = 0;
+__device__ __forceinline__ void multiply_tile(const held<S> &h, course &c, float (&sums)[S::sums]) {
+    float more[S::sums];
     if (c.group)
-        c.ring.skip(p.blocks, h.stages);
+        c.ring.skip(S::turn, h.stages);
     wait_turn(h, c);
-    for (int chunk = 0; chunk < p.chunks; chunk++) {
-        multiply_chunk<S>(p, h, c, chunk, chunk + 1 == p.chunks, sums);
-        mx_turned_add<S>(total, sums);
+    multiply_chunk<S, 0, false>(h, c, sums);
+    if (S::chunks > 1) {
+        multiply_chunk<S, 1, true>(h, c, more);
+        end_chunk<S, S::chunks == 2>(h, c, more);
+        mx_wide_hold(sums);
+        mx_turned_settle<S>(sums);
+        mx_turned_add<S>(sums, more);
+    } else {
+        end_chunk<S, true>(h, c, sums);
+        mx_turned_settle<S>(sums);
+    }
+    if (S::chunks > 2) {
+        multiply_chunk<S, 2, false>(h, c, more);
+        end_chunk<S, true>(h, c, more);
+        mx_turned_add<S>(sums, more);
     }
     c.turns++;
     if (!c.group)
-        c.ring.skip(p.blocks, h.stages);
+        c.ring.skip(S::turn, h.stages);
 }
 
-template <typename S> __device__ __forceinline__ void multiply_all(const mx_product &p, const held &h, int64_t tiles) {
-    course c = {{0, 0}, (int)threadIdx.x / MX_GROUP, 0, 0, 0, 0};
-    int pairs = (int)(p.f.n / (2 * MX_TURNED_COLUMNS));
-    float total[S::totals];
-    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, c.x_parity ^= 1)
+/* The operands of a tile's rows, when those before have been multiplied. */
+template <typename S>
+__device__ __forceinline__ void load_x(const mx_product &p, const held<S> &h, int64_t row, int round) {
+    if (round > 0)
+        mx_gate_wait(h.x_empty(), (round - 1) % 2);
+    if (p.f.gamma)
+        mx_turned_load<S, true>(p, row, h.x(0));
+    else
+        mx_turned_load<S, false>(p, row, h.x(0));
+    mx_shared_fence();
+    __syncwarp();
+    say(h.x_full());
+    mx_gate_wait(h.x_full(), round % 2);
+}
+
+template <typename S>
+__device__ __forceinline__ void multiply_all(const mx_product &p, const held<S> &h, int64_t tiles) {
+    course c = {{0, 0}, (int)threadIdx.x / MX_GROUP, 0};
+    int pairs = (int)(p.f.n / (2 * MX_TURNED_COLUMNS)), round = 0;
+    float sums[S::sums];
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
+        mx_turned_tile of = mx_turned_tile_of<S>(p, tile);
+        load_x<S>(p, h, of.row, round);
+        expect_x<S>(p, tile + gridDim.x, tiles);
         for (int pair = 0; pair < pairs; pair++) {
-            c.first = pair == 0;
-            c.last = pair + 1 == pairs;
-            mx_turned_expect<S>(p, tile * S::rows, (pair * 2 + c.group) * MX_TURNED_COLUMNS);
-            multiply_tile<S>(p, h, c, total);
-            mx_turned_finish<S>(p, tile * S::rows, (pair * 2 + c.group) * MX_TURNED_COLUMNS, total);
+            int column = (pair * 2 + c.group) * MX_TURNED_COLUMNS;
+            float2 bias = mx_turned_bias(p, column);
+            multiply_tile<S>(h, c, sums);
+            if (pair + 1 == pairs)
+                say(h.x_empty());
+            mx_turned_finish<S>(p, of, column, bias, sums);
         }
+    }
 }
 #endif
 
-template <typename S> __global__ void __launch_bounds__(MX_TURNED_THREADS, 1) held_kernel(mx_product p, int stages) {
+template <typename S> __global__ void __launch_bounds__(MX_TURNED_THREADS, 1) held_kernel(mx_product p) {
 #if MX_WIDE
     extern __shared__ char raw[];
-    int64_t tiles = (p.f.m + S::rows - 1) / S::rows;
-    held h = open_held<S>(p, raw, stages);
+    int64_t tiles = mx_turned_tiles<S>(p);
+    held<S> h = open_held<S>(raw);
     if (threadIdx.x / MX_GROUP == 2) {
         mx_registers_down();
         if (threadIdx.x == 2 * MX_GROUP)
-            bring_x<S>(p, h, tiles);
-        else if (threadIdx.x == 2 * MX_GROUP + MX_WARP)
-            bring_weights(p, h, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x);
+            bring_weights<S>(p, h, (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x);
     } else {
         mx_registers_up();
         multiply_all<S>(p, h, tiles);
@@ -204,44 +215,37 @@ template <typename S> __global__ void __launch_bounds__(MX_TURNED_THREADS, 1) he
 
 static int parts_of(const mx_product &p) { return p.f.precision == MXW_PRECISION_F16 ? 1 : 2; }
 
-/* Stages of weights that there is room for beside so many rows. */
-static int stages_of(const mx_product &p, int rows) {
-    int left = MX_TURNED_SHARED - 1024 - p.blocks * rows * parts_of(p) * 128;
-    return MX_MIN(left / MX_TURNED_WEIGHT, STAGES_AT_MOST);
+template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
+    static int allowed[MX_CUDA_MOST];
+    int64_t tiles = mx_turned_tiles<S>(p);
+    mx_cuda_allow_shared(gpu, (const void *)held_kernel<S>, MX_TURNED_SHARED, allowed);
+    held_kernel<S><<<(unsigned)MX_MIN(tiles, gpu->device.info.cores), MX_TURNED_THREADS, MX_TURNED_SHARED,
+                     gpu->stream>>>(p);
 }
 
-/* The most rows that leave room for the weights; 0: none. */
-static int rows_of(const mx_product &p) {
-    static const int rows[2][3] = {{192, 128}, {128, 96, 64}};
-    for (int i = 0; i < 3 && rows[parts_of(p) - 1][i]; i++)
-        if (stages_of(p, rows[parts_of(p) - 1][i]) >= STAGES_AT_LEAST)
-            return rows[parts_of(p) - 1][i];
-    return 0;
+/* The lengths of rows that there are kernels for, in blocks of k; how many rows a block holds. */
+typedef void launcher(mx_cuda *gpu, const mx_product &p);
+static const struct shape {
+    int blocks, rows;
+    launcher *launch[2];   /* f16; exact, with half as many rows */
+} shapes[] = {
+    {4, 192, {launch<mx_turned<192, 1, 1, 4, 4>>, launch<mx_turned<96, 2, 1, 4, 4>>}},    /* conv1 */
+    {6, 192, {launch<mx_turned<192, 1, 2, 3, 3>>, launch<mx_turned<96, 2, 2, 3, 3>>}},    /* tiny */
+    {8, 128, {launch<mx_turned<128, 1, 2, 4, 2>>, launch<mx_turned<64, 2, 2, 4, 2>>}},    /* base */
+    {12, 128, {launch<mx_turned<128, 1, 3, 4, 1, 0>>, launch<mx_turned<64, 2, 3, 4, 1, 0>>}},   /* small */
+};
+
+static const shape *shape_of(const mx_product &p) {
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        if (shapes[i].blocks == p.blocks)
+            return &shapes[i];
+    return NULL;
 }
 
 int mx_held_takes(mx_cuda *gpu, const mx_product &p) {
-    int rows = rows_of(p);
-    return rows && mx_turned_makes(p) && p.f.m >= (int64_t)rows * gpu->device.info.cores;
+    const shape *s = shape_of(p);
+    return s && p.f.x_rows == MX_CUDA_PLAIN && mx_hand_makes(p) &&
+           p.f.m * parts_of(p) >= (int64_t)s->rows * gpu->device.info.cores;
 }
 
-template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
-    static int allowed[MX_CUDA_MOST];
-    int64_t tiles = (p.f.m + S::rows - 1) / S::rows;
-    mx_cuda_allow_shared(gpu, (const void *)held_kernel<S>, MX_TURNED_SHARED, allowed);
-    held_kernel<S><<<(unsigned)MX_MIN(tiles, gpu->device.info.cores), MX_TURNED_THREADS, MX_TURNED_SHARED,
-                     gpu->stream>>>(p, stages_of(p, S::rows));
-}
-
-void mx_held_product(mx_cuda *gpu, const mx_product &p) {
-    int rows = rows_of(p);
-    if (parts_of(p) == 1 && rows == 192)
-        launch<mx_turned<192, 1>>(gpu, p);
-    else if (parts_of(p) == 1)
-        launch<mx_turned<128, 1>>(gpu, p);
-    else if (rows == 128)
-        launch<mx_turned<128, 2>>(gpu, p);
-    else if (rows == 96)
-        launch<mx_turned<96, 2>>(gpu, p);
-    else
-        launch<mx_turned<64, 2>>(gpu, p);
-}
+void mx_held_product(mx_cuda *gpu, const mx_product &p) { shape_of(p)->launch[parts_of(p) - 1](gpu, p); }

@@ -121,8 +121,9 @@ template <typename S> __device__ __forceinline__ void let_go(const feed<S> &f, i
 /* A block of k: the first of a chunk begins the sums anew. */
 template <typename S>
 __device__ __forceinline__ void multiply(float (&hi)[S::sums], float (&lo)[S::sums], const char *stage, int add) {
-    uint64_t x = mx_wide_pieces(stage + threadIdx.x / MX_GROUP * S::x_bytes);
-    uint64_t w = mx_wide_pieces(stage + S::groups * S::x_bytes);
+    unsigned at = mx_same_for_all(mx_shared_at(stage));
+    uint64_t x = mx_wide_pieces(at + (S::groups > 1 ? threadIdx.x / MX_GROUP * S::x_bytes : 0));
+    uint64_t w = mx_wide_pieces(at + S::groups * S::x_bytes);
     mx_wide_begin();
 #pragma unroll
     for (int step = 0; step < 4; step++)

@@ -18,15 +18,17 @@
 #define MX_GROUP 128   /* threads that make a wide step */
 
 /* What the hardware takes for columns in shared memory; 16 of k further: plus 2. */
-__device__ __forceinline__ uint64_t mx_wide_columns(const void *shared) {
-    uint64_t at = (uint64_t)__cvta_generic_to_shared(shared);
+__device__ __forceinline__ uint64_t mx_wide_columns(unsigned at) {
     return (at & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* The same of columns that lie in pieces of 8 rows by 16 bytes, eight to 64 of k; 16 of k further: plus 16. */
-__device__ __forceinline__ uint64_t mx_wide_pieces(const void *shared) {
-    uint64_t at = (uint64_t)__cvta_generic_to_shared(shared);
-    return (at & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32;
+/* The same of columns that lie in pieces of 8 rows by 16 bytes, eight to 64 of k; 16 of k further: plus 16. Eight rows
+ * further: 1024 bytes, or as told. */
+__device__ __forceinline__ uint64_t mx_wide_pieces(unsigned at, int eight = 1024) {
+    return (at & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(eight >> 4) << 32;
+}
+__device__ __forceinline__ uint64_t mx_wide_pieces(const void *at) {
+    return mx_wide_pieces((unsigned)__cvta_generic_to_shared(at));
 }
 
 __device__ __forceinline__ void mx_wide_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -105,7 +107,8 @@ __device__ __forceinline__ void mx_wide(float (&d)[64], const uint4 &a, uint64_t
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
 }
 
-/* The same with the rows in shared memory too, as mx_wide_pieces has them; 32 and 128 columns. */
+/* The same with the rows in shared memory too, as mx_wide_pieces or mx_wide_columns has them;
+ * 32, 64 and 128 columns. */
 __device__ __forceinline__ void mx_wide(float (&d)[16], uint64_t a, uint64_t b, int add) {
     asm volatile(
         "{ .reg .pred add; setp.ne.b32 add, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
@@ -113,6 +116,19 @@ __device__ __forceinline__ void mx_wide(float (&d)[16], uint64_t a, uint64_t b, 
         "%16, %17, add, 1, 1, 0, 0; }"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+        : "l"(a), "l"(b), "r"(add));
+}
+
+__device__ __forceinline__ void mx_wide(float (&d)[32], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, add, 1, 1, 0, 0; }"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(add));
 }
 
@@ -185,28 +201,44 @@ __device__ __forceinline__ void mx_wide(float (&d)[128], uint64_t a, uint64_t b,
 
 __device__ __forceinline__ unsigned mx_shared_at(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
+/* The same for all lanes, and the compiler knows: what is reckoned from it costs the lanes nothing, and wide steps take
+ * their operands' places from where it is kept. */
+__device__ __forceinline__ unsigned mx_same_for_all(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
+
+/* A gate, or any place, is told by a pointer or by its address in shared memory, which is shorter to reckon with. */
+__device__ __forceinline__ void mx_gate_open(unsigned gate, int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(gate), "r"(arrivals) : "memory");
+}
 __device__ __forceinline__ void mx_gate_open(uint64_t *gate, int arrivals) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(mx_shared_at(gate)), "r"(arrivals) : "memory");
+    mx_gate_open(mx_shared_at(gate), arrivals);
 }
 
-__device__ __forceinline__ void mx_gate_arrive(uint64_t *gate) {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(mx_shared_at(gate)) : "memory");
+__device__ __forceinline__ void mx_gate_arrive(unsigned gate) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(gate) : "memory");
 }
+__device__ __forceinline__ void mx_gate_arrive(uint64_t *gate) { mx_gate_arrive(mx_shared_at(gate)); }
 
 /* Arrives, and has the gate wait for so many bytes besides. */
+__device__ __forceinline__ void mx_gate_expect(unsigned gate, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes) : "memory");
+}
 __device__ __forceinline__ void mx_gate_expect(uint64_t *gate, unsigned bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(mx_shared_at(gate)), "r"(bytes) : "memory");
+    mx_gate_expect(mx_shared_at(gate), bytes);
 }
 
 /* Until the gate has been passed for the phase of that parity. */
-__device__ __forceinline__ void mx_gate_wait(uint64_t *gate, int parity) {
+__device__ __forceinline__ void mx_gate_wait(unsigned gate, int parity) {
     asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1; @!done bra again; }"
-                 ::"r"(mx_shared_at(gate)), "r"(parity) : "memory");
+                 ::"r"(gate), "r"(parity) : "memory");
 }
+__device__ __forceinline__ void mx_gate_wait(uint64_t *gate, int parity) { mx_gate_wait(mx_shared_at(gate), parity); }
 
-__device__ __forceinline__ void mx_bulk_copy(void *to, const void *from, unsigned bytes, uint64_t *gate) {
+__device__ __forceinline__ void mx_bulk_copy(unsigned to, const void *from, unsigned bytes, unsigned gate) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(mx_shared_at(to)), "l"(from), "r"(bytes), "r"(mx_shared_at(gate)) : "memory");
+                 ::"r"(to), "l"(from), "r"(bytes), "r"(gate) : "memory");
+}
+__device__ __forceinline__ void mx_bulk_copy(void *to, const void *from, unsigned bytes, uint64_t *gate) {
+    mx_bulk_copy(mx_shared_at(to), from, bytes, mx_shared_at(gate));
 }
 
 /* What this thread wrote to shared memory is seen by wide steps and bulk copies. */
