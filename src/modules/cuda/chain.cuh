@@ -117,7 +117,8 @@ struct mx_chain_selection {
     mx_told *parts;          /* [rows][PART_PAIRS][ranges][2]; NULL: no selection */
 };
 
-struct mx_chain_phase {
+/* Brought to shared memory by 16 bytes: what lies behind the last one is nobody's. */
+struct alignas(16) mx_chain_phase {
     int kind;
     int from;                      /* the phase that makes a product's x */
     mx_chain_place place;
