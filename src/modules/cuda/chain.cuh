@@ -1,6 +1,6 @@
 /* modules/cuda/chain.cuh - a chain: many calls of a decoder's step as the phases of one kernel, for few rows.
- * chain_build.cu makes it of the calls that a recording sees together, chain.cu runs it. A phase begins where what it
- * reads is there; blocks do not wait for each other otherwise. */
+ * chain_build.cu makes it of the calls that a recording sees together, chain_divide.cu deals it to blocks, chain.cu
+ * runs it. A phase begins where what it reads is there; blocks do not wait for each other otherwise. */
 #ifndef MX_CUDA_CHAIN_CUH
 #define MX_CUDA_CHAIN_CUH
 #include <cuda_bf16.h>
@@ -43,6 +43,7 @@ struct mx_tile_pad : rows_pad {
 #define MX_CHAIN_SUM 256     /* bytes of each: 8 rows by 8 columns */
 #define MX_CHAIN_WARPS 8
 #define MX_CHAIN_OF_WARP 4   /* tiles of logits that a warp has sums for */
+#define MX_CHAIN_BESIDES 2048   /* bytes of shared memory besides ring, work and phases, with what aligns them */
 #define MX_CHAIN_CHUNKS 23   /* of k, at most */
 #define MX_CHAIN_PART (WIDTH + 2)   /* values of a tile's result: largest score and sum last */
 
@@ -155,9 +156,17 @@ struct mx_short_chain : mx_chain {
     mx_chain_phase one;
 };
 
+/* How phases share blocks and shared memory: the first line is known, the second is found. */
+struct mx_chain_division {
+    int rows, n, blocks, w_parts;
+    int ring_bytes, work_bytes;
+};
+
 /* ---- doors ------------------------------------------------------------------------------------------------------- */
 
 size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status);
+/* Which blocks each phase is for, and what of it each has; whether there is memory enough. */
+int mx_chain_divide(const mx_cuda *gpu, mx_chain_phase *phases, mx_chain_division *d);
 /* One product of many columns; whether it was taken. */
 int mx_chain_one_product(mx_cuda *gpu, const mx_product &p);
 /* x_parts and w_parts: of all products. */

@@ -29,6 +29,8 @@ struct chain_shared {
     mx_rule rules[MX_CHAIN_ROWS];
 };
 
+static_assert(sizeof(chain_shared) + 128 <= MX_CHAIN_BESIDES, "chain_divide.cu leaves as much");
+
 __device__ __forceinline__ static chain_shared &shared() {
     __shared__ chain_shared s;
     return s;
