@@ -193,6 +193,18 @@ static void set_call(mx_run *run, size_t n) {
                             .precision = run->program->precision};
 }
 
+/* Whether all that a node computes with is of one value: a part that is handed over needs the others beside it. */
+static int reads_alone(const mx_run *run, size_t node, mx_value value) {
+    const mx_graph *g = run->program->graph;
+    const mx_plan *plan = run->program->plan;
+    for (int i = 0; i < g->nodes[node].n_inputs; i++) {
+        mx_value input = g->nodes[node].inputs[i];
+        if (input && plan->inputs[node][i] < 0 && plan->places[input].of != value)
+            return 0;
+    }
+    return 1;
+}
+
 /* What all readers of an inner result, or of views of it, take in a form of the device's own: its bytes; 0 if they do
  * not. */
 static size_t handed_bytes(const mx_run *run, size_t maker) {
@@ -207,6 +219,9 @@ static size_t handed_bytes(const mx_run *run, size_t maker) {
             mx_value input = g->nodes[n].inputs[i];
             if (input == 0 || plan->places[input].of != value)
                 continue;
+            int whole = mx_tensor_count(&l->inputs[n][i]) == mx_tensor_count(&l->outputs[maker][0]);
+            if (!whole && !reads_alone(run, n, value))
+                return 0;
             size_t need = device->handed_bytes(device, &l->calls[maker], &l->calls[n], i);
             if (need == 0 || (bytes && need != bytes))
                 return 0;

@@ -91,16 +91,26 @@ static mxw_status hold_tables(mx_runner *runner, mx_part part, int n_tables) {
     return mx_run_hold(runner->runs[part], "suppress", &t);
 }
 
+/* Of a part that takes windows, for every number of them: a device may keep many in less room than some fewer. */
+static mxw_status reserve_windows(mx_runner *runner, mx_part part) {
+    mxw_status status = MXW_OK;
+    for (int windows = runner->width; windows > 0 && status >= 0; windows--) {
+        char sizes[64];
+        int end = snprintf(sizes, sizeof(sizes), "windows=%d", windows);
+        if (part == MX_PART_CROSS)
+            snprintf(sizes + end, sizeof(sizes) - (size_t)end, ",slots=%d", runner->n_seats);
+        status = mx_run_reserve(runner->runs[part], sizes);
+    }
+    return status;
+}
+
 /* Memory of every compiled part for the largest run there may be: later runs take no more, so it is now or never that
  * there is not enough; and what is recorded of a step outlives every prompt. */
 static mxw_status reserve(mx_runner *runner) {
-    char of_encoder[64], of_cross[64], of_decoder[192], of_force[256];
+    char of_decoder[192], of_force[256];
     int rows = rounded(runner->max_rows);
     int most = MX_MAX(runner->size.n_sequences, MX_FORCE_CANDIDATES) + 1;   /* candidates for a pick */
-    const char *const sizes[MX_PART_COUNT] = {of_encoder, of_cross, of_decoder, of_force};
     mxw_status status = MXW_OK;
-    snprintf(of_encoder, sizeof(of_encoder), "windows=%d", runner->width);
-    snprintf(of_cross, sizeof(of_cross), "windows=%d,slots=%d", runner->width, runner->n_seats);
     snprintf(of_decoder, sizeof(of_decoder), "rows=%d,sequences=%d,picks=%d,candidates=%d,sets=%d,slots=%d,cells=%d",
              rows, rounded(runner->max_sequences), rounded(runner->max_picks),
              MX_MIN(most, runner->recognizer->checkpoint.dims.n_vocab), runner->n_seats * MX_SET_COUNT,
@@ -108,13 +118,12 @@ static mxw_status reserve(mx_runner *runner) {
     snprintf(of_force, sizeof(of_force), "%s,listeners=%d", of_decoder, rows);
     if (!runner->apart)
         status = mx_run_pipe(runner->runs[MX_PART_CROSS], "features", runner->runs[MX_PART_ENCODER], "features");
-    for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
-        if (i == MX_PART_FORCE && !runner->size.forces)
-            continue;
-        if (i == MX_PART_DECODER || i == MX_PART_FORCE)
-            status = hold_tables(runner, (mx_part)i, runner->n_seats);
+    for (int i = MX_PART_ENCODER; i <= MX_PART_CROSS && status >= 0; i++)
+        status = reserve_windows(runner, (mx_part)i);
+    for (int i = MX_PART_DECODER; i <= (runner->size.forces ? MX_PART_FORCE : MX_PART_DECODER) && status >= 0; i++) {
+        status = hold_tables(runner, (mx_part)i, runner->n_seats);
         if (status >= 0)
-            status = mx_run_reserve(runner->runs[i], sizes[i]);
+            status = mx_run_reserve(runner->runs[i], i == MX_PART_FORCE ? of_force : of_decoder);
     }
     return status;
 }

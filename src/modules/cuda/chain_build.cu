@@ -340,27 +340,34 @@ static size_t add_calls(builder *b, const mx_cuda *gpu, const mx_call *const *ca
 
 /* ---- what is written where -------------------------------------------------------------------------------------- */
 
+/* Memory that a phase writes to, and where the phase has its address; NULL: it is a result of the chain. */
 struct written {
     float **at;
-    const float *end;
+    const void *from, *end;
 };
+
+static written span(float **at, int64_t n) {
+    written w = {at, *at, *at + n};
+    return w;
+}
 
 static int writes_of(mx_chain_phase *phase, int rows, written (&w)[3]) {
     mx_chain_product *p = &phase->product;
+    const selection &s = phase->selection.of.of;
     switch (phase->kind) {
     case MX_CHAIN_TABLES:
-        w[0] = {&phase->tables.plain, phase->tables.plain + rows * phase->tables.n};
-        w[1] = {&phase->tables.to_a, phase->tables.to_a + rows * phase->tables.n};
-        w[2] = {&phase->tables.to_b, phase->tables.to_b + rows * phase->tables.n};
+        w[0] = span(&phase->tables.plain, rows * phase->tables.n);
+        w[1] = span(&phase->tables.to_a, rows * phase->tables.n);
+        w[2] = span(&phase->tables.to_b, rows * phase->tables.n);
         return 3;
     case MX_CHAIN_CACHED:
-    case MX_CHAIN_JOIN:
-        w[0] = {&phase->attention.plain, phase->attention.plain + rows * phase->attention.job.d};
-        return 1;
-    case MX_CHAIN_CHOOSE: return 0;
-    default:
-        w[0] = {&p->plain, p->plain + (int64_t)(rows - 1) * p->ldy + p->tiles * 8};
-        return 1;
+    case MX_CHAIN_JOIN: w[0] = span(&phase->attention.plain, rows * phase->attention.job.d); return 1;
+    case MX_CHAIN_CHOOSE:
+        w[0] = {NULL, s.ids, s.ids + rows * s.k};
+        w[1] = {NULL, s.log_probs, s.log_probs + rows * s.k};
+        w[2] = {NULL, s.stats, s.stats + rows * MX_SELECT_STATS};
+        return 3;
+    default: w[0] = span(&p->plain, (int64_t)(rows - 1) * p->ldy + p->tiles * 8); return 1;
     }
 }
 
@@ -371,17 +378,18 @@ static void drop_overwritten(builder *b) {
     written first[3], later[3];
     for (int i = 0; i < chain->n; i++)
         for (int a = 0, n = writes_of(&b->at[i], chain->rows, first); a < n; a++)
-            for (int j = i + 1; j < chain->n && *first[a].at; j++)
-                for (int c = 0, m = writes_of(&b->at[j], chain->rows, later); c < m && *first[a].at; c++)
-                    if (*later[c].at < first[a].end && *first[a].at < later[c].end)
+            for (int j = i + 1; j < chain->n && first[a].at && *first[a].at; j++)
+                for (int c = 0, m = writes_of(&b->at[j], chain->rows, later); c < m; c++)
+                    if (later[c].from && later[c].from < first[a].end && first[a].from < later[c].end)
                         *first[a].at = NULL;
 }
 
 /* ---- doors ------------------------------------------------------------------------------------------------------- */
 
-/* What the chain selects is said by itself, if it is all written to host memory and nothing comes behind it. */
+/* What the chain selects is said by itself, if it is all that is written to host memory and nothing comes behind it. */
 static void say_selection(mx_cuda *gpu, const mx_call *call) {
     mx_cuda_says says = {};
+    size_t all = 0;
     for (int i = 0; i < 3; i++) {
         char *at = (char *)call->outputs[i].data;
         size_t bytes = mx_cuda_bytes(&call->outputs[i]);
@@ -389,8 +397,10 @@ static void say_selection(mx_cuda *gpu, const mx_call *call) {
             return;
         says.at[says.n] = (uint32_t *)at;
         says.words[says.n++] = (int)(bytes / sizeof(uint32_t));
+        all += (bytes + 255) / 256 * 256;   /* as results are placed */
     }
-    gpu->says = says;
+    if (all == gpu->out_bytes)
+        gpu->says = says;
 }
 
 size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {

@@ -207,7 +207,7 @@ typedef struct mx_cuda_fused {
     int64_t ldy;
     void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes, if rows are kept */
     mx_cuda_rows x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
-    int64_t entry_rows;              /* rows of an entry of y, or as many as there are */
+    int64_t entry_rows;              /* rows of an entry of y; 1 if it has no entries */
 } mx_cuda_fused;
 
 /* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
@@ -301,7 +301,7 @@ mxw_status mx_cuda_carry(mx_cuda *gpu, void *to, const void *from, size_t bytes,
 #define MX_CUDA_DIRECT (4 << 10)     /* bytes of results at most that kernels write to host memory themselves */
 /* Runs the first few of the calls as one kernel, if there is one for them; returns how many it took. */
 size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status);
-/* select.cu, fast_select.cu */
+/* select.cu, fused_select.cu */
 mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call);

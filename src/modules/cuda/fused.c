@@ -91,16 +91,24 @@ mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
     return run(gpu, call, call->inputs[1].dims[2]);
 }
 
+/* Whether the convolution reads the rows of one before it as that one has them, entry by entry. */
+static int follows_conv(const mx_cuda_fused *from, const mx_cuda_fused *to) {
+    return from->y_rows == MX_CUDA_TAPS && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
+           to->stride == 2 && to->pad == 1 && to->k == 3 * from->n && to->positions == from->out_positions &&
+           to->channels == from->n;
+}
+
 /* What one leaves to a product: rows as operands, where there are many. */
 static size_t bytes_for_product(mx_cuda *gpu, const mx_call *maker, const mx_cuda_fused *from, mx_cuda_fused *to) {
-    int conv = maker->op == MX_OP_FUSED_CONV1D;
+    const mx_tensor *y = &maker->outputs[0];
+    int attention = maker->op == MX_OP_ATTENTION;
     if (to->gamma || to->k % 64)
         return 0;
-    if (conv ? from->out_positions % 2 || from->out_positions < 8 || to->stride != 2 || to->pad != 1 ||
-                   to->k != 3 * from->n
-             : to->positions != 0)
+    if (maker->op == MX_OP_FUSED_CONV1D ? !follows_conv(from, to)
+                                        : to->positions != 0 || to->k != y->dims[y->rank - 1] ||
+                                              (!attention && from->y_rows != MX_CUDA_READY))
         return 0;
-    if (maker->op == MX_OP_ATTENTION ? !mx_cuda_flash_takes(maker) : !mx_cuda_product_hands_rows(gpu, from))
+    if (attention ? !mx_cuda_flash_takes(maker) : !mx_cuda_product_hands_rows(gpu, from))
         return 0;
     to->x_rows = MX_CUDA_READY;
     return mx_cuda_product_takes_rows(gpu, to) ? mx_cuda_ready_bytes(to->m, to->k, maker->precision) : 0;
@@ -111,10 +119,11 @@ static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *maker, const mx_c
                                   int input) {
     const mx_tensor *x = &reader->inputs[input], *q = &reader->inputs[0], *k = &reader->inputs[1];
     int64_t heads = reader->attrs->heads, third = heads * 64;
-    if (maker->op != MX_OP_FUSED_LINEAR || !mx_cuda_flash_hands(gpu, reader) || input > 2 || from->n != 3 * third ||
-        x->rank != 3 || x->strides[1] != from->n || (uintptr_t)x->data != (size_t)(input * third) * sizeof(float) ||
-        q->dims[1] != k->dims[1] || x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 ||
-        x->dims[0] * x->dims[1] != from->m || !mx_cuda_product_hands_rows(gpu, from))
+    if (maker->op != MX_OP_FUSED_LINEAR || from->y_rows != MX_CUDA_HEADS || !mx_cuda_flash_hands(gpu, reader) ||
+        input > 2 || from->n != 3 * third || x->rank != 3 || x->strides[1] != from->n ||
+        (uintptr_t)x->data != (size_t)(input * third) * sizeof(float) || q->dims[1] != k->dims[1] ||
+        x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 || x->dims[0] * x->dims[1] != from->m ||
+        !mx_cuda_product_hands_rows(gpu, from))
         return 0;
     return mx_cuda_heads_bytes(x->dims[0], x->dims[1], heads, maker->precision);
 }

@@ -95,7 +95,7 @@ static const char *kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_ATTENTION_WINDOW: return mx_cuda_rows_attention_takes(call) ? "tiles of 128 keys" : "plain";
     case MX_OP_GATHER: return mx_cuda_fast_gather_takes(call) ? "rows" : "plain";
     case MX_OP_STATE_WRITE: return mx_cuda_fast_write_takes(call) ? "rows" : "plain";
-    case MX_OP_FUSED_SELECT: return "mma and select, ranges of 1024";
+    case MX_OP_FUSED_SELECT: return "mma and select, ranges by multiprocessor";
     default: return "plain";
     }
 }

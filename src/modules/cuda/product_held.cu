@@ -1,5 +1,5 @@
 /* modules/cuda/product_held.cu - compiled products of very many rows on Hopper, where rows are short: a block keeps the
- * operands of 32 to 192 rows in shared memory and passes all weights by them. What limits products of this kind is what
+ * operands of 64 to 192 rows in shared memory and passes all weights by them. What limits products of this kind is what
  * comes out of the L2 cache; here each row is read once, and each weight once for so many rows.
  * Two groups of four warps have every other 64 columns. They multiply in turns, so that one multiplies while the other
  * finishes its results; before, both norm the rows and make operands of them. A thread of a third group brings the
@@ -51,6 +51,8 @@ template <typename S> __device__ __forceinline__ void expect_x(const mx_product 
     if (threadIdx.x != 0 || tile >= tiles || p.f.positions || p.f.ldx != p.f.k)
         return;
     mx_turned_tile of = mx_turned_tile_of<S>(p, tile);
+    if (of.left <= 0)   /* a tile of nothing but what an entry is filled up with */
+        return;
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
                  ::"l"(p.f.x + of.row * p.f.k), "r"((unsigned)(of.left * p.f.k * 4)) : "memory");
 }

@@ -2,7 +2,8 @@
  * make 64 columns of the result for many rows, turned: the weights are what a wide step calls rows, and the rows of x,
  * all of their parts side by side, are its columns. So a step reads each weight once for both parts.
  * A lane has columns g and g + 8 of its warp's 16, and of each 8 rows the two neighbours 2 t and 2 t + 1.
- * What holds: the chunks of k are added in order, as in product_rows.cu; the arithmetic of a result is mx_finish's. */
+ * What holds: the chunks of k are added in order, as in product_rows.cu; what is done with a sum is in
+ * product_hand.cuh. */
 #ifndef MX_CUDA_PRODUCT_TURNED_CUH
 #define MX_CUDA_PRODUCT_TURNED_CUH
 #include "modules/cuda/wgmma.cuh"

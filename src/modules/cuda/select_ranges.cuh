@@ -311,8 +311,8 @@ __device__ __forceinline__ static list_place list_at(const list_places &p, int i
 /* get(range, pairs, v) brings pairs of ranges, by whole warps: pairs[i] of range[i] into v[i]. By one warp: what
  * all logits of the row come to, and whether timestamps are all that is left. */
 template <typename Get>
-__device__ __forceinline__ static void sum_row(const ranged_selection &f, const mx_rule &rule, const list_places &lists,
-                                               join_pad *pad, const Get &get) {
+__device__ __forceinline__ static void sum_row(const mx_rule &rule, const list_places &lists, join_pad *pad,
+                                               const Get &get) {
     int lane = (int)threadIdx.x % MX_WARP, range[LISTS_OF_LANE], pairs[LISTS_OF_LANE];
     float2 v[LISTS_OF_LANE];
     unsigned there[SIDES] = {};
@@ -400,7 +400,7 @@ __device__ __forceinline__ static void join_ranges(const ranged_selection &f, co
         pad->best_ids[lane][warp] = (int32_t)best.y;
     }
     if (warp == MX_WARPS - 1)
-        sum_row(f, rule, lists, pad, get);
+        sum_row(rule, lists, pad, get);
     if (warp == MX_WARPS - 1 && rule.no_speech >= 0)
         sum_no_speech(f, rule, pad, get);
     meet_joiners();

@@ -2,7 +2,7 @@
  * once, in the background. The rows' operands and the sums are in registers, as mma.cuh has them for 16 rows (a warp's
  * own); columns lie in shared memory, 64 of k (128 bytes) to a row, eight rows to 1024 bytes on a boundary of as many,
  * and in row r the 16-byte piece p at p ^ (r % 8).
- * What holds: between mx_wide_begin and mx_wide_end nobody touches the operands and sums. Code that uses this is for
+ * What holds: between mx_wide_begin and mx_wide_wait nobody touches the operands and sums. Code that uses this is for
  * sm_90a alone; elsewhere MX_WIDE is 0. */
 #ifndef MX_CUDA_WGMMA_CUH
 #define MX_CUDA_WGMMA_CUH
@@ -171,29 +171,6 @@ __device__ __forceinline__ void mx_wide(float (&d)[96], uint64_t a, uint64_t b, 
           MX_WIDE_16(d, 48),
           MX_WIDE_16(d, 64),
           MX_WIDE_16(d, 80)
-        : "l"(a), "l"(b), "r"(add));
-}
-
-__device__ __forceinline__ void mx_wide(float (&d)[128], uint64_t a, uint64_t b, int add) {
-    asm volatile(
-        "{ .reg .pred add; setp.ne.b32 add, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, add, 1, 1, 0, 0; }"
-        : MX_WIDE_16(d, 0),
-          MX_WIDE_16(d, 16),
-          MX_WIDE_16(d, 32),
-          MX_WIDE_16(d, 48),
-          MX_WIDE_16(d, 64),
-          MX_WIDE_16(d, 80),
-          MX_WIDE_16(d, 96),
-          MX_WIDE_16(d, 112)
         : "l"(a), "l"(b), "r"(add));
 }
 
