@@ -373,6 +373,7 @@ int main(int argc, char **argv) {
             continue;
         check_stacked(17, 1500, 6, precision);
         check_stacked(200, 128, 6, precision);
+        check_stacked(200, 96, 6, precision);   /* a tile of nothing but what the window is filled up with */
         check_stacked(2, 1500, 6, precision);
         check_handed(&few);
         check_handed(&many);

@@ -422,6 +422,9 @@ static const product brief_pairs[][2] = {
      {"conv2", CONV, .m = 11, .n = 128, .k = 384, .entries = 1201, .taps = 3, .stride = 2, .bias = 1}},
     {{"first", LINEAR, .m = 25499, .n = 384, .k = 256, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
      {"second", LINEAR, .m = 25499, .n = 128, .k = 384, .bias = 1, .residual = 1}},
+    /* what the first would hand on is for attention: not to be taken by a product */
+    {{"without activation", LINEAR, .m = 25499, .n = 384, .k = 256, .bias = 1, .norm = 1},
+     {"behind it", LINEAR, .m = 25499, .n = 128, .k = 384, .bias = 1}},
 };
 
 static void check_all(const product *list, size_t n) {
