@@ -150,11 +150,6 @@ template <int x_parts> __device__ __forceinline__ static uint4 operand_of(const 
     return make_uint4(hi[0], lo[0], hi[1], lo[1]);
 }
 
-__device__ __forceinline__ static float4 lowered(const float4 &v) {
-    return make_float4(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), __fmul_rn(v.z, MX_X_DOWN),
-                       __fmul_rn(v.w, MX_X_DOWN));
-}
-
 /* A row by a warp, of `held` fours to each lane. What does not depend on x is on its way before x is there, and nothing
  * waits for it before. One function for all phases: what one phase has fetched of it, the next one need not. */
 template <int x_parts, bool tells, int held_>
@@ -196,7 +191,7 @@ __device__ __noinline__ static void bring_held(const mx_chain_phase &phase, uint
     float2 s = make_float2(mean, mx_rate_of(squares, held_ * 4 * MX_WARP, eps));
 #pragma unroll
     for (int i = 0; i < held_; i++)
-        to[i * 8 * MX_WARP] = operand_of<x_parts>(lowered(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i])));
+        to[i * 8 * MX_WARP] = operand_of<x_parts>(mx_sixteenth(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i])));
 }
 
 /* The same of any length that is whole fours of a warp's half, four by four. */
@@ -233,8 +228,8 @@ __device__ __noinline__ static void bring_any(const mx_chain_phase &phase, uint4
     for (int i = lane; i < (n + MX_WARP - 1) / MX_WARP * MX_WARP; i += MX_WARP) {
         float4 v = at(min(i, n - 1));
         if (i < n)
-            x[operand_at(r, i)] = operand_of<x_parts>(lowered(mx_norm_four(v, s, __ldg((const float4 *)job.gamma + i),
-                                                                           __ldg((const float4 *)job.beta + i))));
+            x[operand_at(r, i)] = operand_of<x_parts>(mx_sixteenth(
+                mx_norm_four(v, s, __ldg((const float4 *)job.gamma + i), __ldg((const float4 *)job.beta + i))));
     }
 }
 
@@ -281,7 +276,7 @@ __device__ __forceinline__ static void bring_plain(const mx_chain_product &job, 
     for (int at = (int)threadIdx.x; at < all; at += WORKERS) {
         int r = (int)__umulhi((unsigned)at, job.fours), four = at - r * row_fours;
         const float4 *row = (const float4 *)(job.plain_x + (int64_t)r * job.ldx);
-        x[operand_at(r, four)] = operand_of<x_parts>(lowered(__ldcg(row + four)));
+        x[operand_at(r, four)] = operand_of<x_parts>(mx_sixteenth(__ldcg(row + four)));
     }
 }
 

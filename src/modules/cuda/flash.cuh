@@ -121,15 +121,19 @@ __device__ __forceinline__ void mx_mask(float (&s)[32], int first, int keys) {
             s[i] = -CUDART_INF_F;
 }
 
+/* What a row's values are multiplied by; its sum is over the lanes of the row. */
+__device__ __forceinline__ float mx_share_of(float sum) {
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+    return __fdiv_rn(MX_X_UP, sum);
+}
+
 __device__ __forceinline__ void mx_write_queries(const mx_flash &f, const mx_asked &of, int row, const float (&o)[32],
                                                  const mx_running &r) {
     float *to = f.y + of.entry * f.t * f.ldy + of.head * MX_HEAD + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float sum = r.sum[i];
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-        float share = __fdiv_rn(MX_X_UP, sum);
+        float share = mx_share_of(r.sum[i]);
         if (row + i * 8 < f.t)
 #pragma unroll
             for (int j = 0; j < 8; j++) {
@@ -149,10 +153,7 @@ __device__ __forceinline__ void mx_hand_queries(const mx_flash &f, const mx_aske
     bool upper = t >= 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float sum = r.sum[i];
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-        float share = __fdiv_rn(MX_X_UP, sum);
+        float share = mx_share_of(r.sum[i]);
         int64_t at = of.entry * f.t + row + i * 8;
         char *to = (char *)f.y + ((at / 64 * f.heads + of.head) * parts * 8 + at % 64 / 8) * 1024 + t % 2 * 128 +
                    at % 8 * 16 + t / 2 * 8;

@@ -48,6 +48,11 @@ __device__ __forceinline__ void mx_split(float a, float b, uint32_t &hi, uint32_
     lo = mx_halves(__fmul_rn(__fsub_rn(a, back.x), MX_LO_UP), __fmul_rn(__fsub_rn(b, back.y), MX_LO_UP));
 }
 
+__device__ __forceinline__ float4 mx_sixteenth(const float4 &v) {
+    return make_float4(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), __fmul_rn(v.z, MX_X_DOWN),
+                       __fmul_rn(v.w, MX_X_DOWN));
+}
+
 /* 16 bytes from global to shared memory, in the background; zeros if not `there`. */
 __device__ __forceinline__ void mx_copy_16(void *to, const void *from, bool there) {
 #if __CUDA_ARCH__ >= 800

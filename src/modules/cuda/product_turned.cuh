@@ -131,11 +131,6 @@ __device__ __forceinline__ void mx_norm_rows(const mx_product &p, float4 (&v)[4]
     }
 }
 
-__device__ __forceinline__ float4 mx_sixteenth(const float4 &v) {
-    return make_float4(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), __fmul_rn(v.z, MX_X_DOWN),
-                       __fmul_rn(v.w, MX_X_DOWN));
-}
-
 /* A lane's four of a row, at 1/16 of their size, to where its block, its 16 of k and its row lie. */
 template <typename S> __device__ __forceinline__ void mx_put_x(unsigned at, const float4 &v) {
     uint32_t first[S::parts], second[S::parts];
