@@ -77,7 +77,11 @@ mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cud
         return mx_cuda_launched(gpu, call);
     }
     if (wide && mx_ready_takes(p)) {
-        mx_ready_product(gpu, mx_ready_rows(gpu, p));
+        p = mx_ready_rows(gpu, p);
+        if (mx_passed_takes(gpu, p))
+            mx_passed_product(gpu, p);
+        else
+            mx_ready_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }
     if (f->gamma)

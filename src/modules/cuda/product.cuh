@@ -311,6 +311,9 @@ int mx_product_is_wide(mx_cuda *gpu);
 int mx_ready_takes(const mx_product &p);
 mx_product mx_ready_rows(mx_cuda *gpu, const mx_product &p);   /* the product with such rows */
 void mx_ready_product(mx_cuda *gpu, const mx_product &p);
+/* The same of very many rows that are operands already. */
+int mx_passed_takes(mx_cuda *gpu, const mx_product &p);
+void mx_passed_product(mx_cuda *gpu, const mx_product &p);
 /* The same of very many short rows, which a block holds. */
 int mx_held_takes(mx_cuda *gpu, const mx_product &p);
 void mx_held_product(mx_cuda *gpu, const mx_product &p);

@@ -254,7 +254,7 @@ __device__ __forceinline__ void mx_turned_heads(const mx_product &p, const mx_tu
     float2 addend = mx_turned_addend(bias, MX_X_DOWN);
     int heads = (int)(p.f.n / 192), rows = (int)(p.f.entry_rows + 63) / 64 * 64;
     int which = column / 64 / heads, head = column / 64 - which * heads;
-    unsigned entry = (unsigned)of.row / (unsigned)p.f.entry_rows;
+    unsigned entry = ((unsigned)of.row - (unsigned)of.in) / (unsigned)p.f.entry_rows;   /* its first row's */
     char *to = (char *)p.f.y + (((int64_t)entry * heads + head) * 3 + which) * S::parts * (rows * 128);
     bool whole = of.left >= S::rows;
     if (which == 2 && whole)
