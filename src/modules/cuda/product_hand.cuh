@@ -153,34 +153,60 @@ __device__ __forceinline__ void mx_turned_ready(const mx_product &p, const mx_tu
     }
 }
 
+/* Without a branch, which the compiler would make of it. */
+__device__ __forceinline__ void mx_store_if(bool there, void *to, uint2 v) {
+    asm volatile("{ .reg .pred there; setp.ne.b32 there, %0, 0; @there st.global.v2.u32 [%1], {%2, %3}; }"
+                 ::"r"((int)there), "l"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+
 /* ---- for a convolution ------------------------------------------------------------------------------------------- */
 
 /* As rows of the next convolution: position 2 r is the middle of its row r, 2 r + 1 the last third of r and the first
- * of r + 1; the first third of an entry's first row is zeros. */
-template <typename S>
+ * of r + 1; the first third of an entry's first row is zeros. After the exchange a lane has position g of each eight;
+ * four of the next's rows come of them, so that two eights are an eight of those, and `together` of these lie one behind
+ * the other. */
+template <typename S, bool whole>
 __device__ __forceinline__ void mx_turned_taps(const mx_product &p, const mx_turned_place &at, float2 bias,
                                                const float (&total)[S::sums]) {
+    constexpr int together = S::rows / 16 % 8 == 0 ? 8 : S::rows / 16 % 4 == 0 ? 4 : 2;
+    static_assert(S::rows % 32 == 0, "tiles begin with a multiple of two eights of the next's rows");
     float2 addend = mx_turned_addend(bias, MX_X_DOWN);
     int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4, odd = g % 2, entry = (int)p.f.entry_rows;
-    unsigned row = at.row - t * 2 + g;
+    unsigned first = at.row - t * 2, row = first + g;
     int third = (int)(p.f.n / 64) * S::parts * MX_TURNED_PART, in = (int)(row % (unsigned)entry);
     char *to = (char *)p.f.y + at.column / 64 * S::parts * MX_TURNED_PART + at.column % 64 / 16 * 256 + t % 2 * 128 +
-               t / 2 * 8;
-    auto place = [&](unsigned r) { return to + (int64_t)(r / 64) * 3 * third + r % 64 / 8 * 1024 + r % 8 * 16; };
+               t / 2 * 8 + g / 2 * 16 + (1 + odd) * third;
+    auto base = [&](int i) {   /* of eight i of positions, which begins `together` of rows */
+        unsigned r = first / 2 + i * 4;
+        return to + (int64_t)(r / 64) * 3 * third + r % 64 / 8 * 1024;
+    };
+    int again = odd * 16 - (1 + odd) * third;   /* from one place to the other; of the last of eight rows further */
+    uint32_t kept = odd ? 0xffffffffu : 0;
+    char *here = base(0), *next = here;
     uint2 eights[MX_AT_ONCE][S::parts];
 #pragma unroll
-    for (int i = 0; i < S::rows / 8; i++, row += 8) {
+    for (int i = 0; i < S::rows / 8; i++) {
+        int in_group = i % (2 * together);
         if (i % MX_AT_ONCE == 0)
             mx_turned_eights<S, true, true, 2>(total + i * 4, addend, eights);
-        char *here = place(row / 2) + (1 + odd) * third, *again = place((row + 1) / 2);
-        bool there = row < (unsigned)p.f.m, twice = there && in == (odd ? in : 0) && in != entry - 1;
+        if (in_group == 0) {
+            here = next;
+            next = base(i + 2 * together);
+        }
+        char *one = here + in_group / 2 * 1024 + in_group % 2 * 64, *two = one + again;
+        if (i % 2) {
+            char *far = (in_group + 1 < 2 * together ? here + (in_group / 2 + 1) * 1024 : next) - 48 - 2 * third;
+            two = g == 7 ? far : two;
+        }
+        bool there = whole || row + i * 8 < (unsigned)p.f.m, twice = there && (in == (odd ? entry - 1 : 0)) != odd;
 #pragma unroll
         for (int part = 0; part < S::parts; part++) {
             uint2 both = eights[i % MX_AT_ONCE][part];
-            if (there)
-                *(uint2 *)(here + part * MX_TURNED_PART) = both;
-            if (twice)
-                *(uint2 *)(again + part * MX_TURNED_PART) = odd ? both : make_uint2(0, 0);
+            if (whole)
+                *(uint2 *)(one + part * MX_TURNED_PART) = both;
+            else
+                mx_store_if(there, one + part * MX_TURNED_PART, both);
+            mx_store_if(twice, two + part * MX_TURNED_PART, make_uint2(both.x & kept, both.y & kept));
         }
         in += 8;
         in -= in >= entry ? entry : 0;
@@ -199,23 +225,31 @@ __device__ __forceinline__ void mx_heads_operands(const float *total, float2 add
         pairs[i / 2][i % 2] = there ? pairs[i / 2][i % 2] : 0;
 }
 
-/* As queries or keys of a head: 64 columns are one. `to`: its first row. Tiles begin with a multiple of 32 rows. */
+/* Of 64 rows those that eight i of a tile is among. */
+template <typename S> __device__ __forceinline__ char *mx_heads_eight(const mx_turned_tile &of, int i, char *to) {
+    int unit = S::rows % 64 ? (of.in / 8 + i) / 8 : of.in / 64 + i / 8;
+    return to + unit * (S::parts * MX_CUDA_HEAD_PART);
+}
+
+/* As queries or keys of a head: 64 columns are one. `to`: its first row. Tiles begin with a multiple of 32 rows, and so
+ * four eights lie one behind the other. */
 template <typename S, bool whole>
 __device__ __forceinline__ void mx_turned_rows(const mx_turned_tile &of, int rows, char *to, float2 addend,
                                                const float (&total)[S::sums]) {
     int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x % MX_GROUP / MX_WARP;
-    to += g * 128 + ((warp * 2 + t % 2) ^ g) * 16 + t / 2 * 8;
+    char *here = to += g * 128 + ((warp * 2 + t % 2) ^ g) * 16 + t / 2 * 8;
+    static_assert(S::rows % 32 == 0, "four eights");
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i++) {
         uint32_t pairs[S::parts][2];
-        int eight = of.in / 8 + i;
-        char *here = to + eight / 8 * (S::parts * MX_CUDA_HEAD_PART) + eight % 8 * 1024;
+        if (i % 4 == 0)
+            here = mx_heads_eight<S>(of, i, to) + (S::rows % 64 ? (of.in / 8 + i) % 8 : i % 8) * 1024;
         mx_heads_operands<S>(total + i * 4, addend, whole || i * 8 + t * 2 < of.left, pairs);
 #pragma unroll
         for (int part = 0; part < S::parts; part++) {
             uint2 both = mx_turned_exchange(mx_turn(pairs[part][0]), mx_turn(pairs[part][1]), 1);
-            if (whole || eight * 8 < rows)
-                *(uint2 *)(here + part * MX_CUDA_HEAD_PART) = both;
+            if (whole || of.in + i * 8 < rows)
+                *(uint2 *)(here + i % 4 * 1024 + part * MX_CUDA_HEAD_PART) = both;
         }
     }
 }
@@ -229,8 +263,8 @@ __device__ __forceinline__ void mx_turned_columns(const mx_turned_tile &of, int 
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i += 2) {
         uint32_t pairs[2][S::parts][2];
-        int eight = of.in / 8 + i;
-        char *here = to + eight / 8 * (S::parts * MX_CUDA_HEAD_PART) + ((eight % 8 + t / 2) ^ g) * 16;
+        int piece = S::rows % 64 ? (of.in / 8 + i) % 8 : i % 8;   /* even: the bits of t / 2 and of g do not meet it */
+        char *here = mx_heads_eight<S>(of, i, to) + ((piece + t / 2) ^ g) * 16;
 #pragma unroll
         for (int j = 0; j < 2; j++)
             mx_heads_operands<S>(total + (i + j) * 4, addend, whole || (i + j) * 8 + t * 2 < of.left, pairs[j]);
@@ -241,7 +275,7 @@ __device__ __forceinline__ void mx_turned_columns(const mx_turned_tile &of, int 
             uint2 own = t < 2 ? low : high, other = t < 2 ? high : low;
             other.x = __shfl_xor_sync(0xffffffffu, other.x, 2);
             other.y = __shfl_xor_sync(0xffffffffu, other.y, 2);
-            if (whole || eight * 8 < rows)
+            if (whole || of.in + i * 8 < rows)
                 *(uint4 *)(here + part * MX_CUDA_HEAD_PART) = t < 2 ? make_uint4(own.x, own.y, other.x, other.y)
                                                                     : make_uint4(other.x, other.y, own.x, own.y);
         }
@@ -253,9 +287,9 @@ __device__ __forceinline__ void mx_turned_heads(const mx_product &p, const mx_tu
                                                 const float (&total)[S::sums]) {
     float2 addend = mx_turned_addend(bias, MX_X_DOWN);
     int heads = (int)(p.f.n / 192), rows = (int)(p.f.entry_rows + 63) / 64 * 64;
-    int which = column / 64 / heads, head = column / 64 - which * heads;
-    unsigned entry = ((unsigned)of.row - (unsigned)of.in) / (unsigned)p.f.entry_rows;   /* its first row's */
-    char *to = (char *)p.f.y + (((int64_t)entry * heads + head) * 3 + which) * S::parts * (rows * 128);
+    int head = column / 64, which = (head >= heads) + (head >= 2 * heads);   /* a division would take longer */
+    head -= which * heads;
+    char *to = (char *)p.f.y + (uint64_t)((of.entry * heads + head) * 3 + which) * (unsigned)(S::parts * rows * 128);
     bool whole = of.left >= S::rows;
     if (which == 2 && whole)
         mx_turned_columns<S, true>(of, rows, to, addend, total);
@@ -290,8 +324,10 @@ __device__ __forceinline__ void mx_turned_finish(const mx_product &p, const mx_t
         mx_turned_ready<S, true>(p, at, bias, total);
     else if (p.f.y_rows == MX_CUDA_READY)
         mx_turned_ready<S, false>(p, at, bias, total);
+    else if (p.f.y_rows == MX_CUDA_TAPS && whole)
+        mx_turned_taps<S, true>(p, at, bias, total);
     else if (p.f.y_rows == MX_CUDA_TAPS)
-        mx_turned_taps<S>(p, at, bias, total);
+        mx_turned_taps<S, false>(p, at, bias, total);
     else if (p.f.y_rows == MX_CUDA_HEADS)
         mx_turned_heads<S>(p, here, column, bias, total);
     else if (p.f.act == MX_ACT_NONE)

@@ -166,10 +166,13 @@ template <typename S>
 __device__ __forceinline__ void load_x(const mx_product &p, const held<S> &h, int64_t row, int round) {
     if (round > 0)
         mx_gate_wait(h.x_empty(), (round - 1) % 2);
+    constexpr int fours = (S::chunks * S::blocks + 1) / 2;
     if (p.f.gamma)
-        mx_turned_load<S, true>(p, row, h.x(0));
+        mx_turned_load<S, true, mx_lying_rows<fours, true>>(p, row, h.x(0));
+    else if (p.f.positions)
+        mx_turned_load<S, false, mx_conv_rows<fours>>(p, row, h.x(0));
     else
-        mx_turned_load<S, false>(p, row, h.x(0));
+        mx_turned_load<S, false, mx_lying_rows<fours, false>>(p, row, h.x(0));
     mx_shared_fence();
     __syncwarp();
     say(h.x_full());
@@ -180,7 +183,6 @@ template <typename S>
 __device__ __forceinline__ void multiply_all(const mx_product &p, const held<S> &h, int64_t tiles) {
     course c = {{0, 0}, (int)threadIdx.x / MX_GROUP, 0};
     int pairs = (int)(p.f.n / (2 * MX_TURNED_COLUMNS)), round = 0;
-    float sums[S::sums];
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
         mx_turned_tile of = mx_turned_tile_of<S>(p, tile);
         load_x<S>(p, h, of.row, round);
@@ -188,6 +190,7 @@ __device__ __forceinline__ void multiply_all(const mx_product &p, const held<S> 
         for (int pair = 0; pair < pairs; pair++) {
             int column = (pair * 2 + c.group) * MX_TURNED_COLUMNS;
             float2 bias = mx_turned_bias(p, column);
+            float sums[S::sums] = {};   /* which tells that their registers are free while rows are loaded */
             multiply_tile<S>(h, c, sums);
             if (pair + 1 == pairs)
                 say(h.x_empty());
@@ -244,9 +247,15 @@ static const shape *shape_of(const mx_product &p) {
     return NULL;
 }
 
+/* Normed rows are all of their blocks; what is reckoned with in a convolution's entry are numbers of 32 bits. */
+static int rows_are_known(const mx_product &p) {
+    return (!p.f.gamma || p.f.k == p.blocks * 64) && p.f.positions * p.f.channels <= INT32_MAX / 2 &&
+           p.f.ldx <= UINT32_MAX;
+}
+
 int mx_held_takes(mx_cuda *gpu, const mx_product &p) {
     const shape *s = shape_of(p);
-    return s && p.f.x_rows == MX_CUDA_PLAIN && mx_hand_makes(p) &&
+    return s && rows_are_known(p) && p.f.x_rows == MX_CUDA_PLAIN && mx_hand_makes(p) &&
            p.f.m * parts_of(p) >= (int64_t)s->rows * gpu->device.info.cores;
 }
 

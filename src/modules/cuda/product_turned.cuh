@@ -69,18 +69,19 @@ __device__ __forceinline__ void mx_turned_add(float (&total)[S::sums], float (&s
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Where a tile lies: its first row among all, how many rows of it there are, its first row in an entry. */
+/* Where a tile lies: its first row among all, how many rows of it there are, its first row in an entry, and which. */
 struct mx_turned_tile {
     int64_t row;
     int left, in;
+    unsigned entry;
 };
 
 template <typename S> __device__ __forceinline__ mx_turned_tile mx_turned_tile_of(const mx_product &p, int64_t tile) {
     if (p.f.y_rows != MX_CUDA_HEADS)
-        return {tile * S::rows, (int)min(p.f.m - tile * S::rows, (int64_t)S::rows), 0};
+        return {tile * S::rows, (int)min(p.f.m - tile * S::rows, (int64_t)S::rows), 0, 0};
     unsigned entry = (unsigned)p.f.entry_rows, each = ((entry + 63) / 64 * 64 + S::rows - 1) / S::rows;
     unsigned number = (unsigned)tile / each, in = ((unsigned)tile - number * each) * S::rows;
-    return {(int64_t)number * entry + in, min((int)entry - (int)in, S::rows), (int)in};
+    return {(int64_t)number * entry + in, min((int)entry - (int)in, S::rows), (int)in, number};
 }
 
 /* Sums of four rows over a warp, each in the order of mx_join_warp: eight lanes have the sum of each. */
@@ -104,31 +105,27 @@ __device__ __forceinline__ void mx_tell_rows(float one, float (&all)[4]) {
 }
 
 /* Four rows as mx_row_statistics and mx_norm_four would have them, at 1/16 of their size: a lane has the fours of
- * k = 4 (lane + 32 i) of each. The norm's gamma and beta are at 1/16 already. */
+ * k = 4 (lane + 32 i) of each, which are all of k. The norm's gamma and beta are at 1/16 already. */
 template <int fours>
 __device__ __forceinline__ void mx_norm_rows(const mx_product &p, float4 (&v)[4][fours], const float4 (&gamma)[fours],
                                              const float4 (&beta)[fours]) {
-    int n = (int)p.f.k, first = threadIdx.x % MX_WARP * 4;
+    constexpr int n = fours * 4 * MX_WARP;
     float sums[4] = {}, mean[4], rate[4];
 #pragma unroll
     for (int i = 0; i < 4 * fours; i++)
-        sums[i % 4] = mx_sum_four(sums[i % 4], v[i % 4][i / 4], first + i / 4 * 4 * MX_WARP, n);
+        sums[i % 4] = mx_sum_four(sums[i % 4], v[i % 4][i / 4], 0, n);
     mx_tell_rows(__fdiv_rn(mx_join_rows(sums), (float)n), mean);
 #pragma unroll
     for (int i = 0; i < 4; i++)
         sums[i] = 0;
 #pragma unroll
     for (int i = 0; i < 4 * fours; i++)
-        sums[i % 4] = mx_square_four(sums[i % 4], v[i % 4][i / 4], mean[i % 4], first + i / 4 * 4 * MX_WARP, n);
+        sums[i % 4] = mx_square_four(sums[i % 4], v[i % 4][i / 4], mean[i % 4], 0, n);
     float variance = __fdiv_rn(mx_join_rows(sums), (float)n);
     mx_tell_rows(__fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, (float)p.f.eps))), rate);
 #pragma unroll
-    for (int i = 0; i < 4 * fours; i++) {
-        float4 &x = v[i % 4][i / 4];
-        bool there = first + i / 4 * 4 * MX_WARP < n;
-        x = there ? mx_norm_four(x, make_float2(mean[i % 4], rate[i % 4]), gamma[i / 4], beta[i / 4])
-                  : make_float4(0, 0, 0, 0);
-    }
+    for (int i = 0; i < 4 * fours; i++)
+        v[i % 4][i / 4] = mx_norm_four(v[i % 4][i / 4], make_float2(mean[i % 4], rate[i % 4]), gamma[i / 4], beta[i / 4]);
 }
 
 /* A lane's four of a row, at 1/16 of their size, to where its block, its 16 of k and its row lie. */
@@ -148,49 +145,94 @@ template <typename S> __device__ __forceinline__ void mx_put_x(unsigned at, cons
     }
 }
 
-template <typename S, int fours>
-__device__ __forceinline__ void mx_fetch_rows(const mx_product &p, int64_t row, float4 (&v)[4][fours]) {
+/* Four rows after the other, as they lie in memory; `whole`: a lane's fours are all of k. Past the last row it comes
+ * again: nobody takes the results. */
+template <int fours_, bool whole> struct mx_lying_rows {
+    static constexpr int fours = fours_;
+    unsigned row;
+    __device__ __forceinline__ mx_lying_rows(const mx_product &p, int64_t first) : row((unsigned)first) {}
+    __device__ __forceinline__ void fetch(const mx_product &p, float4 (&v)[4][fours]) {
+        int k = threadIdx.x % MX_WARP * 4;
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        mx_row of = mx_row_of(p.f, row + j);
+        for (int j = 0; j < 4; j++) {
+            const float *at = p.f.x + (uint64_t)min(row + j, (unsigned)p.f.m - 1) * (unsigned)p.f.ldx + k;
 #pragma unroll
-        for (int i = 0; i < fours; i++)
-            v[j][i] = mx_four_of<true>(of, (threadIdx.x % MX_WARP + i * MX_WARP) * 4);
+            for (int i = 0; i < fours; i++)
+                v[j][i] = whole || k + i * 4 * MX_WARP < p.f.k ? __ldg((const float4 *)(at + i * 4 * MX_WARP))
+                                                               : make_float4(0, 0, 0, 0);
+        }
+        row += 4;
     }
+};
+
+/* The same of a convolution: a row begins `stride` positions behind the one before, or with a new entry. */
+template <int fours_> struct mx_conv_rows {
+    static constexpr int fours = fours_;
+    const float *at;   /* of the next row, of the lane's first four */
+    int in, left;      /* its position in the entry; rows that there are */
+    __device__ __forceinline__ mx_conv_rows(const mx_product &p, int64_t first) {
+        unsigned out = (unsigned)p.f.out_positions, entry = (unsigned)first / out;
+        in = (int)((unsigned)first - entry * out);
+        left = (int)(p.f.m - first);
+        at = p.f.x + (entry * p.f.positions + in * p.f.stride - p.f.pad) * p.f.channels + threadIdx.x % MX_WARP * 4;
+    }
+    __device__ __forceinline__ void fetch(const mx_product &p, float4 (&v)[4][fours]) {
+        int channels = (int)p.f.channels, stride = (int)p.f.stride, positions = (int)p.f.positions;
+        int k = threadIdx.x % MX_WARP * 4, last = (int)p.f.out_positions - 1;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int start = in * stride - (int)p.f.pad, begin = start < 0 ? -start * channels : 0;
+            int end = left > j ? min((positions - start) * channels, (int)p.f.k) : 0;
+#pragma unroll
+            for (int i = 0; i < fours; i++)
+                v[j][i] = k + i * 4 * MX_WARP >= begin && k + i * 4 * MX_WARP < end
+                              ? __ldg((const float4 *)(at + i * 4 * MX_WARP)) : make_float4(0, 0, 0, 0);
+            at += (in == last ? positions - last * stride : stride) * channels;
+            in = in == last ? 0 : in + 1;
+        }
+        left -= 4;
+    }
+};
+
+/* Four rows, normed if they are to be, as operands to where the first of them lies. */
+template <typename S, bool norm, int fours>
+__device__ __forceinline__ void mx_put_rows(const mx_product &p, float4 (&v)[4][fours], const float4 (&gamma)[fours],
+                                            const float4 (&beta)[fours], unsigned to) {
+    if (norm)
+        mx_norm_rows<fours>(p, v, gamma, beta);
+#pragma unroll
+    for (int i = 0; i < 4 * fours; i++)
+        mx_put_x<S>(to + i / 4 * 2 * S::x_bytes + i % 4 * 16, norm ? v[i % 4][i / 4] : mx_sixteenth(v[i % 4][i / 4]));
 }
 
 /* The operands of a tile's rows into x, by eight warps: four rows at a time, while, if they are short, the next four
  * are fetched. */
-template <typename S, bool norm>
+template <typename S, bool norm, typename Rows>
 __device__ __forceinline__ void mx_turned_load(const mx_product &p, int64_t first, unsigned x) {
-    constexpr int fours = (S::chunks * S::blocks + 1) / 2, each = S::rows / 8;
+    constexpr int fours = Rows::fours, each = S::rows / 8;
     constexpr bool early = fours <= 4;   /* there are registers for them */
-    int lane = threadIdx.x % MX_WARP, begin = (int)threadIdx.x / MX_WARP * each;
+    constexpr int at_once = !early ? 4 : each % 8 ? each : 8;   /* an even number of fours, or all */
+    int lane = threadIdx.x % MX_WARP, begin = (int)threadIdx.x / MX_WARP * each, end = begin + each;
     unsigned to = x + lane / 16 * S::x_bytes + lane % 16 / 4 * S::step + lane % 4 * 4;
-    float4 gamma[fours], beta[fours], next[4][fours];
-    if (early)
-        mx_fetch_rows<S>(p, first + begin, next);
+    auto place = [&](int row) { return to + row / 8 * S::eight + row % 8 * 16; };
+    Rows rows(p, first + begin);
+    float4 gamma[fours], beta[fours], one[4][fours], two[4][fours];
+    rows.fetch(p, one);
 #pragma unroll
     for (int i = 0; i < fours && norm; i++) {
-        gamma[i] = mx_sixteenth(mx_four_at<true>(p.f.gamma, p.f.k, (lane + i * MX_WARP) * 4));
-        beta[i] = mx_sixteenth(mx_four_at<true>(p.f.beta, p.f.k, (lane + i * MX_WARP) * 4));
+        gamma[i] = mx_sixteenth(__ldg((const float4 *)p.f.gamma + lane + i * MX_WARP));
+        beta[i] = mx_sixteenth(__ldg((const float4 *)p.f.beta + lane + i * MX_WARP));
     }
 #pragma unroll 1
-    for (int row = begin; row < begin + each; row += 4) {
-        float4 v[4][fours];
-        if (!early)
-            mx_fetch_rows<S>(p, first + row, next);
+    for (int row = begin; row < end; row += at_once) {
 #pragma unroll
-        for (int i = 0; i < 4 * fours; i++)
-            v[i % 4][i / 4] = norm ? next[i % 4][i / 4] : mx_sixteenth(next[i % 4][i / 4]);
-        if (early && row + 4 < begin + each)
-            mx_fetch_rows<S>(p, first + row + 4, next);
-        if (norm)
-            mx_norm_rows<fours>(p, v, gamma, beta);
-#pragma unroll
-        for (int i = 0; i < 4 * fours; i++) {
-            int in = row + i % 4;
-            mx_put_x<S>(to + i / 4 * 2 * S::x_bytes + in / 8 * S::eight + in % 8 * 16, v[i % 4][i / 4]);
+        for (int i = 0; i < at_once; i += 4) {
+            float4(&now)[4][fours] = i % 8 ? two : one, (&then)[4][fours] = i % 8 ? one : two;
+            if (early && (i + 4 < at_once || row + at_once < end))
+                rows.fetch(p, then);
+            mx_put_rows<S, norm>(p, now, gamma, beta, place(row + i));
+            if (!early && row + 4 < end)
+                rows.fetch(p, one);
         }
     }
 }
