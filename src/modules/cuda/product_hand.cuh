@@ -163,8 +163,8 @@ __device__ __forceinline__ void mx_store_if(bool there, void *to, uint2 v) {
 
 /* As rows of the next convolution: position 2 r is the middle of its row r, 2 r + 1 the last third of r and the first
  * of r + 1; the first third of an entry's first row is zeros. After the exchange a lane has position g of each eight;
- * four of the next's rows come of them, so that two eights are an eight of those, and `together` of these lie one behind
- * the other. */
+ * four of the next's rows come of them, so that two eights are an eight of those, and `together` of these lie one
+ * behind the other. */
 template <typename S, bool whole>
 __device__ __forceinline__ void mx_turned_taps(const mx_product &p, const mx_turned_place &at, float2 bias,
                                                const float (&total)[S::sums]) {

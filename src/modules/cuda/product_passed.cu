@@ -9,9 +9,8 @@
 #include "modules/cuda/product_turned.cuh"
 
 #define COLUMNS (2 * MX_TURNED_COLUMNS)
-#define PITCH (COLUMNS + 4)      /* floats of a row of sums: lanes of eight columns by four pairs of rows meet no bank */
+#define PITCH (COLUMNS + 4)      /* floats of a row of sums: eight columns by four pairs of rows meet no bank twice */
 #define FINISHERS 3              /* warps */
-#define EXPECTED 6               /* blocks of rows that are on their way to the L2 cache before they are brought */
 #define AT_ONCE 8                /* rows of a finisher; half as many of those that are more work */
 /* Of a group. A kernel of three begins with 168 each: more than that together would be waited for without an end. */
 #define REGISTERS_MULTIPLY 208
@@ -99,31 +98,9 @@ __device__ __forceinline__ void bring_rows(const mx_product &p, unsigned to, int
     }
 }
 
-/* Rows some blocks ahead, into the L2 cache. The blocks that have the same rows and other columns, which run at the same
- * time, share the asking. */
-template <typename S> struct outlook {
-    int tile, block;
-    __device__ __forceinline__ void move(const mx_product &p, int n) {
-        for (block += n; block >= p.blocks; block -= p.blocks)
-            tile += gridDim.x;
-    }
-    __device__ __forceinline__ void expect(const mx_product &p, int tiles) const {
-        if (tile >= tiles)
-            return;
-        int across = (int)p.f.n / COLUMNS, down = tile / across, mine = tile - down * across;
-        int64_t units = (p.f.m + 63) / 64, first = (int64_t)down * S::rows / 64;
-        for (int i = mine; i < (S::rows + 63) / 64 && first + i < units; i += across)
-            asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                         ::"l"((const char *)p.f.x + ((first + i) * p.blocks + block) * S::parts * MX_TURNED_PART),
-                         "r"(S::parts * MX_TURNED_PART) : "memory");
-    }
-};
-
 template <typename S> __device__ __forceinline__ void bring_all(const mx_product &p, const room<S> &r, int tiles) {
     mx_ring ring = {0, 0};
-    outlook<S> ahead = {(int)blockIdx.x, 0};
     int fresh = S::stages;
-    ahead.move(p, S::stages + EXPECTED - 1);
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         place<S> at = place_of<S>(p, tile);
         const char *weights = (const char *)p.f.weight.bytes + (int64_t)at.column / 8 * 1024;
@@ -135,8 +112,6 @@ template <typename S> __device__ __forceinline__ void bring_all(const mx_product
             mx_bulk_copy(to, weights + (int64_t)block * p.tiles * 1024, S::w_bytes, gate);
             bring_rows<S>(p, to + S::w_bytes, at.row, block, gate);
             ring.skip(1, S::stages);
-            ahead.expect(p, tiles);
-            ahead.move(p, 1);
         }
     }
 }
@@ -184,7 +159,7 @@ __device__ __forceinline__ void multiply_chunk(const room<S> &r, mx_ring &ring, 
     let_go(r, ring);
 }
 
-/* Sums to where finishers take them from: a lane's columns g and g + 8 of its warp's, of each 8 rows 2 t and 2 t + 1. */
+/* Sums to where finishers take them from: a lane's columns g and g + 8 of its warp's, of 8 rows 2 t and 2 t + 1. */
 template <typename S>
 __device__ __forceinline__ void leave_sums(const room<S> &r, int group, const float (&total)[S::totals]) {
     int lane = threadIdx.x % MX_WARP, warp = threadIdx.x % MX_GROUP / MX_WARP;
@@ -220,12 +195,11 @@ template <typename S> __device__ __forceinline__ void multiply_all(const mx_prod
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* What is added in the end is on its way to the L2 cache while the sums before are finished. */
+/* What is added in the end is on its way to the L2 cache while the sums are made. */
 template <typename S>
-__device__ __forceinline__ void expect_residual(const mx_product &p, int tile, int tiles, int number) {
-    if (tile >= tiles || !p.f.residual || p.f.residual_rows != p.f.m)   /* rows that come again are there */
+__device__ __forceinline__ void expect_residual(const mx_product &p, const place<S> &at, int number) {
+    if (!p.f.residual || p.f.residual_rows != p.f.m)   /* rows that come again are there */
         return;
-    place<S> at = place_of<S>(p, tile);
     for (int i = number; i < S::rows && at.row + i < p.f.m; i += FINISHERS * MX_WARP)
         asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
                      ::"l"(p.f.residual + (at.row + i) * p.f.ld_residual + at.column), "r"(COLUMNS * 4) : "memory");
@@ -272,11 +246,10 @@ __device__ __forceinline__ void finish_rows(const mx_product &p, const place<S> 
 template <typename S> __device__ __forceinline__ void finish_all(const mx_product &p, const room<S> &r, int tiles) {
     constexpr int each = S::rows / FINISHERS;
     int number = threadIdx.x - 2 * MX_GROUP - MX_WARP, begin = number / MX_WARP * each, round = 0;
-    expect_residual<S>(p, blockIdx.x, tiles, number);
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
         place<S> at = place_of<S>(p, tile);
         float4 bias = make_float4(0, 0, 0, 0);
-        expect_residual<S>(p, tile + gridDim.x, tiles, number);
+        expect_residual<S>(p, at, number);
         if (p.f.bias)
             bias = __ldg((const float4 *)(p.f.bias + at.column + number % MX_WARP * 4));
         mx_gate_wait(r.sums_there(), round % 2);
@@ -325,11 +298,11 @@ template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
                        gpu->stream>>>(p);
 }
 
-/* Where it leaves no multiprocessor without work for long. */
+/* Long rows, as above; and where it leaves no multiprocessor without work for long. */
 int mx_passed_takes(mx_cuda *gpu, const mx_product &p) {
     int64_t tiles = is_f16(p) ? tiles_of<passed_f16>(p) : tiles_of<passed_exact>(p);
     int act = p.f.act == MX_ACT_NONE || p.f.act == (is_f16(p) ? MX_ACT_GELU_SHORT : MX_ACT_GELU_ERF);
-    return act && p.f.n % COLUMNS == 0 && tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
+    return act && p.blocks >= 12 && p.f.n % COLUMNS == 0 && tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
 }
 
 void mx_passed_product(mx_cuda *gpu, const mx_product &p) {

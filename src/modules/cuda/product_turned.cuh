@@ -125,7 +125,8 @@ __device__ __forceinline__ void mx_norm_rows(const mx_product &p, float4 (&v)[4]
     mx_tell_rows(__fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, (float)p.f.eps))), rate);
 #pragma unroll
     for (int i = 0; i < 4 * fours; i++)
-        v[i % 4][i / 4] = mx_norm_four(v[i % 4][i / 4], make_float2(mean[i % 4], rate[i % 4]), gamma[i / 4], beta[i / 4]);
+        v[i % 4][i / 4] =
+            mx_norm_four(v[i % 4][i / 4], make_float2(mean[i % 4], rate[i % 4]), gamma[i / 4], beta[i / 4]);
 }
 
 /* A lane's four of a row, at 1/16 of their size, to where its block, its 16 of k and its row lie. */
