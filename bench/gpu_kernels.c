@@ -1,6 +1,6 @@
 /* gpu_kernels.c - times the compiled products and attention of a GPU at Whisper's shapes, through the device's table.
- * usage: gpu_kernels [model [windows|rows]]: tiny (the default), base, small, medium, large; only the encoder's shapes,
- * or only the decoder's.
+ * usage: gpu_kernels [model [windows|rows|listeners]]: tiny (the default), base, small, medium, large; only the
+ * encoder's shapes, only the decoder's, or of these only attention.
  * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an
  * exact product is two or three on the cores. */
 #include "base/base.h"
@@ -44,7 +44,7 @@ static void *filled(int64_t n, int halves) {
     return to;
 }
 
-static void time_call(const char *what, mx_call *call, double flops) {
+static double time_call(const char *what, mx_call *call, double flops) {
     double best = 1e30;
     char byte[4];
     call->scratch = gpu->alloc(gpu, MX_MAX(gpu->scratch_bytes(gpu, call), 1));
@@ -65,6 +65,7 @@ static void time_call(const char *what, mx_call *call, double flops) {
            call->precision == MXW_PRECISION_F16 ? "f16" : "exact", best, flops / best / 1e6, gpu->kernel(gpu, call));
     fflush(stdout);
     gpu->free(gpu, call->scratch);
+    return best;
 }
 
 /* A product: its tensors in device memory, and the two calls of it. */
@@ -272,6 +273,46 @@ static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
     gpu->free(gpu, y.data);
 }
 
+/* Five rows to a window, over 1500 keys of it or over 101 of a cache, of which rows of a window share 100. Bytes: what
+ * must be read of keys and values, each once. */
+static void time_listeners(int64_t windows, int64_t d, int cached) {
+    const int64_t rows = windows * 5, keys = cached ? 101 : 1500, ctx = 448, entries = windows * (cached ? 450 : 1500);
+    mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
+    int32_t *host = mx_alloc_zero((size_t)(rows * (2 + ctx)), sizeof(*host));
+    int32_t *ints = gpu->alloc(gpu, (size_t)(rows * (2 + ctx)) * sizeof(*ints));
+    char what[64];
+    if (!host || !ints)
+        exit(1);
+    for (int64_t r = 0; r < rows; r++) {
+        host[r] = (int32_t)(cached ? r : r / 5);
+        host[rows + r] = (int32_t)keys - 1;
+        for (int64_t i = 0; i < keys && cached; i++)
+            host[rows * 2 + r * ctx + i] = (int32_t)(r / 5 * 450 + i + (i == keys - 1 ? r % 5 : 0));
+    }
+    mx_tensor out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, d}, filled(rows * d, 0)), in[6];
+    in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, d}, filled(rows * d, 0));
+    for (int i = 1; i < 3; i++)
+        in[i] = cached ? mx_tensor_of(MXW_F32, 2, (int64_t[]){entries, d}, filled(entries * d, 0))
+                       : mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, 1500, d}, filled(entries * d, 0));
+    in[3] = mx_tensor_of(MXW_I32, 1, &rows, ints);
+    in[4] = mx_tensor_of(MXW_I32, 1, &rows, ints + rows);
+    in[5] = mx_tensor_of(MXW_I32, 2, (int64_t[]){rows, ctx}, ints + rows * 2);
+    const void *known[6] = {NULL, NULL, NULL, host, host + rows, host + rows * 2};
+    mx_call call = {.op = cached ? MX_OP_ATTENTION_CACHED : MX_OP_ATTENTION_WINDOW, .attrs = &attrs,
+                    .n_inputs = cached ? 6 : 4, .n_outputs = 1, .inputs = in, .outputs = &out, .compiled = 1,
+                    .host = known};
+    if (gpu->upload(gpu, ints, host, (size_t)(rows * (2 + ctx)) * sizeof(*ints)) < 0)
+        exit(1);
+    snprintf(what, sizeof(what), "%s, %d x 5 rows", cached ? "cache" : "window", (int)windows);
+    double us = time_call(what, &call, 4.0 * (double)rows * (double)keys * (double)d);
+    printf("%-22s %-6s %9.0f GB/s\n", "", "", (double)windows * (double)(keys + 4 * cached) * 8 * (double)d / us / 1e3);
+    for (int i = 0; i < 3; i++)
+        gpu->free(gpu, in[i].data);
+    gpu->free(gpu, out.data);
+    gpu->free(gpu, ints);
+    mx_free(host);
+}
+
 static void time_windows(int64_t windows, int64_t d, int64_t mels) {
     char what[64];
 #define NAME(text) (snprintf(what, sizeof(what), "%s x%d", text, (int)windows), what)
@@ -309,10 +350,13 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < MX_COUNT(models); i++) {
         if (strcmp(models[i].name, name) != 0)
             continue;
-        for (int64_t windows = 1; windows <= models[i].many && strcmp(only, "rows") != 0; windows *= models[i].many)
+        for (int64_t windows = 1; windows <= models[i].many && *only != 'r' && *only != 'l'; windows *= models[i].many)
             time_windows(windows, models[i].d, 80);
+        for (int64_t windows = 1; windows <= 64 && *only != 'w'; windows *= windows == 1 ? 16 : 4)
+            for (int cached = 0; cached < 2; cached++)
+                time_listeners(windows, models[i].d, cached);
         static const int64_t rows[] = {1, 5, 40, 320};
-        for (size_t j = 0; j < MX_COUNT(rows) && strcmp(only, "windows") != 0; j++)
+        for (size_t j = 0; j < MX_COUNT(rows) && *only != 'w' && *only != 'l'; j++)
             time_rows(rows[j], models[i].d);
         return 0;
     }

@@ -131,7 +131,7 @@ static void report(const char *what, int ok, double worst) {
 
 typedef struct attention {
     int64_t rows, heads, width, keys, more;   /* keys: of a window, or the context of a cache */
-    int cached, run;                          /* run: rows that listen to the same window */
+    int cached, run;    /* run: rows that listen to the same window, or whose cells part late; 0: all have any */
     float peak;
 } attention;
 
@@ -143,9 +143,22 @@ static mx_tensor row_of(const mx_tensor *t, int64_t r) {
     return one;
 }
 
+/* Rows of a run have as many keys, but for a few rows, and the same up to one of the last 40; the first row's cells are
+ * the random ones. */
+static void let_part(const attention *a, mx_tensor *seq, mx_tensor *pos, mx_tensor *cells) {
+    int32_t *at = cells->data, *last = pos->data;
+    for (int64_t r = 0; r < a->rows; r++) {
+        int64_t first = r / a->run * a->run;
+        ((int32_t *)seq->data)[r] = (int32_t)r;
+        last[r] = r == first || below(9) == 0 ? last[r] : last[first];
+        int64_t same = MX_MAX(last[r] + 1 - below(40), 1);
+        memcpy(at + r * a->keys, at + first * a->keys, (size_t)(below(4) ? same : last[r] + 1) * sizeof(*at));
+    }
+}
+
 static void check_attention(const attention *a) {
     char what[128];
-    int64_t d = a->heads * a->width, entries = a->cached ? 700 : 4, sequences = 7;
+    int64_t d = a->heads * a->width, entries = a->cached ? 700 : 4, sequences = a->cached && a->run ? a->rows : 7;
     mx_attrs attrs = {.heads = (int)a->heads, .scale = 1 / sqrt((double)a->width)};
     mx_tensor in[6], y = blank(MXW_F32, 2, DIMS(a->rows, d)), want = blank(MXW_F32, 2, DIMS(a->rows, d));
     in[0] = apart(a->rows, d, a->more, a->peak);
@@ -156,6 +169,8 @@ static void check_attention(const attention *a) {
     in[5] = ints(2, DIMS(sequences, a->keys), entries);
     for (int64_t r = 0; r < a->rows && !a->cached; r++)
         ((int32_t *)in[3].data)[r] = (int32_t)(r / a->run % entries);
+    if (a->cached && a->run)
+        let_part(a, &in[3], &in[4], &in[5]);
     mx_call call = {.op = a->cached ? MX_OP_ATTENTION_CACHED : MX_OP_ATTENTION_WINDOW, .attrs = &attrs,
                     .n_inputs = a->cached ? 6 : 4, .n_outputs = 1, .inputs = in, .outputs = &y};
     run(gpu, call, 1);
@@ -194,7 +209,10 @@ static void test_attention(void) {
         {37, 8, 64, 127, 4, 0, 1, 2},   {230, 6, 64, 1500, 0, 0, 230, 1}, {7, 3, 16, 150, 2, 0, 2, 1},
         {320, 6, 64, 1500, 0, 0, 5, 1}, {5, 6, 64, 448, 768, 1, 0, 3},   {1, 20, 64, 448, 0, 1, 0, 3},
         {64, 6, 64, 448, 0, 1, 0, 1},   {11, 2, 64, 64, 128, 1, 0, 4},   {11, 2, 64, 65, 4, 1, 0, 4},
-        {7, 3, 16, 32, 48, 1, 0, 1},    {320, 6, 64, 448, 768, 1, 0, 1},
+        {7, 3, 16, 32, 48, 1, 0, 1},    {320, 6, 64, 448, 768, 1, 0, 1}, {320, 6, 64, 448, 0, 1, 5, 1},
+        {320, 20, 64, 448, 0, 1, 5, 3}, {80, 20, 64, 100, 0, 1, 5, 3},   {80, 8, 64, 224, 4, 1, 8, 1},
+        {81, 6, 64, 129, 0, 1, 20, 1},  {320, 20, 64, 1500, 0, 0, 5, 2}, {530, 6, 64, 300, 0, 0, 11, 2},
+        {600, 8, 64, 200, 0, 1, 7, 2},
     };
     for (size_t i = 0; i < MX_COUNT(cases); i++)
         check_attention(&cases[i]);

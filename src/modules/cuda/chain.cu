@@ -107,7 +107,7 @@ template <typename Chain> __device__ __forceinline__ static void open_shared(con
     s.ring.at = s.ring.piece = 0;
     for (int i = 0; i < GATES; i++) {
         mx_gate_open(&s.full[i], 1);
-        mx_gate_open(&s.empty[i], 1);
+        mx_gate_open(&s.empty[i], WORKERS);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

@@ -39,7 +39,7 @@ struct ring_filler {
     unsigned head, tail, end_of_mine;
 };
 
-/* Room for a piece, as soon as there is; its gate expects it. */
+/* Room for a piece, as soon as there is. */
 __device__ __forceinline__ static char *make_room(ring_filler &f, int bytes, uint64_t **gate) {
     int ring_bytes = shared().ring_bytes, which = f.issued % GATES, to = place_piece(f.at, bytes, ring_bytes);
     f.head += (unsigned)(to < f.at ? ring_bytes - f.at : 0) + (unsigned)bytes;
@@ -51,11 +51,15 @@ __device__ __forceinline__ static char *make_room(ring_filler &f, int bytes, uin
     }
     f.end_of_mine = lane_of() == which ? f.head : f.end_of_mine;
     *gate = &shared().full[which];
-    if (lane_of() == 0)
-        mx_gate_expect(*gate, (unsigned)bytes);
-    __syncwarp();
     f.issued++;
     return ring_start() + to;
+}
+
+/* The piece's copies are all under way, and its gate waits for their bytes: nobody passes it before this. */
+__device__ __forceinline__ static void expect_piece(uint64_t *gate, int bytes) {
+    __syncwarp();
+    if (lane_of() == 0)
+        mx_gate_expect(gate, (unsigned)bytes);
 }
 
 /* Pieces of all of k. */
@@ -69,6 +73,7 @@ __device__ __forceinline__ static void fill_tiles(ring_filler &f, const mx_chain
 #pragma unroll 1
         for (int b = lane_of(); b < job.blocks * w_parts; b += MX_WARP)
             mx_bulk_copy(to + b * n * TILE_BLOCK, tile_at<w_parts>(job, t.first, b), (unsigned)(n * TILE_BLOCK), gate);
+        expect_piece(gate, n * job.blocks * w_parts * TILE_BLOCK);
     }
 }
 
@@ -92,6 +97,7 @@ __device__ __forceinline__ static void fill_logits(ring_filler &f, const mx_chai
                              ::"r"(mx_shared_at(to + lane_of() * n * TILE_BLOCK)),
                              "l"(tile_at<w_parts>(job, t.first, b + lane_of() * job.blocks)), "r"(n * TILE_BLOCK),
                              "r"(mx_shared_at(gate)), "l"(policy) : "memory");
+            expect_piece(gate, n * w_parts * TILE_BLOCK);
         }
     }
 }
@@ -120,10 +126,9 @@ __device__ __forceinline__ static const uint32_t *take_piece(ring_place &ring, i
     return (const uint32_t *)(ring_start() + at);
 }
 
-/* After the block has met: nobody reads the piece any more. */
+/* By every worker that is done with it: when all are, nobody reads the piece any more. */
 __device__ __forceinline__ static void leave_piece(ring_place &ring) {
-    if (threadIdx.x == 0)
-        mx_gate_arrive(&shared().empty[ring.piece % GATES]);
+    mx_gate_arrive(&shared().empty[ring.piece % GATES]);
     ring.piece++;
 }
 
