@@ -25,7 +25,8 @@ mxw_status mxw_device_get(int index, mxw_device_info *info) {
     if (!device)
         return mx_fail(MXW_E_NOT_FOUND, "device %d: there are %d", index, mx_device_count());
     *info = device->info;
-    mx_device_memory(device, &info->memory_limit_bytes, &info->memory_free_bytes);
+    if (mx_device_memory(device, &info->memory_limit_bytes, &info->memory_free_bytes) < 0 && index == 0)
+        mx_log(MXW_LOG_WARN, "memory", "%s", mx_error());   /* once, however many devices there are */
     return MXW_OK;
 }
 

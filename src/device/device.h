@@ -120,8 +120,9 @@ typedef struct mx_blas_module {
 __attribute__((format(printf, 4, 5)))
 mxw_status mx_device_take(const mx_device *device, size_t bytes, void **out, const char *what, ...);
 void mx_device_give(const mx_device *device, void *data);   /* NULL is fine */
-/* The limit in bytes (0: none), and what is left within it and on the device (0: not known). */
-void mx_device_memory(const mx_device *device, uint64_t *limit, uint64_t *left);
+/* The limit in bytes (0: none), and what is left within it and on the device (0: not known). E_ARGUMENT, and as without
+ * a limit: the variable says none that can be understood. */
+mxw_status mx_device_memory(const mx_device *device, uint64_t *limit, uint64_t *left);
 
 /* All devices, the CPU first; those that cannot be used say why in their info. */
 int mx_device_count(void);

@@ -115,14 +115,16 @@ void mx_device_give(const mx_device *device, void *data) {
     device->free(device, data);
 }
 
-void mx_device_memory(const mx_device *device, uint64_t *limit, uint64_t *left) {
+mxw_status mx_device_memory(const mx_device *device, uint64_t *limit, uint64_t *left) {
     *left = device->info.usable && device->memory_free ? device->memory_free(device) : 0;
-    if (read_limit(limit) < 0 || *limit == UINT64_MAX) {
+    mxw_status status = read_limit(limit);   /* last: its line is the one that is left */
+    if (status < 0 || *limit == UINT64_MAX) {
         *limit = 0;
-        return;
+        return status;
     }
     pthread_mutex_lock(&ledger.lock);
     uint64_t taken = taken_on(device), within = *limit > taken ? *limit - taken : 0;
     pthread_mutex_unlock(&ledger.lock);
     *left = *left ? MX_MIN(*left, within) : within;
+    return MXW_OK;
 }

@@ -206,6 +206,9 @@ def test_memory(paths):
         check_fails(words, 1, needle, env={"MXW_DEVICE_MEMORY": limit})
     code, out, err = run("devices", env={"MXW_DEVICE_MEMORY": "3G"})
     check("limited to 3.0 GiB (MXW_DEVICE_MEMORY)" in out, "devices says the limit", out)
+    code, out, err = run("devices", env={"MXW_DEVICE_MEMORY": "3x"})
+    check(code == 0 and err.count("\n") == 1 and "MXW_DEVICE_MEMORY: '3x' is not a number" in err,
+          "devices says that the limit cannot be understood", (code, err))
     code, out, err = run("devices", "--json", env={"MXW_DEVICE_MEMORY": "3G"})
     check_equal(json.loads(out)["devices"][0]["memory_limit_bytes"], 3 << 30, "as JSON")
 
