@@ -1,6 +1,7 @@
 /* test_gpu_step.c - compiled calls of a decoder's step on a GPU, through its table, against the CPU's plain ops: rows
  * over caches and windows, rows of tables and into caches, select fused with its product. Then the bits: a row's are
  * the same alone and among others, wherever it stands.
+ * usage: test_gpu_step [brief]: what brings in each kernel, for checkers that take their time.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
 #include "device/device.h"
@@ -202,6 +203,16 @@ static void check_attention(const attention *a) {
     forget();
 }
 
+/* Few rows, and more than there are blocks for, over windows and over caches. */
+static void test_attention_briefly(void) {
+    static const attention cases[] = {
+        {6, 2, 64, 300, 4, 0, 3, 2}, {80, 20, 64, 200, 0, 0, 5, 2},
+        {6, 2, 64, 200, 4, 1, 3, 2}, {80, 8, 64, 200, 0, 1, 5, 2},
+    };
+    for (size_t i = 0; i < MX_COUNT(cases); i++)
+        check_attention(&cases[i]);
+}
+
 static void test_attention(void) {
     static const attention cases[] = {
         {5, 6, 64, 1500, 0, 0, 5, 3},   {1, 6, 64, 1500, 0, 0, 1, 3},    {40, 6, 64, 1500, 768, 0, 5, 1},
@@ -357,10 +368,17 @@ static void check_select(int64_t rows, int64_t vocab, int64_t width, int64_t k, 
     forget();
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    int brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     if (mx_device_find("cuda", &gpu) < 0 || mx_device_find("cpu", &cpu) < 0) {
         printf("SKIP: gpu-step: %s\n", mx_error());
         return 77;
+    }
+    if (brief) {
+        test_attention_briefly();
+        check_select(6, 999, 64, 5, 1);
+        CHECK_EQ_INT(mx_mem_live(), 0);
+        return check_done();
     }
     test_gather();
     test_write();
