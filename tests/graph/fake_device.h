@@ -16,7 +16,8 @@ typedef struct fake_counts {
 fake_counts fake_replays(void);
 void fake_refuse_to_record(int refuse);
 /* What goes into a linear from another one, or from a GELU, goes there in a form of its own, which nobody else can read
- * and which takes more room. How many results were left so. */
+ * and which takes more room; so do the parts of a linear's result that are queries, keys and values, all of them or
+ * none. How many results were left so. */
 int fake_handed(void);
 /* For devices built upon it: whether a pointer is one of its own, and the host's pointer behind it. */
 int fake_is_far(const void *p);

@@ -285,6 +285,59 @@ static void test_handed(void) {
     mx_graph_destroy(g);
 }
 
+/* Queries, keys and values of one linear, or queries of one and the others of another. */
+static mx_graph *build_parts(int makers) {
+    mx_graph *g = NULL;
+    mx_value parts[3];
+    CHECK(mx_graph_create("parts", &g) == MXW_OK);
+    mx_value x = mx_graph_input(g, "x", MXW_F32, 3, DIMS(2, 5, 16));
+    mx_value a = mx_graph_input(g, "a", MXW_F32, 2, DIMS(48, 16));
+    mx_value b = mx_graph_input(g, "b", MXW_F32, 2, DIMS(48, 16));
+    mx_value one = mx_graph_linear(g, x, a, 0), other = makers == 1 ? one : mx_graph_linear(g, x, b, 0);
+    for (int i = 0; i < 3; i++)
+        parts[i] = mx_graph_slice(g, i ? other : one, 2, i * 16, i * 16 + 16, 1);
+    mx_graph_output(g, "y", mx_graph_attention(g, parts[0], parts[1], parts[2], 2, 0.35, 0));
+    CHECK(mx_graph_status(g) == MXW_OK);
+    return g;
+}
+
+static void ignore(void *context, const char *name, const mx_tensor *value) {
+    (void)context;
+    (void)name;
+    (void)value;
+}
+
+/* Parts of a value go on in a form of the device's own only if all that they are read with is of that value. */
+static void test_parts(void) {
+    for (int makers = 1; makers <= 2; makers++) {
+        begin();
+        mx_tensor in[] = {FLOATS(1, 2, 5, 16), FLOATS(1, 48, 16), FLOATS(1, 48, 16)}, plain, handed;
+        static const char *const names[] = {"x", "a", "b"};
+        mx_graph *g = build_parts(makers);
+        mx_program *program;
+        mx_run *runs[2];
+        if (!CHECK(mx_exec_load(g, compiled(), &program) == MXW_OK))
+            exit(1);
+        for (int i = 0; i < 2; i++) {
+            CHECK(mx_run_open(program, NULL, &runs[i]) == MXW_OK);
+            for (int j = 0; j < 3; j++)
+                CHECK(mx_run_input(runs[i], names[j], &in[j]) == MXW_OK);
+        }
+        mx_run_tap(runs[1], ignore, NULL);
+        int before = fake_handed();
+        CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
+        if (is_fake())
+            CHECK_EQ_INT(fake_handed() - before, makers == 1);
+        CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
+        CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
+        CHECK(((const float *)plain.data)[0] != 0);
+        for (int i = 0; i < 2; i++)
+            mx_run_close(runs[i]);
+        mx_exec_unload(program);
+        mx_graph_destroy(g);
+    }
+}
+
 int main(int argc, char **argv) {
     harness_open("graph-replay", argc, argv);
     test_steps();
@@ -294,6 +347,7 @@ int main(int argc, char **argv) {
     test_pipe();
     test_refusal();
     test_handed();
+    test_parts();
     if (is_fake())
         test_memory();
     end();
