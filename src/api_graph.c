@@ -1,6 +1,8 @@
 /* api_graph.c - the public graph API: handles and argument checks over graph/, exec/ and device/. */
 #include "api.h"
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 #include "device/device.h"
 #include "exec/exec.h"
@@ -20,13 +22,15 @@ int mxw_accelerator_count(void) {
 }
 
 mxw_status mxw_device_get(int index, mxw_device_info *info) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;   /* that the limit cannot be understood: once is enough */
     MX_NEED(info, MXW_E_ARGUMENT);
     const mx_device *device = index < 0 ? NULL : mx_device_at(index);
     if (!device)
         return mx_fail(MXW_E_NOT_FOUND, "device %d: there are %d", index, mx_device_count());
     *info = device->info;
-    if (mx_device_memory(device, &info->memory_limit_bytes, &info->memory_free_bytes) < 0 && index == 0)
-        mx_log(MXW_LOG_WARN, "memory", "%s", mx_error());   /* once, however many devices there are */
+    if (mx_device_memory(device, &info->memory_limit_bytes, &info->memory_free_bytes) < 0 &&
+        !atomic_flag_test_and_set(&said))
+        mx_log(MXW_LOG_WARN, "memory", "%s", mx_error());
     return MXW_OK;
 }
 
