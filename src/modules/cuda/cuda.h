@@ -263,6 +263,9 @@ mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call);
+/* norm.cu: compiled ones that it takes */
+int mx_cuda_fast_norm_takes(const mx_call *call);
+mxw_status mx_cuda_fast_norm(mx_cuda *gpu, const mx_call *call);
 /* move.cu */
 mxw_status mx_cuda_permute(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_transpose(mx_cuda *gpu, const mx_call *call);

@@ -14,6 +14,7 @@ struct mx_flash {
     int64_t ldq, ldk, ldv, ldy;
     int t, s, heads, tiles;
     int entries;
+    int items;              /* of flash_wide.cu: blocks of queries of all heads and entries */
     int quads;              /* fours of the queries, keys and values are aligned */
     int handed;             /* queries, keys and values came as operands (MX_CUDA_HEADS) */
     int ready;              /* y is not rows of f32, but operands of the product that comes next */
@@ -64,9 +65,7 @@ struct mx_running {
 };
 
 /* Scores [8 tiles][4] into probabilities of the running top, which is one of powers of 2; returns what older sums are
- * worth. Both are reckoned with the top as it was rounded, so that its rounding does not show. A top that stays up to
- * `slack` below the largest score is as good, as long as the probabilities fit: then older sums are mostly worth 1. */
-template <int slack = 0>
+ * worth. Both are reckoned with the top as it was rounded, so that its rounding does not show. */
 __device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r, float scale) {
     float worth[2];
 #pragma unroll
@@ -79,7 +78,7 @@ __device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r, float
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
         top = __fmul_rn(top, scale);
-        top = top > r.top[row] + slack ? top : r.top[row];
+        top = fmaxf(top, r.top[row]);
         worth[row] = mx_power_of_2(__fsub_rn(r.top[row], top));
 #pragma unroll
         for (int i = 0; i < 16; i++) {

@@ -103,43 +103,70 @@ template <int parts> __host__ __device__ __forceinline__ int across_of(const mx_
 }
 
 #if MX_WIDE
-/* c = a b over four steps, rows in registers: hi x hi; then lo x hi and hi x lo into one sum. Begun, and waited for. */
-__device__ __forceinline__ void begin_exact(float (&hi)[32], float (&lo)[32], const uint4 (&a)[4][2], unsigned b) {
-    uint64_t columns = mx_wide_columns(b);
-    mx_wide_begin();
+#define SLACK 14   /* how far above the top a score may be, as a power of 2: f16 goes up to 65504 */
+
+/* Takes the top of a row anew where scores are too far above it; by rows, whatever stands beside them. What older sums
+ * are worth then goes to `rescale`. Both are reckoned with the top as it was rounded, so that its rounding does not
+ * show. */
+template <bool first, typename Rescale>
+__device__ __forceinline__ void raise_tops(const float2 &most, mx_running &r, float scale, Rescale rescale) {
+    float2 worth;
 #pragma unroll
-    for (int step = 0; step < 4; step++)
-        mx_wide(hi, a[step][0], columns + step * 2, step > 0);
-#pragma unroll
-    for (int step = 0; step < 4; step++)
-        mx_wide(lo, a[step][1], columns + step * 2, step > 0);
-#pragma unroll
-    for (int step = 0; step < 4; step++)
-        mx_wide(lo, a[step][0], columns + (PART >> 4) + step * 2, 1);
-    mx_wide_commit();
+    for (int row = 0; row < 2; row++) {
+        float top = row ? most.y : most.x, before = r.top[row];
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = __fmul_rn(fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2)), scale);
+        r.top[row] = first || __fsub_rn(top, before) > SLACK ? top : before;
+        (row ? worth.y : worth.x) = mx_power_of_2(__fsub_rn(before, r.top[row]));
+        r.sum[row] = first ? 0 : __fmul_rn(r.sum[row], row ? worth.y : worth.x);
+    }
+    if (!first)
+        rescale(worth);
 }
 
-__device__ __forceinline__ void end_exact(float (&hi)[32], float (&lo)[32]) {
-    mx_wide_wait<0>();
-    mx_wide_hold(hi);
-    mx_wide_hold(lo);
+/* Scores into probabilities, which are told two by two: `keep` of a pair's number, its row and both. The top that
+ * powers are reckoned from is that of the first tile, and stays as long as the probabilities fit: so older sums are
+ * hardly ever scaled, and lanes need not agree on a top for every tile. */
+template <bool first, typename Keep, typename Rescale>
+__device__ __forceinline__ void soften(const float (&s)[32], mx_running &r, float scale, Keep keep, Rescale rescale) {
+    float most[2];
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float four[4];
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            float a = s[i / 2 * 4 + row * 2 + i % 2];
+            four[i % 4] = i < 4 ? a : fmaxf(four[i % 4], a);
+        }
+        most[row] = fmaxf(fmaxf(four[0], four[1]), fmaxf(four[2], four[3]));
+    }
+    float above = fmaxf(__fmaf_rn(most[0], scale, -r.top[0]), __fmaf_rn(most[1], scale, -r.top[1]));
+    if (first || __any_sync(0xffffffffu, above > SLACK - 1))
+        raise_tops<first>(make_float2(most[0], most[1]), r, scale, rescale);
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float sums[4];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float p = mx_power_of_2(__fmaf_rn(s[i * 4 + row * 2], scale, -r.top[row]));
+            float q = mx_power_of_2(__fmaf_rn(s[i * 4 + row * 2 + 1], scale, -r.top[row]));
+            sums[i % 2 * 2] = i < 2 ? p : __fadd_rn(sums[i % 2 * 2], p);
+            sums[i % 2 * 2 + 1] = i < 2 ? q : __fadd_rn(sums[i % 2 * 2 + 1], q);
+            keep(i, row, p, q);
+        }
+        r.sum[row] = __fadd_rn(r.sum[row], __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3])));
+    }
+}
+
+/* The part of an operand that a pair is. */
+__device__ __forceinline__ uint32_t &place_of(uint4 &v, int i, int row) {
+    return i % 2 ? (row ? v.w : v.z) : (row ? v.y : v.x);
+}
+
+__device__ __forceinline__ void scale_rows(float (&o)[32], const float2 &worth) {
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        hi[i] = mx_chunk_sum<2>(hi[i], lo[i]);
-}
-
-/* The group's queries as operands in registers. Anew for each tile: registers are few, and ptxas 13.0 takes an operand
- * of a wide step for dead behind it, though a loop comes back to it. Volatile, so that the loads stay in the loop. */
-__device__ __forceinline__ void load_queries(unsigned asked, uint4 (&q)[4][2]) {
-    int lane = threadIdx.x % MX_WARP, row = threadIdx.x % MX_GROUP / MX_WARP * 16 + lane % 16;
-    unsigned from = asked + row * 128 + (lane / 16 ^ row % 8) * 16;
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        uint4 &to = q[i / 2][i % 2];
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w)
-                     : "r"((from ^ i / 2 * 32) + i % 2 * PART));
-    }
+        o[i] = __fmul_rn(o[i], i % 4 < 2 ? worth.x : worth.y);
 }
 
 /* What of a head's operands lies where. */
@@ -159,9 +186,9 @@ template <int parts> struct courier {
         from = operands_of<parts>(f, item / across_of<parts>(f)) +
                (int64_t)((f.handed ? 1 : 0) + (int)threadIdx.x / MX_GROUP) * f.tiles * parts * PART;
     }
-    __device__ __forceinline__ void bring(const mx_flash &f, const places<parts> &at, int items) {
+    __device__ __forceinline__ void bring(const mx_flash &f, const places<parts> &at) {
         using shape = wide_shape<parts>;
-        if ((threadIdx.x == 0 || threadIdx.x == MX_GROUP) && item < items) {
+        if ((threadIdx.x == 0 || threadIdx.x == MX_GROUP) && item < f.items) {
             mx_gate_wait(at.empty(stage), parity ^ 1);   /* the first time it is passed at once */
             mx_gate_expect(at.full(stage), parts * PART);
             mx_bulk_copy(at.tiles + stage * shape::stage + threadIdx.x / MX_GROUP * parts * PART, from, parts * PART,
@@ -208,9 +235,9 @@ __device__ __forceinline__ void keep_queries(const mx_flash &f, unsigned asked, 
 
 /* Those of an item in bulk, by one thread of the group. */
 template <int parts>
-__device__ __forceinline__ void send_for_queries(const mx_flash &f, const places<parts> &at, int item, int items) {
+__device__ __forceinline__ void send_for_queries(const mx_flash &f, const places<parts> &at, int item) {
     using shape = wide_shape<parts>;
-    if (item < items && threadIdx.x % MX_GROUP == 0) {
+    if (item < f.items && threadIdx.x % MX_GROUP == 0) {
         int across = across_of<parts>(f), tile = item % across * shape::groups + (int)threadIdx.x / MX_GROUP;
         mx_gate_expect(at.got, shape::asked);
         mx_bulk_copy(at.asked, operands_of<parts>(f, item / across) + (int64_t)min(tile, f.tiles - 1) * shape::asked,
@@ -243,34 +270,74 @@ template <int parts> struct reader {
  * multiplied, `meanwhile` is done; when they have been, `then`, if it was for the last time. */
 template <int parts> struct sums;
 
-/* Exact: the sums of a tile stand alone, then are added to what is left of those before. */
+/* An operand stays where it is until it has been multiplied. */
+__device__ __forceinline__ void hold(uint4 &v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
+
+/* Exact: the sums of a tile stand alone, then are added to those before. Of each product hi x hi is one sum, lo x hi
+ * and hi x lo another. */
 template <> struct sums<2> {
     float o[32];
     mx_running r;
 
-    template <bool last, typename Meanwhile, typename Then>
-    __device__ __forceinline__ void attend(const mx_flash &f, const places<2> &at, reader<2> &keys, int,
+    static __device__ __forceinline__ void end_product(float (&hi)[32], float (&lo)[32]) {
+        mx_wide_wait<0>();
+        mx_wide_hold(hi);
+        mx_wide_hold(lo);
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            hi[i] = mx_chunk_sum<2>(hi[i], lo[i]);
+    }
+    static __device__ __forceinline__ void begin_scores(float (&hi)[32], float (&lo)[32], uint64_t rows,
+                                                        uint64_t keys) {
+        mx_wide_begin();
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(hi, rows + step * 2, keys + step * 2, step > 0);
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(lo, rows + (PART >> 4) + step * 2, keys + step * 2, step > 0);
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(lo, rows + step * 2, keys + (PART >> 4) + step * 2, 1);
+        mx_wide_commit();
+    }
+    static __device__ __forceinline__ void begin_values(float (&hi)[32], float (&lo)[32], const uint4 (&p)[4][2],
+                                                        uint64_t values) {
+        mx_wide_begin();
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(hi, p[step][0], values + step * 2, step > 0);
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(lo, p[step][1], values + step * 2, step > 0);
+#pragma unroll
+        for (int step = 0; step < 4; step++)
+            mx_wide(lo, p[step][0], values + (PART >> 4) + step * 2, 1);
+        mx_wide_commit();
+    }
+    template <bool first, bool last, typename Meanwhile, typename Then>
+    __device__ __forceinline__ void attend(const mx_flash &f, const places<2> &at, reader<2> &keys,
                                            Meanwhile meanwhile, Then then) {
         float hi[32], lo[32];
-        uint4 q[4][2], p[4][2];
-        load_queries(at.asked, q);
+        uint4 p[4][2];
         keys.wait(at);
-        begin_exact(hi, lo, q, keys.tile);
+        begin_scores(hi, lo, mx_wide_columns(at.asked), mx_wide_columns(keys.tile));
         meanwhile();
-        end_exact(hi, lo);
+        end_product(hi, lo);
         if (last) {
             then();
             mx_mask(hi, (f.tiles - 1) * MX_KEYS, f.s);
         }
-        float2 worth = mx_soften(hi, r, f.scale);
-        mx_to_operands<2>(hi, p);
-        begin_exact(hi, lo, p, keys.tile + 2 * PART);
-        end_exact(hi, lo);
+        soften<first>(hi, r, f.scale, [&](int i, int row, float a, float b) {
+            mx_split(a, b, place_of(p[i / 2][0], i, row), place_of(p[i / 2][1], i, row));
+        }, [&](const float2 &worth) { scale_rows(o, worth); });
+        begin_values(hi, lo, p, mx_wide_columns(keys.tile + 2 * PART));
+        end_product(hi, lo);
         keys.go_on(at);
         keys.let_go(at);
 #pragma unroll
         for (int i = 0; i < 32; i++)
-            o[i] = __fmaf_rn(o[i], i % 4 < 2 ? worth.x : worth.y, hi[i]);
+            o[i] = __fadd_rn(o[i], hi[i]);
     }
     __device__ __forceinline__ void end(const places<2> &, const reader<2> &) {}
 };
@@ -282,27 +349,14 @@ template <> struct sums<1> {
     mx_running r;
     uint4 p[4];
 
-    /* Probabilities stay where they are until they have been multiplied. */
-    __device__ __forceinline__ void hold() {
+    __device__ __forceinline__ void held() {
         mx_wide_hold(o);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            asm volatile("" : "+r"(p[i].x), "+r"(p[i].y), "+r"(p[i].z), "+r"(p[i].w));
+            hold(p[i]);
     }
-    __device__ __forceinline__ void add_values(const float (&s)[32], uint64_t values) {
-        uint4 operands[4][1];
-        mx_to_operands<1>(s, operands);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            p[i] = operands[i][0];
-        mx_wide_begin();
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(o, p[step], values + step * 2, 1);
-        mx_wide_commit();
-    }
-    template <bool last, typename Meanwhile, typename Then>
-    __device__ __forceinline__ void attend(const mx_flash &f, const places<1> &at, reader<1> &keys, int more,
+    template <bool first, bool last, typename Meanwhile, typename Then>
+    __device__ __forceinline__ void attend(const mx_flash &f, const places<1> &at, reader<1> &keys,
                                            Meanwhile meanwhile, Then then) {
         float s[32];
         uint64_t rows = mx_wide_columns(at.asked), columns = mx_wide_columns(keys.tile);
@@ -315,50 +369,58 @@ template <> struct sums<1> {
         meanwhile();
         mx_wide_wait<0>();
         mx_wide_hold(s);
-        hold();
-        if (more)
+        held();
+        if (!first)
             keys.let_go(at);
         if (last) {
             then();
             mx_mask(s, (f.tiles - 1) * MX_KEYS, f.s);
         }
-        float2 worth = mx_soften<8>(s, r, f.scale);
-        if (__any_sync(0xffffffffu, worth.x != 1 || worth.y != 1))
+        soften<first>(s, r, f.scale, [&](int i, int row, float a, float b) {
+            place_of(p[i / 2], i, row) = mx_halves(a, b);
+        }, [&](const float2 &worth) { scale_rows(o, worth); });
+        mx_wide_begin();
 #pragma unroll
-            for (int i = 0; i < 32; i++)
-                o[i] = __fmul_rn(o[i], i % 4 < 2 ? worth.x : worth.y);
-        add_values(s, columns + (PART >> 4));
+        for (int step = 0; step < 4; step++)
+            mx_wide(o, p[step], columns + (PART >> 4) + step * 2, 1);
+        mx_wide_commit();
         keys.go_on(at);
     }
     __device__ __forceinline__ void end(const places<1> &at, const reader<1> &keys) {
         mx_wide_wait<0>();
-        hold();
+        held();
         keys.let_go(at);
     }
 };
 
 template <int parts>
-__device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at, courier<parts> &next, int items) {
+__device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at, courier<parts> &next) {
     using shape = wide_shape<parts>;
     reader<parts> keys = {0, 0, at.tiles};
     int asked = 0, across = across_of<parts>(f);
-    auto bring = [&] { next.bring(f, at, items); };
-    for (int item = blockIdx.x; item < items; item += gridDim.x, asked ^= 1) {
+    auto bring = [&] { next.bring(f, at); };
+    for (int item = blockIdx.x; item < f.items; item += gridDim.x, asked ^= 1) {
         mx_asked of = {item / across / f.heads, item / across % f.heads};
         int first = (item % across * shape::groups + (int)threadIdx.x / MX_GROUP) * 64;
-        sums<parts> s = {{}, {{-CUDART_INF_F, -CUDART_INF_F}, {0, 0}}};
+        sums<parts> s = {};
+        auto then = [&] {
+            if (f.handed) {
+                join_group();   /* all four warps have done with these queries */
+                send_for_queries<parts>(f, at, item + gridDim.x);
+            }
+        };
         if (f.handed)
             mx_gate_wait(at.got, asked);
         else
             keep_queries<parts>(f, at.asked, of, first);
-        for (int tile = 1; tile < f.tiles; tile++)
-            s.template attend<false>(f, at, keys, tile > 1, bring, [] {});
-        s.template attend<true>(f, at, keys, f.tiles > 1, bring, [&] {
-            if (f.handed) {
-                join_group();   /* all four warps have done with these queries */
-                send_for_queries<parts>(f, at, item + gridDim.x, items);
-            }
-        });
+        if (f.tiles > 1) {
+            s.template attend<true, false>(f, at, keys, bring, then);
+            for (int tile = 2; tile < f.tiles; tile++)
+                s.template attend<false, false>(f, at, keys, bring, then);
+            s.template attend<false, true>(f, at, keys, bring, then);
+        } else {
+            s.template attend<true, true>(f, at, keys, bring, then);
+        }
         s.end(at, keys);
         int row = first + threadIdx.x % MX_GROUP / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
         if (f.ready)
@@ -374,7 +436,7 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
     using shape = wide_shape<parts>;
     extern __shared__ char raw[];
     places<parts> at;
-    int items = across_of<parts>(f) * f.heads * f.entries, group = (int)mx_same_for_all(threadIdx.x / MX_GROUP);
+    int group = (int)mx_same_for_all(threadIdx.x / MX_GROUP);
     at.tiles = mx_same_for_all((mx_shared_at(raw) + 1023) / 1024 * 1024);
     at.asked = at.tiles + shape::stages * shape::stage + group * shape::asked;
     at.gates = at.tiles + shape::stages * shape::stage + shape::groups * shape::asked;
@@ -392,24 +454,24 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
     courier<parts> next = {(int)blockIdx.x, 0, 0, 0, NULL};
     next.begin(f);
     if (f.handed)
-        send_for_queries<parts>(f, at, blockIdx.x, items);
+        send_for_queries<parts>(f, at, blockIdx.x);
     for (int i = 0; i < shape::ahead; i++)
-        next.bring(f, at, items);
-    attend<parts>(f, at, next, items);
+        next.bring(f, at);
+    attend<parts>(f, at, next);
 #endif
 }
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
-template <int parts> static void launch(mx_cuda *gpu, const mx_flash &f) {
+template <int parts> static void launch(mx_cuda *gpu, mx_flash f) {
     using shape = wide_shape<parts>;
     dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries);
-    int64_t items = (int64_t)across_of<parts>(f) * f.heads * f.entries;
+    f.items = across_of<parts>(f) * f.heads * f.entries;
     if (!f.handed)
         columns_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts>, shape::bytes, allowed);
-    wide_kernel<parts><<<(unsigned)MX_MIN(items, gpu->device.info.cores), shape::threads, shape::bytes,
+    wide_kernel<parts><<<(unsigned)MX_MIN(f.items, gpu->device.info.cores), shape::threads, shape::bytes,
                          gpu->stream>>>(f);
 }
 

@@ -127,6 +127,8 @@ __global__ void layer_norm_kernel(float *y, const float *x, const float *gamma, 
 }
 
 mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call) {
+    if (mx_cuda_fast_norm_takes(call))
+        return mx_cuda_fast_norm(gpu, call);
     const mx_tensor *x = &call->inputs[0];
     int64_t n = x->dims[x->rank - 1], rows = n ? mx_cuda_count(x) / n : 0;
     if (rows == 0)
