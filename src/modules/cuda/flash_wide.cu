@@ -78,10 +78,11 @@ template <int parts> __global__ void __launch_bounds__(MX_BLOCK) columns_kernel(
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* As many groups as registers allow, so that some reckon while others multiply: 168 for a thread of three, 128 of four.
- * One warp more, to bring the tiles, would cost each of them a quarter. */
+/* Of a block: as many groups as registers allow, so that some reckon while others multiply (168 for a thread of three,
+ * 128 of four; one warp more, to bring the tiles, would cost each of them a quarter), or fewer where that leaves no
+ * multiprocessor with a second block. At least two: keys and values are brought by one each. */
 template <int parts> struct wide_shape {
-    static constexpr int groups = parts == 1 ? 4 : 3;                  /* of 64 queries */
+    static constexpr int groups = parts == 1 ? 4 : 3;                  /* of 64 queries, at most */
     static constexpr int threads = groups * 128;
     static constexpr int stage = 2 * parts * PART, stages = parts == 1 ? 6 : 4;
     static constexpr int ahead = stages - 2;                           /* tiles that are under way */
@@ -97,12 +98,9 @@ template <int parts> struct places {
     __device__ __forceinline__ unsigned empty(int stage) const { return full(wide_shape<parts>::stages + stage); }
 };
 
-/* So many blocks of queries to a head. */
-template <int parts> __host__ __device__ __forceinline__ int across_of(const mx_flash &f) {
-    return (f.t + wide_shape<parts>::groups * 64 - 1) / (wide_shape<parts>::groups * 64);
-}
-
 #if MX_WIDE
+__device__ __forceinline__ int groups_here() { return (int)blockDim.x / MX_GROUP; }
+
 #define SLACK 14   /* how far above the top a score may be, as a power of 2: f16 goes up to 65504 */
 
 /* Takes the top of a row anew where scores are too far above it; by rows, whatever stands beside them. What older sums
@@ -183,7 +181,7 @@ template <int parts> struct courier {
 
     __device__ __forceinline__ void begin(const mx_flash &f) {
         tile = 0;
-        from = operands_of<parts>(f, item / across_of<parts>(f)) +
+        from = operands_of<parts>(f, item / f.across) +
                (int64_t)((f.handed ? 1 : 0) + (int)threadIdx.x / MX_GROUP) * f.tiles * parts * PART;
     }
     __device__ __forceinline__ void bring(const mx_flash &f, const places<parts> &at) {
@@ -238,9 +236,9 @@ template <int parts>
 __device__ __forceinline__ void send_for_queries(const mx_flash &f, const places<parts> &at, int item) {
     using shape = wide_shape<parts>;
     if (item < f.items && threadIdx.x % MX_GROUP == 0) {
-        int across = across_of<parts>(f), tile = item % across * shape::groups + (int)threadIdx.x / MX_GROUP;
+        int tile = item % f.across * groups_here() + (int)threadIdx.x / MX_GROUP;
         mx_gate_expect(at.got, shape::asked);
-        mx_bulk_copy(at.asked, operands_of<parts>(f, item / across) + (int64_t)min(tile, f.tiles - 1) * shape::asked,
+        mx_bulk_copy(at.asked, operands_of<parts>(f, item / f.across) + (int64_t)min(tile, f.tiles - 1) * shape::asked,
                      shape::asked, at.got);
     }
     __syncwarp();
@@ -395,13 +393,12 @@ template <> struct sums<1> {
 
 template <int parts>
 __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at, courier<parts> &next) {
-    using shape = wide_shape<parts>;
     reader<parts> keys = {0, 0, at.tiles};
-    int asked = 0, across = across_of<parts>(f);
+    int asked = 0;
     auto bring = [&] { next.bring(f, at); };
     for (int item = blockIdx.x; item < f.items; item += gridDim.x, asked ^= 1) {
-        mx_asked of = {item / across / f.heads, item / across % f.heads};
-        int first = (item % across * shape::groups + (int)threadIdx.x / MX_GROUP) * 64;
+        mx_asked of = {item / f.across / f.heads, item / f.across % f.heads};
+        int first = (item % f.across * groups_here() + (int)threadIdx.x / MX_GROUP) * 64;
         sums<parts> s = {};
         auto then = [&] {
             if (f.handed) {
@@ -444,9 +441,9 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
     if (threadIdx.x == 0) {
         for (int i = 0; i < shape::stages; i++) {
             mx_gate_open(at.full(i), 2);                     /* keys and values */
-            mx_gate_open(at.empty(i), shape::groups * 4);   /* a warp each */
+            mx_gate_open(at.empty(i), groups_here() * 4);   /* a warp each */
         }
-        for (int i = 0; i < shape::groups; i++)
+        for (int i = 0; i < groups_here(); i++)
             mx_gate_open(at.full(2 * shape::stages + i), 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -463,16 +460,22 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
+static int across_of(const mx_flash &f, int groups) { return (f.t + groups * 64 - 1) / (groups * 64); }
+
 template <int parts> static void launch(mx_cuda *gpu, mx_flash f) {
     using shape = wide_shape<parts>;
-    dim3 tiles((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries);
-    f.items = across_of<parts>(f) * f.heads * f.entries;
+    int64_t heads = (int64_t)f.heads * f.entries;
+    int groups = 2, cores = gpu->device.info.cores;
+    while (groups < shape::groups && across_of(f, groups) * heads > cores)
+        groups++;
+    f.across = across_of(f, groups);
+    f.items = (int)(f.across * heads);
     if (!f.handed)
-        columns_kernel<parts><<<tiles, MX_BLOCK, 0, gpu->stream>>>(f);
+        columns_kernel<parts><<<dim3((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries), MX_BLOCK, 0,
+                                gpu->stream>>>(f);
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts>, shape::bytes, allowed);
-    wide_kernel<parts><<<(unsigned)MX_MIN(f.items, gpu->device.info.cores), shape::threads, shape::bytes,
-                         gpu->stream>>>(f);
+    wide_kernel<parts><<<(unsigned)MX_MIN(f.items, cores), (unsigned)groups * 128, shape::bytes, gpu->stream>>>(f);
 }
 
 /* Whether the GPU runs what was made for sm_90a, and not the empty kernel of older PTX. */
