@@ -271,20 +271,12 @@ template <int parts> struct sums;
 /* An operand stays where it is until it has been multiplied. */
 __device__ __forceinline__ void hold(uint4 &v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
-/* Exact: the sums of a tile stand alone, then are added to those before. Of each product hi x hi is one sum, lo x hi
- * and hi x lo another. */
+/* Exact: hi x hi of a tile stands alone, then is added to those before; lo x hi and hi x lo, which matter 2^11 times
+ * less, are one chain of sums over all tiles. Scores have both by tile. */
 template <> struct sums<2> {
-    float o[32];
+    float o[32], rest[32];
     mx_running r;
 
-    static __device__ __forceinline__ void end_product(float (&hi)[32], float (&lo)[32]) {
-        mx_wide_wait<0>();
-        mx_wide_hold(hi);
-        mx_wide_hold(lo);
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            hi[i] = mx_chunk_sum<2>(hi[i], lo[i]);
-    }
     static __device__ __forceinline__ void begin_scores(float (&hi)[32], float (&lo)[32], uint64_t rows,
                                                         uint64_t keys) {
         mx_wide_begin();
@@ -299,18 +291,17 @@ template <> struct sums<2> {
             mx_wide(lo, rows + step * 2, keys + (PART >> 4) + step * 2, 1);
         mx_wide_commit();
     }
-    static __device__ __forceinline__ void begin_values(float (&hi)[32], float (&lo)[32], const uint4 (&p)[4][2],
-                                                        uint64_t values) {
+    __device__ __forceinline__ void begin_values(float (&hi)[32], const uint4 (&p)[4][2], uint64_t values) {
         mx_wide_begin();
 #pragma unroll
         for (int step = 0; step < 4; step++)
             mx_wide(hi, p[step][0], values + step * 2, step > 0);
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(lo, p[step][1], values + step * 2, step > 0);
+            mx_wide(rest, p[step][1], values + step * 2, 1);
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(lo, p[step][0], values + (PART >> 4) + step * 2, 1);
+            mx_wide(rest, p[step][0], values + (PART >> 4) + step * 2, 1);
         mx_wide_commit();
     }
     template <bool first, bool last, typename Meanwhile, typename Then>
@@ -321,23 +312,36 @@ template <> struct sums<2> {
         keys.wait(at);
         begin_scores(hi, lo, mx_wide_columns(at.asked), mx_wide_columns(keys.tile));
         meanwhile();
-        end_product(hi, lo);
+        mx_wide_wait<0>();
+        mx_wide_hold(hi);
+        mx_wide_hold(lo);
+        join(hi, lo);
         if (last) {
             then();
             mx_mask(hi, (f.tiles - 1) * MX_KEYS, f.s);
         }
         soften<first>(hi, r, f.scale, [&](int i, int row, float a, float b) {
             mx_split(a, b, place_of(p[i / 2][0], i, row), place_of(p[i / 2][1], i, row));
-        }, [&](const float2 &worth) { scale_rows(o, worth); });
-        begin_values(hi, lo, p, mx_wide_columns(keys.tile + 2 * PART));
-        end_product(hi, lo);
+        }, [&](const float2 &worth) {
+            scale_rows(o, worth);
+            scale_rows(rest, worth);
+        });
+        begin_values(hi, p, mx_wide_columns(keys.tile + 2 * PART));
+        mx_wide_wait<0>();
+        mx_wide_hold(hi);
+        mx_wide_hold(rest);
         keys.go_on(at);
         keys.let_go(at);
 #pragma unroll
         for (int i = 0; i < 32; i++)
             o[i] = __fadd_rn(o[i], hi[i]);
     }
-    __device__ __forceinline__ void end(const places<2> &, const reader<2> &) {}
+    static __device__ __forceinline__ void join(float (&hi)[32], const float (&lo)[32]) {
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            hi[i] = mx_chunk_sum<2>(hi[i], lo[i]);
+    }
+    __device__ __forceinline__ void end(const places<2> &, const reader<2> &) { join(o, rest); }
 };
 
 /* f16: one chain of sums over all tiles, scaled where a row's top has moved. Values are still multiplied when the
