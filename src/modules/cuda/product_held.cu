@@ -205,6 +205,7 @@ template <typename S> __global__ void __launch_bounds__(MX_TURNED_THREADS, 1) he
     extern __shared__ char raw[];
     int64_t tiles = mx_turned_tiles<S>(p);
     held<S> h = open_held<S>(raw);
+    mx_wait_before();
     if (threadIdx.x / MX_GROUP == 2) {
         mx_registers_down();
         if (threadIdx.x == 2 * MX_GROUP)
@@ -224,8 +225,8 @@ template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
     static int allowed[MX_CUDA_MOST];
     int64_t tiles = mx_turned_tiles<S>(p);
     mx_cuda_allow_shared(gpu, (const void *)held_kernel<S>, MX_TURNED_SHARED, allowed);
-    held_kernel<S><<<(unsigned)MX_MIN(tiles, gpu->device.info.cores), MX_TURNED_THREADS, MX_TURNED_SHARED,
-                     gpu->stream>>>(p);
+    mx_launch(gpu, held_kernel<S>, dim3((unsigned)MX_MIN(tiles, gpu->device.info.cores)), dim3(MX_TURNED_THREADS),
+              MX_TURNED_SHARED, p);
 }
 
 /* The lengths of rows that there are kernels for, in blocks of k; how many rows a block holds. */

@@ -271,6 +271,7 @@ template <typename S> __global__ void __launch_bounds__(MX_TURNED_THREADS, 1) pa
     extern __shared__ char raw[];
     int tiles = (int)tiles_of<S>(p);
     room<S> r = open_room<S>(raw);
+    mx_wait_before();
     if (threadIdx.x / MX_GROUP == 2) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS_ELSE));
         if (threadIdx.x / MX_WARP % 4 > 0)
@@ -294,8 +295,8 @@ static int is_f16(const mx_product &p) { return p.f.precision == MXW_PRECISION_F
 template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)passed_kernel<S>, S::bytes, allowed);
-    passed_kernel<S><<<(unsigned)MX_MIN(tiles_of<S>(p), gpu->device.info.cores), MX_TURNED_THREADS, S::bytes,
-                       gpu->stream>>>(p);
+    mx_launch(gpu, passed_kernel<S>, dim3((unsigned)MX_MIN(tiles_of<S>(p), gpu->device.info.cores)),
+              dim3(MX_TURNED_THREADS), S::bytes, p);
 }
 
 /* Long rows, as above; and where it leaves no multiprocessor without work for long. */

@@ -159,7 +159,7 @@ template <int fours_, bool whole> struct mx_lying_rows {
             const float *at = p.f.x + (uint64_t)min(row + j, (unsigned)p.f.m - 1) * (unsigned)p.f.ldx + k;
 #pragma unroll
             for (int i = 0; i < fours; i++)
-                v[j][i] = whole || k + i * 4 * MX_WARP < p.f.k ? __ldg((const float4 *)(at + i * 4 * MX_WARP))
+                v[j][i] = whole || k + i * 4 * MX_WARP < p.f.k ? __ldcg((const float4 *)(at + i * 4 * MX_WARP))
                                                                : make_float4(0, 0, 0, 0);
         }
         row += 4;
@@ -187,7 +187,7 @@ template <int fours_> struct mx_conv_rows {
 #pragma unroll
             for (int i = 0; i < fours; i++)
                 v[j][i] = k + i * 4 * MX_WARP >= begin && k + i * 4 * MX_WARP < end
-                              ? __ldg((const float4 *)(at + i * 4 * MX_WARP)) : make_float4(0, 0, 0, 0);
+                              ? *(const float4 *)(at + i * 4 * MX_WARP) : make_float4(0, 0, 0, 0);
             at += (in == last ? positions - last * stride : stride) * channels;
             in = in == last ? 0 : in + 1;
         }
