@@ -205,7 +205,7 @@ typedef struct mx_cuda_fused {
     mxw_precision precision;
     float *y;                        /* rows ldy apart */
     int64_t ldy;
-    void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes, if rows are kept */
+    void *scratch;                   /* mx_cuda_fused_scratch(m, k) bytes, if rows are kept and not held */
     mx_cuda_rows x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
     int64_t entry_rows;              /* rows of an entry of y; 1 if it has no entries */
 } mx_cuda_fused;
@@ -230,15 +230,16 @@ static inline size_t mx_cuda_heads_bytes(int64_t entries, int64_t rows, int64_t 
 }
 int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
-/* Whether it can leave its result, or take its x, as operands. */
-int mx_cuda_product_hands_rows(mx_cuda *gpu, const mx_cuda_fused *p);
+/* Whether blocks hold its rows, and so it needs no scratch and can leave its result as operands; whether it can take its
+ * x as operands. */
+int mx_cuda_product_holds_rows(mx_cuda *gpu, const mx_cuda_fused *p);
 int mx_cuda_product_takes_rows(mx_cuda *gpu, const mx_cuda_fused *p);
 
 /* fused.c: the ops */
 int mx_cuda_fused_of(const mx_call *call, mx_cuda_fused *p);   /* what it computes; whether its weight is packed */
 mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_fused_op_scratch(const mx_call *call);
+size_t mx_cuda_fused_op_scratch(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_handed_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input);
 const char *mx_cuda_product_kernel(mx_cuda *gpu, const mx_call *call);
 

@@ -54,14 +54,19 @@ static mx_cuda_fused describe(const mx_call *call) {
     return p;
 }
 
-static size_t scratch_of(const mx_cuda_fused *p) {
-    return mx_cuda_rows_are_kept(p) ? ALIGN(mx_cuda_fused_scratch(p->m, p->k)) : 0;
+/* Rows that a block holds are normed and split there. */
+static size_t scratch_of(mx_cuda *gpu, const mx_cuda_fused *p) {
+    if (!mx_cuda_rows_are_kept(p) || (mx_cuda_enter(gpu) >= 0 && mx_cuda_product_holds_rows(gpu, p)))
+        return 0;
+    return ALIGN(mx_cuda_fused_scratch(p->m, p->k));
 }
 
 /* A weight that did not come packed is packed on the way, behind what is kept of the rows. */
-size_t mx_cuda_fused_op_scratch(const mx_call *call) {
-    mx_cuda_fused p = describe(call);
-    size_t bytes = scratch_of(&p);
+size_t mx_cuda_fused_op_scratch(mx_cuda *gpu, const mx_call *call) {
+    mx_cuda_fused p;
+    if (!mx_cuda_fused_of(call, &p))
+        p.weight.parts = 2;
+    size_t bytes = scratch_of(gpu, &p);
     return call->inputs[1].dtype == MXW_U8 ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
 }
 
@@ -79,7 +84,8 @@ static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
     if (weight->dtype == MXW_U8) {
         status = mx_cuda_weight_find(weight, &p.weight);
     } else {
-        p.weight = (mx_cuda_weight){(char *)call->scratch + scratch_of(&p), p.n, p.k, 2, 1};
+        p.weight = (mx_cuda_weight){NULL, p.n, p.k, 2, 1};
+        p.weight.bytes = (char *)call->scratch + scratch_of(gpu, &p);
         status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
     }
     return status < 0 ? status : mx_cuda_fused_product(gpu, call, &p);
@@ -108,7 +114,7 @@ static size_t bytes_for_product(mx_cuda *gpu, const mx_call *maker, const mx_cud
                                         : to->positions != 0 || to->k != y->dims[y->rank - 1] ||
                                               (!attention && from->y_rows != MX_CUDA_READY))
         return 0;
-    if (attention ? !mx_cuda_flash_takes(maker) : !mx_cuda_product_hands_rows(gpu, from))
+    if (attention ? !mx_cuda_flash_takes(maker) : !mx_cuda_product_holds_rows(gpu, from))
         return 0;
     to->x_rows = MX_CUDA_READY;
     return mx_cuda_product_takes_rows(gpu, to) ? mx_cuda_ready_bytes(to->m, to->k, maker->precision) : 0;
@@ -123,7 +129,7 @@ static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *maker, const mx_c
         input > 2 || from->n != 3 * third || x->rank != 3 || x->strides[1] != from->n ||
         (uintptr_t)x->data != (size_t)(input * third) * sizeof(float) || q->dims[1] != k->dims[1] ||
         x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 || x->dims[0] * x->dims[1] != from->m ||
-        !mx_cuda_product_hands_rows(gpu, from))
+        !mx_cuda_product_holds_rows(gpu, from))
         return 0;
     return mx_cuda_heads_bytes(x->dims[0], x->dims[1], heads, maker->precision);
 }

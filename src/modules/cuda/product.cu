@@ -49,7 +49,7 @@ static int is_held(mx_cuda *gpu, const mx_product &p) {
     return is_wide(gpu, p) && mx_ready_takes(p) && p.f.n > p.f.k && p.f.n % 128 == 0 && mx_held_takes(gpu, p);
 }
 
-int mx_cuda_product_hands_rows(mx_cuda *gpu, const mx_cuda_fused *f) { return is_held(gpu, mx_product_of(f)); }
+int mx_cuda_product_holds_rows(mx_cuda *gpu, const mx_cuda_fused *f) { return is_held(gpu, mx_product_of(f)); }
 
 int mx_cuda_product_takes_rows(mx_cuda *gpu, const mx_cuda_fused *f) {
     mx_product p = mx_product_of(f);
