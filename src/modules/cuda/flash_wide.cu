@@ -452,6 +452,7 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
+    mx_wait_before();
     courier<parts> next = {(int)blockIdx.x, 0, 0, 0, NULL};
     next.begin(f);
     if (f.handed)
@@ -479,7 +480,8 @@ template <int parts> static void launch(mx_cuda *gpu, mx_flash f) {
                                 gpu->stream>>>(f);
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts>, shape::bytes, allowed);
-    wide_kernel<parts><<<(unsigned)MX_MIN(f.items, cores), (unsigned)groups * 128, shape::bytes, gpu->stream>>>(f);
+    mx_launch(gpu, wide_kernel<parts>, dim3((unsigned)MX_MIN(f.items, cores)), dim3((unsigned)groups * 128),
+              shape::bytes, f);
 }
 
 /* Whether the GPU runs what was made for sm_90a, and not the empty kernel of older PTX. */
