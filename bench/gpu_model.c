@@ -3,9 +3,9 @@
  * usage: bench-gpu-model [--f16] [--steps] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. For each, unless
  * only steps are asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
  * model's own arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the
- * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1, 16 and 64 windows, 100 tokens in, in microseconds from the caller's
- * arrays to the candidates in host memory, and the bytes that it must read (weights as f16, caches as f32) per
- * second. */
+ * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1,
+ * 16 and 64 windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and the
+ * bytes that it must read (weights as f16, caches as f32) per second. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "device/device.h"

@@ -230,8 +230,8 @@ static inline size_t mx_cuda_heads_bytes(int64_t entries, int64_t rows, int64_t 
 }
 int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
-/* Whether blocks hold its rows, and so it needs no scratch and can leave its result as operands; whether it can take its
- * x as operands. */
+/* Whether blocks hold its rows, and so it needs no scratch and can leave its result as operands; whether it can take
+ * its x as operands. */
 int mx_cuda_product_holds_rows(mx_cuda *gpu, const mx_cuda_fused *p);
 int mx_cuda_product_takes_rows(mx_cuda *gpu, const mx_cuda_fused *p);
 
