@@ -1,8 +1,10 @@
 /* gpu_kernels.c - times the compiled products and attention of a GPU at Whisper's shapes, through the device's table.
- * usage: gpu_kernels [model [windows|rows|listeners]]: tiny (the default), base, small, medium, large; only the
- * encoder's shapes, only the decoder's, or of these only attention.
+ * usage: gpu_kernels [model [windows|rows|listeners|power|zeros]]: tiny (the default), base, small, medium, large; only
+ * the encoder's shapes, only the decoder's, or of these only attention.
  * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an
- * exact product is two or three on the cores. */
+ * exact product is two or three on the cores. power: of many windows, a call after a rest and a call when it has been
+ * made for half a second, which the card's limit of power may have slowed down; zeros: the same with zeros for numbers,
+ * which take less of it. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "device/device.h"
@@ -10,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ROUNDS 5
 #define DIFFERENT ((int64_t)1 << 20)   /* values, which then come again: making them takes longer than timing */
 
 static const mx_device *gpu;
+static int power, zeros;
 
 static void *filled(int64_t n, int halves) {
     size_t bytes = (size_t)n * (halves ? 2 : 4);
@@ -27,7 +31,7 @@ static void *filled(int64_t n, int halves) {
     }
     for (int64_t i = 0; i < MX_MIN(n, DIFFERENT); i++) {
         state = state * 1664525u + 1013904223u;
-        float value = (float)(state >> 8) / 8388608.0f - 1;
+        float value = zeros ? 0 : (float)(state >> 8) / 8388608.0f - 1;
         uint16_t half = mx_f32_to_f16(value * 0.1f);
         memcpy(host + i * (halves ? 2 : 4), halves ? (void *)&half : (void *)&value, halves ? 2 : 4);
     }
@@ -44,26 +48,46 @@ static void *filled(int64_t n, int halves) {
     return to;
 }
 
+/* Microseconds of a call, the mean of some. */
+static double time_some(mx_call *call, int repeat) {
+    char byte[4];
+    gpu->download(gpu, byte, call->outputs[0].data, 4);
+    int64_t start = mx_now_ns();
+    for (int i = 0; i < repeat; i++)
+        if (gpu->run_op(gpu, call) < 0) {
+            fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+            exit(1);
+        }
+    gpu->download(gpu, byte, call->outputs[0].data, 4);
+    return mx_since_ms(start) * 1000 / repeat;
+}
+
+static void time_power(const char *what, mx_call *call) {
+    double about = time_some(call, 2);
+    int some = (int)MX_MAX(1, 20e3 / about);   /* 20 ms */
+    nanosleep(&(struct timespec){0, 300000000}, NULL);
+    double first = time_some(call, some);
+    time_some(call, 25 * some);
+    printf("%-22s %-6s %9.2f us after a rest, %9.2f us after half a second\n", what,
+           call->precision == MXW_PRECISION_F16 ? "f16" : "exact", first, time_some(call, some));
+    fflush(stdout);
+}
+
 static double time_call(const char *what, mx_call *call, double flops) {
     double best = 1e30;
-    char byte[4];
     call->scratch = gpu->alloc(gpu, MX_MAX(gpu->scratch_bytes(gpu, call), 1));
-    int repeat = flops > 1e11 ? 10 : 100;
-    for (int round = 0; round < ROUNDS; round++) {
-        gpu->download(gpu, byte, call->outputs[0].data, 4);
-        int64_t start = mx_now_ns();
-        for (int i = 0; i < repeat; i++)
-            if (gpu->run_op(gpu, call) < 0) {
-                fprintf(stderr, "gpu_kernels: %s\n", mx_error());
-                exit(1);
-            }
-        gpu->download(gpu, byte, call->outputs[0].data, 4);
-        double us = mx_since_ms(start) * 1000 / repeat;
-        best = round && us < best ? us : best;
+    if (power) {
+        time_power(what, call);
+    } else {
+        for (int round = 0; round < ROUNDS; round++) {
+            double us = time_some(call, flops > 1e11 ? 10 : 100);
+            best = round && us < best ? us : best;
+        }
+        printf("%-22s %-6s %9.2f us  %7.1f TFLOP/s  %s\n", what,
+               call->precision == MXW_PRECISION_F16 ? "f16" : "exact", best, flops / best / 1e6,
+               gpu->kernel(gpu, call));
+        fflush(stdout);
     }
-    printf("%-22s %-6s %9.2f us  %7.1f TFLOP/s  %s\n", what,
-           call->precision == MXW_PRECISION_F16 ? "f16" : "exact", best, flops / best / 1e6, gpu->kernel(gpu, call));
-    fflush(stdout);
     gpu->free(gpu, call->scratch);
     return best;
 }
@@ -347,16 +371,21 @@ int main(int argc, char **argv) {
         fprintf(stderr, "gpu_kernels: %s\n", mx_error());
         return 1;
     }
+    zeros = strcmp(only, "zeros") == 0;
+    power = zeros || strcmp(only, "power") == 0;
+    int encoder = !*only || power || strcmp(only, "windows") == 0, decoder = !*only || strcmp(only, "rows") == 0;
     for (size_t i = 0; i < MX_COUNT(models); i++) {
         if (strcmp(models[i].name, name) != 0)
             continue;
-        for (int64_t windows = 1; windows <= models[i].many && *only != 'r' && *only != 'l'; windows *= models[i].many)
+        int64_t many = models[i].many;
+        for (int64_t windows = power ? many : 1; windows <= many && encoder; windows *= many)
             time_windows(windows, models[i].d, 80);
-        for (int64_t windows = 1; windows <= 64 && *only != 'w'; windows *= windows == 1 ? 16 : 4)
+        for (int64_t windows = 1; windows <= 64 && (decoder || strcmp(only, "listeners") == 0);
+             windows *= windows == 1 ? 16 : 4)
             for (int cached = 0; cached < 2; cached++)
                 time_listeners(windows, models[i].d, cached);
         static const int64_t rows[] = {1, 5, 40, 320};
-        for (size_t j = 0; j < MX_COUNT(rows) && *only != 'w' && *only != 'l'; j++)
+        for (size_t j = 0; j < MX_COUNT(rows) && decoder; j++)
             time_rows(rows[j], models[i].d);
         return 0;
     }
