@@ -374,14 +374,18 @@ int main(int argc, char **argv) {
     zeros = strcmp(only, "zeros") == 0;
     power = zeros || strcmp(only, "power") == 0;
     int encoder = !*only || power || strcmp(only, "windows") == 0, decoder = !*only || strcmp(only, "rows") == 0;
+    int listeners = decoder || strcmp(only, "listeners") == 0;
+    if (!encoder && !listeners) {
+        fprintf(stderr, "gpu_kernels: %s: expected windows, rows, listeners, power or zeros\n", only);
+        return 2;
+    }
     for (size_t i = 0; i < MX_COUNT(models); i++) {
         if (strcmp(models[i].name, name) != 0)
             continue;
         int64_t many = models[i].many;
         for (int64_t windows = power ? many : 1; windows <= many && encoder; windows *= many)
             time_windows(windows, models[i].d, 80);
-        for (int64_t windows = 1; windows <= 64 && (decoder || strcmp(only, "listeners") == 0);
-             windows *= windows == 1 ? 16 : 4)
+        for (int64_t windows = 1; windows <= 64 && listeners; windows *= windows == 1 ? 16 : 4)
             for (int cached = 0; cached < 2; cached++)
                 time_listeners(windows, models[i].d, cached);
         static const int64_t rows[] = {1, 5, 40, 320};
