@@ -19,7 +19,6 @@
 #define BUFFER 8192               /* samples held: what frames still look back at, and room for new ones */
 #define SHARED_BUFFER (BUFFER * 8)   /* with a pool: enough for all its threads */
 #define MEMORY_LIMIT (16u << 20)
-#define FLOOR_POWER 1e-10f
 #define SILENCE (-10.0f)          /* log10 of the floor */
 
 /* What a group of frames is computed in. */
@@ -27,6 +26,7 @@ typedef struct desk {
     mx_spectrum spectrum;
     float frame[MX_MEL_FFT][MX_LANES];
     double power[MX_SPECTRUM_BINS][MX_LANES];
+    float mels[MX_FILTERS_MAX][MX_LANES];
 } desk;
 
 struct mx_mel {
@@ -40,6 +40,7 @@ struct mx_mel {
     float maximum;
     float hann[MX_MEL_FFT];
     mx_filters filters;
+    const mx_lanes_kernels *lanes;
     mx_spool spool;
     mx_pool *pool;                /* NULL: this thread alone */
     desk *desks;                  /* [n_desks]: one for each thread */
@@ -109,6 +110,7 @@ mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t m
     mel->maximum = SILENCE;
     fill_window(mel->hann);
     mx_filters_init(&mel->filters, n_mels);
+    mel->lanes = mx_lanes_best();
     *out = mel;
     return MXW_OK;
 }
@@ -138,23 +140,21 @@ static inline float larger(float a, float b) { return b > a ? b : a; }
 
 /* Samples [centre - 200, centre + 200) times the window; those before the start are reflected. */
 static void load_lane(const mx_mel *mel, desk *d, int64_t centre, int lane) {
-    for (int i = 0; i < MX_MEL_FFT; i++) {
-        int64_t at = centre - HALF + i;
-        d->frame[i][lane] = mel->buffer[(at < 0 ? -at : at) - mel->first] * mel->hann[i];
-    }
+    int reflected = (int)MX_MAX(HALF - centre, 0);
+    const float *from = mel->buffer + (centre - HALF + reflected - mel->first);
+    for (int i = 0; i < reflected; i++)
+        d->frame[i][lane] = mel->buffer[reflected - i - mel->first] * mel->hann[i];
+    for (int i = reflected; i < MX_MEL_FFT; i++)
+        d->frame[i][lane] = from[i - reflected] * mel->hann[i];
 }
 
-static void project_lane(const mx_mel *mel, const desk *d, int lane, float *record) {
-    const mx_filters *filters = &mel->filters;
-    record[mel->n_mels] = SILENCE;
+static void store_lane(const mx_mel *mel, const desk *d, int lane, float *record) {
+    float maximum = SILENCE;
     for (int i = 0; i < mel->n_mels; i++) {
-        const float *weight = filters->weight + filters->offset[i];
-        double sum = 0;
-        for (int j = 0; j < filters->count[i]; j++)
-            sum += (double)weight[j] * d->power[filters->first[i] + j][lane];
-        record[i] = (float)log10(fmax((float)sum, FLOOR_POWER));
-        record[mel->n_mels] = larger(record[mel->n_mels], record[i]);
+        record[i] = d->mels[i][lane];
+        maximum = larger(maximum, record[i]);
     }
+    record[mel->n_mels] = maximum;
 }
 
 static float *record_of(const mx_mel *mel, int64_t i) { return mel->records + i * (mel->n_mels + 1); }
@@ -174,9 +174,10 @@ static void run_group(void *context, int64_t group, int slot) {
     int count = (int)MX_MIN(ready(mel) - first, MX_LANES);
     for (int lane = 0; lane < count; lane++)
         load_lane(mel, d, (mel->n_frames + first + lane) * MX_MEL_HOP, lane);
-    mx_spectrum_power(&d->spectrum, d->frame, d->power);
+    mel->lanes->power(&d->spectrum, d->frame, d->power);
+    mel->lanes->project(&mel->filters, d->power, d->mels);
     for (int lane = 0; lane < count; lane++)
-        project_lane(mel, d, lane, record_of(mel, first + lane));
+        store_lane(mel, d, lane, record_of(mel, first + lane));
 }
 
 /* Computes every frame whose samples are known; the buffer then keeps only what later frames look back at. */

@@ -1,14 +1,13 @@
-/* feature/spectrum.c - a real transform of 400 as a complex one of 200 = 5 * 5 * 4 * 2, in double.
- * Stockham's form: each stage reads one array and writes the other, already in order. */
+/* feature/spectrum.c - see spectrum.h. */
 #include "feature/spectrum.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/base.h"
+#include "base/cpu.h"
 
 #define N 200
 #define PI 3.14159265358979323846
-
-typedef double lanes[MX_LANES];
 
 void mx_spectrum_init(mx_spectrum *s) {
     for (int k = 0; k < N; k++) {
@@ -21,111 +20,25 @@ void mx_spectrum_init(mx_spectrum *s) {
     }
 }
 
-/* y = (re, im) * twiddle */
-static inline void turn(const double t[2], double re, double im, double *out_re, double *out_im) {
-    *out_re = re * t[0] - im * t[1];
-    *out_im = re * t[1] + im * t[0];
-}
+extern const mx_lanes_kernels mx_lanes_ref, mx_lanes_avx2;
 
-/* One stage: n points left in each of `stride` interleaved transforms; the twiddle's step is the stride, since
- * stride * n = 200 throughout. */
-static void radix2(const mx_spectrum *s, int n, int stride, lanes *xr, lanes *xi, lanes *yr, lanes *yi) {
-    int m = n / 2;
-    for (int p = 0; p < m; p++) {
-        const double *w = s->twiddle[p * stride];
-        for (int q = 0; q < stride; q++) {
-            const int a = q + stride * p, b = a + stride * m, o = q + stride * 2 * p;
-            for (int l = 0; l < MX_LANES; l++) {
-                yr[o][l] = xr[a][l] + xr[b][l];
-                yi[o][l] = xi[a][l] + xi[b][l];
-                turn(w, xr[a][l] - xr[b][l], xi[a][l] - xi[b][l], &yr[o + stride][l], &yi[o + stride][l]);
-            }
-        }
-    }
-}
+static const struct {
+    const char *set;
+    const mx_lanes_kernels *kernels;
+} built[] = {
+    {"ref", &mx_lanes_ref},
+#ifdef __x86_64__
+    {"avx2", &mx_lanes_avx2},
+#endif
+};
 
-static void radix4(const mx_spectrum *s, int n, int stride, lanes *xr, lanes *xi, lanes *yr, lanes *yi) {
-    int m = n / 4;
-    for (int p = 0; p < m; p++) {
-        const double *w1 = s->twiddle[p * stride], *w2 = s->twiddle[2 * p * stride], *w3 = s->twiddle[3 * p * stride];
-        for (int q = 0; q < stride; q++) {
-            const int a = q + stride * p, b = a + stride * m, c = b + stride * m, d = c + stride * m;
-            const int o = q + stride * 4 * p;
-            for (int l = 0; l < MX_LANES; l++) {
-                double sum_r = xr[a][l] + xr[c][l], sum_i = xi[a][l] + xi[c][l];
-                double dif_r = xr[a][l] - xr[c][l], dif_i = xi[a][l] - xi[c][l];
-                double odd_r = xr[b][l] + xr[d][l], odd_i = xi[b][l] + xi[d][l];
-                double rot_r = xi[b][l] - xi[d][l], rot_i = xr[d][l] - xr[b][l];   /* -i (b - d) */
-                yr[o][l] = sum_r + odd_r;
-                yi[o][l] = sum_i + odd_i;
-                turn(w1, dif_r + rot_r, dif_i + rot_i, &yr[o + stride][l], &yi[o + stride][l]);
-                turn(w2, sum_r - odd_r, sum_i - odd_i, &yr[o + 2 * stride][l], &yi[o + 2 * stride][l]);
-                turn(w3, dif_r - rot_r, dif_i - rot_i, &yr[o + 3 * stride][l], &yi[o + 3 * stride][l]);
-            }
-        }
-    }
-}
+const char *mx_lanes_set(int index) { return index >= 0 && (size_t)index < MX_COUNT(built) ? built[index].set : NULL; }
 
-static void radix5(const mx_spectrum *s, int n, int stride, lanes *xr, lanes *xi, lanes *yr, lanes *yi) {
-    const double c1 = s->twiddle[N / 5][0], s1 = -s->twiddle[N / 5][1];
-    const double c2 = s->twiddle[2 * N / 5][0], s2 = -s->twiddle[2 * N / 5][1];
-    int m = n / 5;
-    for (int p = 0; p < m; p++) {
-        const double *w1 = s->twiddle[p * stride], *w2 = s->twiddle[2 * p * stride];
-        const double *w3 = s->twiddle[3 * p * stride], *w4 = s->twiddle[4 * p * stride];
-        for (int q = 0; q < stride; q++) {
-            const int a = q + stride * p, b = a + stride * m, c = b + stride * m, d = c + stride * m,
-                      e = d + stride * m;
-            const int o = q + stride * 5 * p;
-            for (int l = 0; l < MX_LANES; l++) {
-                double be_r = xr[b][l] + xr[e][l], be_i = xi[b][l] + xi[e][l];
-                double bd_r = xr[b][l] - xr[e][l], bd_i = xi[b][l] - xi[e][l];
-                double cd_r = xr[c][l] + xr[d][l], cd_i = xi[c][l] + xi[d][l];
-                double ce_r = xr[c][l] - xr[d][l], ce_i = xi[c][l] - xi[d][l];
-                double m1_r = xr[a][l] + c1 * be_r + c2 * cd_r, m1_i = xi[a][l] + c1 * be_i + c2 * cd_i;
-                double m2_r = xr[a][l] + c2 * be_r + c1 * cd_r, m2_i = xi[a][l] + c2 * be_i + c1 * cd_i;
-                double r1_r = s1 * bd_i + s2 * ce_i, r1_i = -(s1 * bd_r + s2 * ce_r);
-                double r2_r = s2 * bd_i - s1 * ce_i, r2_i = -(s2 * bd_r - s1 * ce_r);
-                yr[o][l] = xr[a][l] + be_r + cd_r;
-                yi[o][l] = xi[a][l] + be_i + cd_i;
-                turn(w1, m1_r + r1_r, m1_i + r1_i, &yr[o + stride][l], &yi[o + stride][l]);
-                turn(w2, m2_r + r2_r, m2_i + r2_i, &yr[o + 2 * stride][l], &yi[o + 2 * stride][l]);
-                turn(w3, m2_r - r2_r, m2_i - r2_i, &yr[o + 3 * stride][l], &yi[o + 3 * stride][l]);
-                turn(w4, m1_r - r1_r, m1_i - r1_i, &yr[o + 4 * stride][l], &yi[o + 4 * stride][l]);
-            }
-        }
-    }
-}
+const mx_lanes_kernels *mx_lanes_of(int index) { return built[index].kernels; }
 
-/* From Z = FFT(even + i odd): X[k] = (Z[k] + Z*[200-k]) / 2 - i w^k (Z[k] - Z*[200-k]) / 2. Bins k and 200 - k share
- * the two halves: X[200-k] is their difference, conjugated, so one turn serves both. */
-static void split_power(const mx_spectrum *s, lanes *zr, lanes *zi, lanes *power) {
-    for (int k = 0; k <= N / 2; k++) {
-        const int j = (N - k) % N;
-        const double *w = s->split[k];
-        for (int l = 0; l < MX_LANES; l++) {
-            double even_r = 0.5 * (zr[k][l] + zr[j][l]), even_i = 0.5 * (zi[k][l] - zi[j][l]);
-            double odd_r = 0.5 * (zi[k][l] + zi[j][l]), odd_i = 0.5 * (zr[j][l] - zr[k][l]);
-            double turned_r, turned_i;
-            turn(w, odd_r, odd_i, &turned_r, &turned_i);
-            double a_r = even_r + turned_r, a_i = even_i + turned_i;
-            double b_r = even_r - turned_r, b_i = even_i - turned_i;
-            power[k][l] = a_r * a_r + a_i * a_i;
-            power[N - k][l] = b_r * b_r + b_i * b_i;
-        }
-    }
-}
-
-void mx_spectrum_power(mx_spectrum *s, float x[MX_SPECTRUM_FFT][MX_LANES],
-                       double power[MX_SPECTRUM_BINS][MX_LANES]) {
-    for (int k = 0; k < N; k++)
-        for (int l = 0; l < MX_LANES; l++) {
-            s->re[0][k][l] = x[2 * k][l];
-            s->im[0][k][l] = x[2 * k + 1][l];
-        }
-    radix5(s, 200, 1, s->re[0], s->im[0], s->re[1], s->im[1]);
-    radix5(s, 40, 5, s->re[1], s->im[1], s->re[0], s->im[0]);
-    radix4(s, 8, 25, s->re[0], s->im[0], s->re[1], s->im[1]);
-    radix2(s, 2, 100, s->re[1], s->im[1], s->re[0], s->im[0]);
-    split_power(s, s->re[0], s->im[0], power);
+const mx_lanes_kernels *mx_lanes_best(void) {
+    int best = 0;
+    for (int i = 0; mx_lanes_set(i); i++)
+        best = mx_cpu_may(mx_lanes_set(i)) ? i : best;
+    return built[best].kernels;
 }

@@ -1,9 +1,10 @@
-/* feature/spectrum.h - inside feature/: the power spectrum of MX_LANES frames of 400 samples at once. */
+/* feature/spectrum.h - inside feature/: power spectra of MX_LANES frames of 400 samples at once, and their log-mel. */
 #ifndef MX_SPECTRUM_H
 #define MX_SPECTRUM_H
+#include "feature/filters.h"
 
 /* Frames side by side: the lanes never mix, so a frame's bits do not depend on the others. */
-#define MX_LANES 4
+#define MX_LANES 8
 #define MX_SPECTRUM_FFT 400
 #define MX_SPECTRUM_BINS 201
 
@@ -14,7 +15,19 @@ typedef struct mx_spectrum {
 } mx_spectrum;
 
 void mx_spectrum_init(mx_spectrum *spectrum);
-/* x is windowed already: x[i][lane]. */
-void mx_spectrum_power(mx_spectrum *spectrum, float x[MX_SPECTRUM_FFT][MX_LANES],
-                       double power[MX_SPECTRUM_BINS][MX_LANES]);
+
+/* lanes.c, compiled for one instruction set; all give the same bits. */
+typedef struct mx_lanes_kernels {
+    /* x is windowed already: x[i][lane]. */
+    void (*power)(mx_spectrum *spectrum, float x[MX_SPECTRUM_FFT][MX_LANES],
+                  double power[MX_SPECTRUM_BINS][MX_LANES]);
+    /* log10 of each filter's power, which is 1e-10 at least. */
+    void (*project)(const mx_filters *filters, double power[MX_SPECTRUM_BINS][MX_LANES],
+                    float out[MX_FILTERS_MAX][MX_LANES]);
+} mx_lanes_kernels;
+
+const mx_lanes_kernels *mx_lanes_best(void);   /* that the processor has and MXW_CPU allows */
+/* For tests: the instruction sets that were built, by their names in base/cpu.h; NULL past the last. */
+const char *mx_lanes_set(int index);
+const mx_lanes_kernels *mx_lanes_of(int index);
 #endif

@@ -6,6 +6,7 @@
  *
  *   kcheck                    checks all
  *   kcheck --bench [filter]   times products beside the machine's peak and other libraries */
+#include "base/cpu.h"
 #include "kcheck.h"
 
 #include <math.h>
@@ -175,7 +176,7 @@ static void check_all(void) {
     for (int i = 0; mx_cpu_isa(i); i++) {
         const mx_isa *isa = mx_cpu_isa(i);
         isa_name = isa->name;
-        if (!isa->has()) {
+        if (!mx_cpu_has(isa->name)) {
             printf("SKIP: %s: this processor does not have it\n", isa_name);
             continue;
         }

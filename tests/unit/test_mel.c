@@ -6,9 +6,11 @@
 #include <sys/resource.h>
 #include <zlib.h>
 
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "check.h"
 #include "feature/filters.h"
+#include "feature/spectrum.h"
 #include "mel_exact.h"
 
 #define WINDOW (MX_MEL_WINDOW * 128)
@@ -304,6 +306,38 @@ static void test_shared(void) {
     free(audio);
 }
 
+/* What is compiled for other instruction sets gives the same bits, and the logarithm is right to more than f32 has. */
+static void test_lanes(void) {
+    static mx_spectrum spectrum;
+    static float x[MX_SPECTRUM_FFT][MX_LANES], want[MX_FILTERS_MAX][MX_LANES], got[MX_FILTERS_MAX][MX_LANES];
+    static double power[MX_SPECTRUM_BINS][MX_LANES], other[MX_SPECTRUM_BINS][MX_LANES];
+    mx_filters filters;
+    mx_filters_init(&filters, 128);
+    mx_spectrum_init(&spectrum);
+    for (int round = 0; round < 40; round++) {
+        double loud = pow(10, round / 4.0 - 7);
+        for (int i = 0; i < MX_SPECTRUM_FFT; i++)
+            for (int l = 0; l < MX_LANES; l++)
+                x[i][l] = (float)(noise() * loud);
+        mx_lanes_of(0)->power(&spectrum, x, power);
+        mx_lanes_of(0)->project(&filters, power, want);
+        for (int i = 0; i < filters.n_mels; i++)
+            for (int l = 0; l < MX_LANES; l++) {
+                double sum = 0;
+                for (int j = 0; j < filters.count[i]; j++)
+                    sum += (double)filters.weight[filters.offset[i] + j] * power[filters.first[i] + j][l];
+                CHECK(fabs(want[i][l] - log10(fmax((float)sum, 1e-10f))) <= 5e-7);
+            }
+        for (int set = 1; mx_lanes_set(set); set++)
+            if (mx_cpu_has(mx_lanes_set(set))) {
+                mx_lanes_of(set)->power(&spectrum, x, other);
+                mx_lanes_of(set)->project(&filters, other, got);
+                CHECK(memcmp(power, other, sizeof(power)) == 0);
+                CHECK(memcmp(want, got, sizeof(want)) == 0);
+            }
+    }
+}
+
 int main(void) {
     test_shared();
     test_against_definition();
@@ -312,6 +346,7 @@ int main(void) {
     test_window_edges();
     test_running();
     test_filters();
+    test_lanes();
     test_refusals();
     test_disk_full();
     test_no_memory();

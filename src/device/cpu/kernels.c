@@ -2,9 +2,8 @@
 #include "device/cpu/kernels.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/module.h"
 #include "device/device.h"
@@ -14,15 +13,10 @@ static pthread_once_t once = PTHREAD_ONCE_INIT, fast_once = PTHREAD_ONCE_INIT;
 
 /* The best that the processor has, up to the one that MXW_CPU names. */
 const mx_isa *mx_cpu_best_isa(void) {
-    const char *cap = getenv("MXW_CPU");
     const mx_isa *best = mx_cpu_isa(0);
-    for (int i = 0; mx_cpu_isa(i); i++) {
-        const mx_isa *isa = mx_cpu_isa(i);
-        if (isa->has())
-            best = isa;
-        if (cap && strcmp(cap, isa->name) == 0)
-            break;
-    }
+    for (int i = 0; mx_cpu_isa(i); i++)
+        if (mx_cpu_may(mx_cpu_isa(i)->name))
+            best = mx_cpu_isa(i);
     return best;
 }
 
@@ -56,7 +50,7 @@ static void lay_over(mx_kernels *under, const mx_kernels *over) {
 }
 
 int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
-    if (!isa->has())
+    if (!mx_cpu_has(isa->name))
         return 0;
     *out = *isa->kernels;
     for (int i = 0; mx_cpu_isa(i); i++) {

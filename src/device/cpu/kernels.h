@@ -97,8 +97,7 @@ typedef struct mx_kernels {
 
 /* The instruction sets that were built, the baseline first, each better than the one before; NULL past the end. */
 typedef struct mx_isa {
-    const char *name;               /* "ref", "avx2", "avx512", "avx512vnni", "neon": what MXW_CPU takes */
-    int (*has)(void);               /* this processor runs it */
+    const char *name;               /* base/cpu.h */
     const mx_kernels *kernels;      /* the plain loops compiled for it: every kernel */
     const mx_kernels *fast;         /* written for it (avx2/, avx512/, neon/): NULL where it has nothing better */
 } mx_isa;

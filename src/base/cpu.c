@@ -1,0 +1,62 @@
+/* base/cpu.c - see cpu.h. */
+#include "base/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static int always(void) { return 1; }
+
+#ifdef __x86_64__
+#include <cpuid.h>
+
+/* Not every compiler's __builtin_cpu_supports knows this one. That the system saves its registers follows from AVX2. */
+static int has_f16c(void) {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static int has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static int has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+#endif
+
+static const struct {
+    const char *name;
+    int (*has)(void);
+} sets[] = {
+    {"ref", always},
+#ifdef __x86_64__
+    {"avx2", has_avx2},
+    {"avx512", has_avx512},
+    {"avx512vnni", has_vnni},
+#elif defined(__aarch64__)
+    {"neon", always},   /* a part of every one of them */
+#endif
+};
+
+/* Where among them; behind the last if it is none. */
+static size_t find(const char *set) {
+    size_t i = 0;
+    while (i < MX_COUNT(sets) && strcmp(sets[i].name, set) != 0)
+        i++;
+    return i;
+}
+
+int mx_cpu_has(const char *set) {
+    size_t at = find(set);
+    return at < MX_COUNT(sets) && sets[at].has();
+}
+
+int mx_cpu_may(const char *set) {
+    const char *cap = getenv("MXW_CPU");
+    return mx_cpu_has(set) && (!cap || find(set) <= find(cap));
+}
