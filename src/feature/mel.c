@@ -17,7 +17,8 @@
 #define HALF (MX_MEL_FFT / 2)
 #define AHEAD (HALF + 1)          /* samples from a frame's centre on that must be known */
 #define BUFFER 8192               /* samples held: what frames still look back at, and room for new ones */
-#define SHARED_BUFFER (BUFFER * 8)   /* with a pool: enough for all its threads */
+#define SHARED_BUFFER (BUFFER * 8)   /* with a pool, at least */
+#define SHARED_GROUPS 16             /* for each of its threads: none waits long for the last one */
 #define MEMORY_LIMIT (16u << 20)
 #define SILENCE (-10.0f)          /* log10 of the floor */
 
@@ -118,7 +119,9 @@ mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t m
 mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool) {
     if (mel->n_known > 0)
         return mx_fail(MXW_E_STATE, "log-mel: a pool after the first samples");
-    mxw_status status = make_room(mel, SHARED_BUFFER, mx_pool_threads(pool));
+    int threads = mx_pool_threads(pool);
+    int room = MX_MAX(SHARED_BUFFER, threads * SHARED_GROUPS * MX_LANES * MX_MEL_HOP);
+    mxw_status status = make_room(mel, room, threads);
     if (status >= 0)
         mel->pool = pool;
     return status;

@@ -245,15 +245,10 @@ static mx_graph *build_handing(void) {
     return g;
 }
 
-/* Between two linears a value has a form of the device's own, unless a tap sees it; the results are the same. */
-static void test_handed(void) {
-    float hidden[3 * 24] = {0};
-    begin();
-    mx_tensor in[] = {FLOATS(1, 3, 16), FLOATS(1, 24, 16), FLOATS(1, 8, 24)}, plain, handed;
+/* Two runs of a graph, both with inputs x, a and b. */
+static mx_program *open_two(const mx_graph *g, const mx_tensor *in, mx_run **runs) {
     static const char *const names[] = {"x", "a", "b"};
-    mx_graph *g = build_handing();
     mx_program *program;
-    mx_run *runs[2];
     if (!CHECK(mx_exec_load(g, compiled(), &program) == MXW_OK))
         exit(1);
     for (int i = 0; i < 2; i++) {
@@ -261,6 +256,17 @@ static void test_handed(void) {
         for (int j = 0; j < 3; j++)
             CHECK(mx_run_input(runs[i], names[j], &in[j]) == MXW_OK);
     }
+    return program;
+}
+
+/* Between two linears a value has a form of the device's own, unless a tap sees it; the results are the same. */
+static void test_handed(void) {
+    float hidden[3 * 24] = {0};
+    begin();
+    mx_tensor in[] = {FLOATS(1, 3, 16), FLOATS(1, 24, 16), FLOATS(1, 8, 24)}, plain, handed;
+    mx_graph *g = build_handing();
+    mx_run *runs[2];
+    mx_program *program = open_two(g, in, runs);
     mx_run_tap(runs[1], see_hidden, hidden);
     for (int i = 0; i < 4; i++) {
         int before = fake_handed();
@@ -312,17 +318,9 @@ static void test_parts(void) {
     for (int makers = 1; makers <= 2; makers++) {
         begin();
         mx_tensor in[] = {FLOATS(1, 2, 5, 16), FLOATS(1, 48, 16), FLOATS(1, 48, 16)}, plain, handed;
-        static const char *const names[] = {"x", "a", "b"};
         mx_graph *g = build_parts(makers);
-        mx_program *program;
         mx_run *runs[2];
-        if (!CHECK(mx_exec_load(g, compiled(), &program) == MXW_OK))
-            exit(1);
-        for (int i = 0; i < 2; i++) {
-            CHECK(mx_run_open(program, NULL, &runs[i]) == MXW_OK);
-            for (int j = 0; j < 3; j++)
-                CHECK(mx_run_input(runs[i], names[j], &in[j]) == MXW_OK);
-        }
+        mx_program *program = open_two(g, in, runs);
         mx_run_tap(runs[1], ignore, NULL);
         int before = fake_handed();
         CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
