@@ -2,6 +2,7 @@
  * wider registers (MX_LANES_ISA). The lanes never mix and nothing is contracted, so all of them give the same bits.
  * The transform: a real one of 400 as a complex one of 200 = 5 * 5 * 4 * 2, in Stockham's form: each stage reads one
  * array and writes the other, already in order. */
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -171,8 +172,9 @@ static void project(const mx_filters *filters, lanes *power, float out[MX_FILTER
             for (int l = 0; l < MX_LANES; l++)
                 sum[l] += (double)weight[j] * from[j][l];
         for (int l = 0; l < MX_LANES; l++) {
-            float rounded = (float)sum[l];
-            out[i][l] = (float)log10_of(rounded > FLOOR_POWER ? rounded : FLOOR_POWER);
+            float rounded = (float)sum[l];   /* infinite where samples are beyond 1e18 */
+            double of = log10_of(rounded > FLOOR_POWER ? rounded : FLOOR_POWER);
+            out[i][l] = rounded <= FLT_MAX ? (float)of : rounded;
         }
     }
 }

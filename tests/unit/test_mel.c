@@ -315,7 +315,7 @@ static void test_lanes(void) {
     mx_filters_init(&filters, 128);
     mx_spectrum_init(&spectrum);
     for (int round = 0; round < 40; round++) {
-        double loud = pow(10, round / 4.0 - 7);
+        double loud = round == 39 ? 1e30 : pow(10, round / 4.0 - 7);   /* in the end beyond what f32 has */
         for (int i = 0; i < MX_SPECTRUM_FFT; i++)
             for (int l = 0; l < MX_LANES; l++)
                 x[i][l] = (float)(noise() * loud);
@@ -326,7 +326,8 @@ static void test_lanes(void) {
                 double sum = 0;
                 for (int j = 0; j < filters.count[i]; j++)
                     sum += (double)filters.weight[filters.offset[i] + j] * power[filters.first[i] + j][l];
-                CHECK(fabs(want[i][l] - log10(fmax((float)sum, 1e-10f))) <= 5e-7);
+                double right = log10(fmax((float)sum, 1e-10f));
+                CHECK(isinf(right) ? isinf(want[i][l]) : fabs(want[i][l] - right) <= 5e-7);
             }
         for (int set = 1; mx_lanes_set(set); set++)
             if (mx_cpu_has(mx_lanes_set(set))) {
