@@ -12,7 +12,7 @@ static int64_t head_step(const mx_call *call) {
     return (scores + MX_CUDA_EVEN - 1) / MX_CUDA_EVEN * MX_CUDA_EVEN;
 }
 
-size_t mx_cuda_attention_scratch(const mx_call *call) {
+size_t mx_cuda_attention_scratch(mx_cuda *gpu, const mx_call *call) {
     if (mx_cuda_flash_takes(call))
         return mx_cuda_flash_scratch(call);
     return (size_t)(call->attrs->heads * head_step(call)) * sizeof(float);
@@ -159,7 +159,7 @@ static int64_t room_of(const mx_call *call) {
     return call->op == MX_OP_ATTENTION_CACHED ? call->inputs[5].dims[1] : call->inputs[1].dims[1];
 }
 
-size_t mx_cuda_attention_rows_scratch(const mx_call *call) {
+size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call) {
     size_t plain = (size_t)(call->inputs[0].dims[0] * call->attrs->heads * room_of(call)) * sizeof(float);
     return call->compiled ? MX_MAX(plain, mx_cuda_rows_attention_scratch(call)) : plain;
 }

@@ -246,7 +246,7 @@ const char *mx_cuda_product_kernel(mx_cuda *gpu, const mx_call *call);
 /* ---- the ops ----------------------------------------------------------------------------------------------------- */
 
 typedef struct mx_cuda_op {
-    size_t (*scratch)(const mx_call *call);   /* bytes; NULL: none */
+    size_t (*scratch)(mx_cuda *gpu, const mx_call *call);     /* bytes; NULL: none */
     mxw_status (*run)(mx_cuda *gpu, const mx_call *call);     /* launches; looks at no data, waits for nothing */
     mxw_status (*check)(mx_cuda *gpu, const mx_call *call);   /* what is to be checked before; NULL: nothing */
 } mx_cuda_op;
@@ -257,7 +257,7 @@ extern const mx_cuda_op mx_cuda_ops[MX_OP_COUNT];
 mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_conv_scratch(const mx_call *call);
+size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call);
 /* rows.cu */
 mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call);
@@ -281,14 +281,14 @@ mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_attention_scratch(const mx_call *call);
+size_t mx_cuda_attention_scratch(mx_cuda *gpu, const mx_call *call);
 /* flash.cu: compiled calls of attention over whole windows */
 int mx_cuda_flash_takes(const mx_call *call);
 int mx_cuda_flash_hands(mx_cuda *gpu, const mx_call *call);   /* whether it takes operands, too (MX_CUDA_HEADS) */
 mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_flash_scratch(const mx_call *call);
 const char *mx_cuda_flash_kernel(const mx_call *call);
-size_t mx_cuda_attention_rows_scratch(const mx_call *call);
+size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call);
 /* rows_attention.cu: compiled calls of the two above, heads of 64 */
 int mx_cuda_rows_attention_takes(const mx_call *call);
 mxw_status mx_cuda_rows_attention(mx_cuda *gpu, const mx_call *call);
@@ -309,9 +309,9 @@ size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n,
 mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_select_scratch(const mx_call *call);
+size_t mx_cuda_select_scratch(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_fused_select_scratch(const mx_call *call);
+size_t mx_cuda_fused_select_scratch(mx_cuda *gpu, const mx_call *call);
 /* The two halves of it: the product, if its weight is packed, and what is done with the logits. */
 int mx_cuda_logits_of(const mx_call *call, mx_cuda_fused *p);
 mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call);

@@ -122,7 +122,7 @@ static fused_layout layout_of(const mx_call *call) {
     return l;
 }
 
-size_t mx_cuda_fused_select_scratch(const mx_call *call) { return layout_of(call).end; }
+size_t mx_cuda_fused_select_scratch(mx_cuda *gpu, const mx_call *call) { return layout_of(call).end; }
 
 static mx_cuda_fused describe_logits(const mx_call *call, const fused_layout &l) {
     const mx_tensor *x = &call->inputs[0];

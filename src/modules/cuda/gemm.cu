@@ -285,7 +285,7 @@ static convolution describe(const mx_call *call) {
     return c;
 }
 
-size_t mx_cuda_conv_scratch(const mx_call *call) {
+size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call) {
     convolution c = describe(call);
     return (size_t)(c.positions * c.kernel_height * c.kernel_width * c.in) * sizeof(float);
 }

@@ -42,8 +42,8 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION_SCORES] = {NULL, mx_cuda_attention_scores, mx_cuda_check_scores},
     [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write, mx_cuda_check_write},
     [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select, mx_cuda_check_rules},
-    [MX_OP_FUSED_LINEAR] = {NULL, mx_cuda_fused_linear},   /* scratch: scratch_bytes below */
-    [MX_OP_FUSED_CONV1D] = {NULL, mx_cuda_fused_conv1d},
+    [MX_OP_FUSED_LINEAR] = {mx_cuda_fused_op_scratch, mx_cuda_fused_linear},
+    [MX_OP_FUSED_CONV1D] = {mx_cuda_fused_op_scratch, mx_cuda_fused_conv1d},
     [MX_OP_FUSED_SELECT] = {mx_cuda_fused_select_scratch, mx_cuda_fused_select, mx_cuda_check_rules},
 };
 
@@ -101,9 +101,9 @@ static const char *kernel(const mx_device *device, const mx_call *call) {
 }
 
 static size_t scratch_bytes(const mx_device *device, const mx_call *call) {
-    if (call->op == MX_OP_FUSED_LINEAR || call->op == MX_OP_FUSED_CONV1D)   /* which depends on the GPU */
-        return mx_cuda_fused_op_scratch(mx_cuda_of(device), call);
-    return supports(device, call->op) && mx_cuda_ops[call->op].scratch ? mx_cuda_ops[call->op].scratch(call) : 0;
+    return supports(device, call->op) && mx_cuda_ops[call->op].scratch
+               ? mx_cuda_ops[call->op].scratch(mx_cuda_of(device), call)
+               : 0;
 }
 
 mxw_status mx_cuda_check_call(mx_cuda *gpu, const mx_call *call) {

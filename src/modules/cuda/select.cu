@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(MX_BLOCK) select_kernel(selection s) {
         select_row(s, s.logits + row * s.vocab, s.left + row * s.vocab, row, &pad);
 }
 
-size_t mx_cuda_select_scratch(const mx_call *call) {
+size_t mx_cuda_select_scratch(mx_cuda *gpu, const mx_call *call) {
     return (size_t)mx_cuda_count(&call->inputs[0]) * sizeof(float);
 }
 
