@@ -3,7 +3,7 @@
  * In: q [n][t][d], k and v [n][s][d], rows apart as they lie in a stacked product. Out: y [n][t][d].
  * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
  * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
- * f16 each, as mma.cuh says; only the product of what is left of both is left out. */
+ * f16 each (mx_split_near); only the product of what is left of both is left out. */
 #include "modules/cuda/flash.cuh"
 
 #define QUERIES 64          /* of a block: 16 to a warp */
@@ -65,24 +65,26 @@ template <int parts> __device__ __forceinline__ void copy_tile(const mx_flash &f
 /* c = a b over four steps of 16, b the eight columns `column` of a tile's part. */
 template <int parts>
 __device__ __forceinline__ void product_of(float *c, const uint4 (&a)[4][parts], const uint4 *b, int column) {
-    float hi[4] = {}, lo[4] = {};
+    float sum[4] = {};
+    uint4 w[parts][2];
 #pragma unroll
-    for (int block = 0; block < 2; block++) {
-        uint32_t b0[2][parts], b1[2][parts];
+    for (int i = 0; i < 2 * parts; i++)
+        w[i / 2][i % 2] = b[i / 2 * PART + (column * 2 + i % 2) * MX_WARP];
+    auto chain = [&](int of_a, int of_b) {
 #pragma unroll
-        for (int i = 0; i < parts; i++) {
-            uint4 w = b[i * PART + (column * 2 + block) * MX_WARP];
-            b0[0][i] = w.x;
-            b1[0][i] = w.y;
-            b0[1][i] = w.z;
-            b1[1][i] = w.w;
+        for (int block = 0; block < 2; block++) {
+            mx_mma(sum, a[block * 2][of_a], w[of_b][block].x, w[of_b][block].y);
+            mx_mma(sum, a[block * 2 + 1][of_a], w[of_b][block].z, w[of_b][block].w);
         }
-        mx_step<parts, parts>(hi, lo, a[block * 2], b0[0], b1[0]);
-        mx_step<parts, parts>(hi, lo, a[block * 2 + 1], b0[1], b1[1]);
+    };
+    if (parts == 2) {   /* what matters least first */
+        chain(parts - 1, 0);
+        chain(0, parts - 1);
     }
+    chain(0, 0);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        c[i] = mx_chunk_sum<parts>(hi[i], lo[i]);
+        c[i] = sum[i];
 }
 
 template <int parts> __global__ void __launch_bounds__(FLASH_THREADS, parts == 1 ? 4 : 3) flash_kernel(mx_flash f) {
@@ -180,8 +182,7 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.quads = is_quad(q) && is_quad(k) && is_quad(v);
     if (f.handed)
         f.operands = q->data;
-    /* powers of 2; operands are q at 1/16, as they are the keys and values */
-    f.scale = (float)(call->attrs->scale * 1.4426950408889634 * MX_X_UP * MX_X_UP);
+    f.scale = (float)(call->attrs->scale * 1.4426950408889634);
     if (mx_flash_is_wide(gpu))
         mx_flash_wide(gpu, f, parts_of(call));
     else if (parts_of(call) == 1)

@@ -18,7 +18,7 @@ struct mx_flash {
     int quads;              /* fours of the queries, keys and values are aligned */
     int handed;             /* queries, keys and values came as operands (MX_CUDA_HEADS) */
     int ready;              /* y is not rows of f32, but operands of the product that comes next */
-    float scale;            /* of scores to powers of 2; times 256, since queries and keys go in at 1/16 */
+    float scale;            /* of scores to powers of 2 */
 };
 
 /* Whose queries. */
@@ -31,13 +31,8 @@ struct mx_asked {
 template <int parts> __device__ __forceinline__ void mx_in_order(const float2 (&v)[4], uint4 (&a)[parts]) {
     uint32_t hi[4], lo[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float x = __fmul_rn(v[i].x, MX_X_DOWN), y = __fmul_rn(v[i].y, MX_X_DOWN);
-        if (parts == 2)
-            mx_split(x, y, hi[i], lo[i]);
-        else
-            hi[i] = mx_halves(x, y);
-    }
+    for (int i = 0; i < 4; i++)
+        mx_split_near<parts>(v[i].x, v[i].y, hi[i], lo[i]);
     a[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
     if (parts == 2)
         a[parts - 1] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
@@ -59,10 +54,15 @@ template <int parts> __device__ __forceinline__ void mx_load_queries(const mx_fl
     }
 }
 
-/* Of each of a lane's two rows. */
+/* Probabilities are summed, and multiplied, at 2^4 of their size: small ones are f16 then that leave out less. */
+#define MX_POWERS_UP 4
+
+/* Of each of a lane's two rows: what is taken off scores, for which the largest so far stands; the sum of powers. */
 struct mx_running {
     float top[2], sum[2];
 };
+
+__device__ __forceinline__ float mx_top_of(float score, float scale) { return __fmaf_rn(score, scale, -MX_POWERS_UP); }
 
 /* Scores [8 tiles][4] into probabilities of the running top, which is one of powers of 2; returns what older sums are
  * worth. Both are reckoned with the top as it was rounded, so that its rounding does not show. */
@@ -77,8 +77,7 @@ __device__ __forceinline__ float2 mx_soften(float (&s)[32], mx_running &r, float
         float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-        top = __fmul_rn(top, scale);
-        top = fmaxf(top, r.top[row]);
+        top = fmaxf(mx_top_of(top, scale), r.top[row]);
         worth[row] = mx_power_of_2(__fsub_rn(r.top[row], top));
 #pragma unroll
         for (int i = 0; i < 16; i++) {
@@ -101,10 +100,7 @@ template <int parts> __device__ __forceinline__ void mx_to_operands(const float 
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const float *from = &s[(step * 2 + j / 2) * 4 + j % 2 * 2];
-            if (parts == 2)
-                mx_split(from[0], from[1], hi[j], lo[j]);
-            else
-                hi[j] = mx_halves(from[0], from[1]);
+            mx_split_near<parts>(from[0], from[1], hi[j], lo[j]);
         }
         p[step][0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
         if (parts == 2)
@@ -124,7 +120,7 @@ __device__ __forceinline__ void mx_mask(float (&s)[32], int first, int keys) {
 __device__ __forceinline__ float mx_share_of(float sum) {
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
-    return __fdiv_rn(MX_X_UP, sum);
+    return __fdiv_rn(1.0f, sum);
 }
 
 __device__ __forceinline__ void mx_write_queries(const mx_flash &f, const mx_asked &of, int row, const float (&o)[32],

@@ -3,7 +3,7 @@
  * A block goes from queries to queries; those that come next, and their keys, are on their way before it is done.
  * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
  * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
- * f16 each, as mma.cuh says; only the product of what is left of both is left out. */
+ * f16 each (mx_split_near); only the product of what is left of both is left out. */
 #include "modules/cuda/flash.cuh"
 #include "modules/cuda/wgmma.cuh"
 
@@ -15,13 +15,8 @@
 template <int parts> __device__ __forceinline__ void keep(char *to, int row, int piece, const float (&v)[8]) {
     uint32_t hi[4], lo[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        float a = __fmul_rn(v[2 * i], MX_X_DOWN), b = __fmul_rn(v[2 * i + 1], MX_X_DOWN);
-        if (parts == 2)
-            mx_split(a, b, hi[i], lo[i]);
-        else
-            hi[i] = mx_halves(a, b);
-    }
+    for (int i = 0; i < 4; i++)
+        mx_split_near<parts>(v[2 * i], v[2 * i + 1], hi[i], lo[i]);
     char *at = to + row * 128 + (piece ^ row % 8) * 16;
     *(uint4 *)at = make_uint4(hi[0], hi[1], hi[2], hi[3]);
     if (parts == 2)
@@ -78,11 +73,11 @@ template <int parts> __global__ void __launch_bounds__(MX_BLOCK) columns_kernel(
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Of a block: as many groups as registers allow, so that some reckon while others multiply (168 for a thread of three,
- * 128 of four; one warp more, to bring the tiles, would cost each of them a quarter), or fewer where that leaves no
- * multiprocessor with a second block. At least two: keys and values are brought by one each. */
+/* Of a block: as many groups as registers allow (128 for each thread of four), so that some reckon while others
+ * multiply, or fewer where that leaves no multiprocessor with a second block. At least two: keys and values are brought
+ * by one each. */
 template <int parts> struct wide_shape {
-    static constexpr int groups = parts == 1 ? 4 : 3;                  /* of 64 queries, at most */
+    static constexpr int groups = 4;                                  /* of 64 queries, at most */
     static constexpr int threads = groups * 128;
     static constexpr int stage = 2 * parts * PART, stages = parts == 1 ? 6 : 4;
     static constexpr int ahead = stages - 2;                           /* tiles that are under way */
@@ -101,32 +96,10 @@ template <int parts> struct places {
 #if MX_WIDE
 __device__ __forceinline__ int groups_here() { return (int)blockDim.x / MX_GROUP; }
 
-#define SLACK 14   /* how far above the top a score may be, as a power of 2: f16 goes up to 65504 */
+#define MOST 15   /* of a probability, as a power of 2: f16 go up to 65504 */
 
-/* Takes the top of a row anew where scores are too far above it; by rows, whatever stands beside them. What older sums
- * are worth then goes to `rescale`. Both are reckoned with the top as it was rounded, so that its rounding does not
- * show. */
-template <bool first, typename Rescale>
-__device__ __forceinline__ void raise_tops(const float2 &most, mx_running &r, float scale, Rescale rescale) {
-    float2 worth;
-#pragma unroll
-    for (int row = 0; row < 2; row++) {
-        float top = row ? most.y : most.x, before = r.top[row];
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = __fmul_rn(fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2)), scale);
-        r.top[row] = first || __fsub_rn(top, before) > SLACK ? top : before;
-        (row ? worth.y : worth.x) = mx_power_of_2(__fsub_rn(before, r.top[row]));
-        r.sum[row] = first ? 0 : __fmul_rn(r.sum[row], row ? worth.y : worth.x);
-    }
-    if (!first)
-        rescale(worth);
-}
-
-/* Scores into probabilities, which are told two by two: `keep` of a pair's number, its row and both. The top that
- * powers are reckoned from is that of the first tile, and stays as long as the probabilities fit: so older sums are
- * hardly ever scaled, and lanes need not agree on a top for every tile. */
-template <bool first, typename Keep, typename Rescale>
-__device__ __forceinline__ void soften(const float (&s)[32], mx_running &r, float scale, Keep keep, Rescale rescale) {
+/* The largest scores of both rows. */
+__device__ __forceinline__ float2 largest_of(const float (&s)[32]) {
     float most[2];
 #pragma unroll
     for (int row = 0; row < 2; row++) {
@@ -138,9 +111,34 @@ __device__ __forceinline__ void soften(const float (&s)[32], mx_running &r, floa
         }
         most[row] = fmaxf(fmaxf(four[0], four[1]), fmaxf(four[2], four[3]));
     }
-    float above = fmaxf(__fmaf_rn(most[0], scale, -r.top[0]), __fmaf_rn(most[1], scale, -r.top[1]));
-    if (first || __any_sync(0xffffffffu, above > SLACK - 1))
-        raise_tops<first>(make_float2(most[0], most[1]), r, scale, rescale);
+    return make_float2(most[0], most[1]);
+}
+
+/* Takes the top of a row anew where a probability would be too large; by rows, whatever stands beside them. What older
+ * sums are worth then goes to `rescale`. Both are reckoned with the top as it was rounded, so that its rounding does
+ * not show. */
+template <bool first, typename Rescale>
+__device__ __forceinline__ void raise_tops(const float2 &most, mx_running &r, float scale, Rescale rescale) {
+    float2 worth;
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float top = row ? most.y : most.x, before = r.top[row];
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = mx_top_of(fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2)), scale);
+        r.top[row] = first || __fsub_rn(top, before) > MOST - MX_POWERS_UP ? top : before;
+        (row ? worth.y : worth.x) = mx_power_of_2(__fsub_rn(before, r.top[row]));
+        r.sum[row] = first ? 0 : __fmul_rn(r.sum[row], row ? worth.y : worth.x);
+    }
+    if (!first)
+        rescale(worth);
+}
+
+/* Scores into probabilities, which are told two by two: `keep` of a pair's number, its row and both. Returns the sums
+ * of both rows. The top that powers are reckoned from is that of the first tile, and stays as long as the
+ * probabilities fit: so older sums are hardly ever scaled, and lanes need not agree on a top for every tile. */
+template <typename Keep>
+__device__ __forceinline__ float2 powers_of(const float (&s)[32], const mx_running &r, float scale, Keep keep) {
+    float2 all;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         float sums[4];
@@ -152,8 +150,39 @@ __device__ __forceinline__ void soften(const float (&s)[32], mx_running &r, floa
             sums[i % 2 * 2 + 1] = i < 2 ? q : __fadd_rn(sums[i % 2 * 2 + 1], q);
             keep(i, row, p, q);
         }
-        r.sum[row] = __fadd_rn(r.sum[row], __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3])));
+        (row ? all.y : all.x) = __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3]));
     }
+    return all;
+}
+
+__device__ __forceinline__ void add_powers(mx_running &r, const float2 &sums) {
+    r.sum[0] = __fadd_rn(r.sum[0], sums.x);
+    r.sum[1] = __fadd_rn(r.sum[1], sums.y);
+}
+
+/* Whether they fit is known before. */
+template <bool first, typename Keep, typename Rescale>
+__device__ __forceinline__ void soften(const float (&s)[32], mx_running &r, float scale, Keep keep, Rescale rescale) {
+    float2 most = largest_of(s);
+    float above = fmaxf(__fmaf_rn(most.x, scale, -r.top[0]), __fmaf_rn(most.y, scale, -r.top[1]));
+    if (first || __any_sync(0xffffffffu, above > MOST - 1))
+        raise_tops<first>(most, r, scale, rescale);
+    add_powers(r, powers_of(s, r, scale, keep));
+}
+
+/* The same bits: whether they fitted is told by the sums, and hardly ever must they be made again. So nobody looks for
+ * the largest score; but the scores are still there when all is made, for which `f16` has no registers. */
+template <bool first, typename Keep, typename Rescale>
+__device__ __forceinline__ void soften_tried(const float (&s)[32], mx_running &r, float scale, Keep keep,
+                                             Rescale rescale) {
+    if (first)
+        raise_tops<first>(largest_of(s), r, scale, rescale);
+    float2 sums = powers_of(s, r, scale, keep);
+    if (!first && __any_sync(0xffffffffu, fmaxf(sums.x, sums.y) > (float)(1 << (MOST - 1)))) {
+        raise_tops<first>(largest_of(s), r, scale, rescale);
+        sums = powers_of(s, r, scale, keep);
+    }
+    add_powers(r, sums);
 }
 
 /* The part of an operand that a pair is. */
@@ -244,10 +273,11 @@ __device__ __forceinline__ void send_for_queries(const mx_flash &f, const places
     __syncwarp();
 }
 
-/* The stage that is next to be multiplied; its address is reckoned before it is waited for. */
+/* The stage that is next to be multiplied; its address is reckoned before it is waited for. So is that of the queries,
+ * which stays: what wide steps take from it is made where they take it from, and not kept in registers. */
 template <int parts> struct reader {
     int stage, parity;
-    unsigned tile;
+    unsigned tile, asked;
 
     __device__ __forceinline__ void wait(const places<parts> &at) const { mx_gate_wait(at.full(stage), parity); }
     /* Done with the one before. */
@@ -261,6 +291,7 @@ template <int parts> struct reader {
             parity ^= 1;
         }
         tile = mx_same_for_all(at.tiles + stage * wide_shape<parts>::stage);
+        asked = mx_same_for_all(asked);
     }
 };
 
@@ -271,77 +302,64 @@ template <int parts> struct sums;
 /* An operand stays where it is until it has been multiplied. */
 __device__ __forceinline__ void hold(uint4 &v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
-/* Exact: hi x hi of a tile stands alone, then is added to those before; lo x hi and hi x lo, which matter 2^11 times
- * less, are one chain of sums over all tiles. Scores have both by tile. */
+/* Exact: the sums of a tile stand alone, then are added to those before. What matters least is summed first. */
 template <> struct sums<2> {
-    float o[32], rest[32];
+    float o[32];
     mx_running r;
 
-    static __device__ __forceinline__ void begin_scores(float (&hi)[32], float (&lo)[32], uint64_t rows,
-                                                        uint64_t keys) {
+    static __device__ __forceinline__ void begin_scores(float (&s)[32], uint64_t rows, uint64_t keys) {
         mx_wide_begin();
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(hi, rows + step * 2, keys + step * 2, step > 0);
+            mx_wide(s, rows + (PART >> 4) + step * 2, keys + step * 2, step > 0);
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(lo, rows + (PART >> 4) + step * 2, keys + step * 2, step > 0);
+            mx_wide(s, rows + step * 2, keys + (PART >> 4) + step * 2, 1);
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(lo, rows + step * 2, keys + (PART >> 4) + step * 2, 1);
+            mx_wide(s, rows + step * 2, keys + step * 2, 1);
         mx_wide_commit();
     }
-    __device__ __forceinline__ void begin_values(float (&hi)[32], const uint4 (&p)[4][2], uint64_t values) {
+    static __device__ __forceinline__ void begin_values(float (&t)[32], const uint4 (&p)[4][2], uint64_t values) {
         mx_wide_begin();
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(hi, p[step][0], values + step * 2, step > 0);
+            mx_wide(t, p[step][1], values + step * 2, step > 0);
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(rest, p[step][1], values + step * 2, 1);
+            mx_wide(t, p[step][0], values + (PART >> 4) + step * 2, 1);
 #pragma unroll
         for (int step = 0; step < 4; step++)
-            mx_wide(rest, p[step][0], values + (PART >> 4) + step * 2, 1);
+            mx_wide(t, p[step][0], values + step * 2, 1);
         mx_wide_commit();
     }
     template <bool first, bool last, typename Meanwhile, typename Then>
     __device__ __forceinline__ void attend(const mx_flash &f, const places<2> &at, reader<2> &keys,
                                            Meanwhile meanwhile, Then then) {
-        float hi[32], lo[32];
+        float s[32];
         uint4 p[4][2];
         keys.wait(at);
-        begin_scores(hi, lo, mx_wide_columns(at.asked), mx_wide_columns(keys.tile));
+        begin_scores(s, mx_wide_columns(keys.asked), mx_wide_columns(keys.tile));
         meanwhile();
         mx_wide_wait<0>();
-        mx_wide_hold(hi);
-        mx_wide_hold(lo);
-        join(hi, lo);
+        mx_wide_hold(s);
         if (last) {
             then();
-            mx_mask(hi, (f.tiles - 1) * MX_KEYS, f.s);
+            mx_mask(s, (f.tiles - 1) * MX_KEYS, f.s);
         }
-        soften<first>(hi, r, f.scale, [&](int i, int row, float a, float b) {
-            mx_split(a, b, place_of(p[i / 2][0], i, row), place_of(p[i / 2][1], i, row));
-        }, [&](const float2 &worth) {
-            scale_rows(o, worth);
-            scale_rows(rest, worth);
-        });
-        begin_values(hi, p, mx_wide_columns(keys.tile + 2 * PART));
+        soften_tried<first>(s, r, f.scale, [&](int i, int row, float a, float b) {
+            mx_split_near<2>(a, b, place_of(p[i / 2][0], i, row), place_of(p[i / 2][1], i, row));
+        }, [&](const float2 &worth) { scale_rows(o, worth); });
+        begin_values(s, p, mx_wide_columns(keys.tile + 2 * PART));
         mx_wide_wait<0>();
-        mx_wide_hold(hi);
-        mx_wide_hold(rest);
+        mx_wide_hold(s);
         keys.go_on(at);
         keys.let_go(at);
 #pragma unroll
         for (int i = 0; i < 32; i++)
-            o[i] = __fadd_rn(o[i], hi[i]);
+            o[i] = __fadd_rn(o[i], s[i]);
     }
-    static __device__ __forceinline__ void join(float (&hi)[32], const float (&lo)[32]) {
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            hi[i] = mx_chunk_sum<2>(hi[i], lo[i]);
-    }
-    __device__ __forceinline__ void end(const places<2> &, const reader<2> &) { join(o, rest); }
+    __device__ __forceinline__ void end(const places<2> &, const reader<2> &) {}
 };
 
 /* f16: one chain of sums over all tiles, scaled where a row's top has moved. Values are still multiplied when the
@@ -361,7 +379,7 @@ template <> struct sums<1> {
     __device__ __forceinline__ void attend(const mx_flash &f, const places<1> &at, reader<1> &keys,
                                            Meanwhile meanwhile, Then then) {
         float s[32];
-        uint64_t rows = mx_wide_columns(at.asked), columns = mx_wide_columns(keys.tile);
+        uint64_t rows = mx_wide_columns(keys.asked), columns = mx_wide_columns(keys.tile);
         keys.wait(at);
         mx_wide_begin();
 #pragma unroll
@@ -397,7 +415,7 @@ template <> struct sums<1> {
 
 template <int parts>
 __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at, courier<parts> &next) {
-    reader<parts> keys = {0, 0, at.tiles};
+    reader<parts> keys = {0, 0, at.tiles, at.asked};
     int asked = 0;
     auto bring = [&] { next.bring(f, at); };
     for (int item = blockIdx.x; item < f.items; item += gridDim.x, asked ^= 1) {

@@ -48,6 +48,16 @@ __device__ __forceinline__ void mx_split(float a, float b, uint32_t &hi, uint32_
     lo = mx_halves(__fmul_rn(__fsub_rn(a, back.x), MX_LO_UP), __fmul_rn(__fsub_rn(b, back.y), MX_LO_UP));
 }
 
+/* The same with lo at its own size, for one sum of all their products, or hi alone: 22 bits of x from 1/2 on, and
+ * 2^-25 below, since the least step of f16 is 2^-24. x up to 65504, as wherever f16 alone are enough. */
+template <int parts> __device__ __forceinline__ void mx_split_near(float a, float b, uint32_t &hi, uint32_t &lo) {
+    __half2 h = __floats2half2_rn(a, b);
+    float2 back = __half22float2(h);
+    hi = *reinterpret_cast<uint32_t *>(&h);
+    if (parts == 2)
+        lo = mx_halves(__fsub_rn(a, back.x), __fsub_rn(b, back.y));
+}
+
 __device__ __forceinline__ float4 mx_sixteenth(const float4 &v) {
     return make_float4(__fmul_rn(v.x, MX_X_DOWN), __fmul_rn(v.y, MX_X_DOWN), __fmul_rn(v.z, MX_X_DOWN),
                        __fmul_rn(v.w, MX_X_DOWN));

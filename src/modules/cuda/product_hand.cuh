@@ -215,11 +215,16 @@ __device__ __forceinline__ void mx_turned_taps(const mx_product &p, const mx_tur
 
 /* ---- for attention ----------------------------------------------------------------------------------------------- */
 
-/* Rows past the last of an entry are zeros: of a pair of rows, both columns. */
+/* As mx_turned_operands, but at their own size, and rows past the last of an entry are zeros: of a pair of rows, both
+ * columns. */
 template <typename S>
 __device__ __forceinline__ void mx_heads_operands(const float *total, float2 addend, bool there,
                                                   uint32_t (&pairs)[S::parts][2]) {
-    mx_turned_operands<S, false>(total, addend, pairs);
+    float v[4];
+    mx_turned_values<S, false>(total, addend, v);
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+        mx_split_near<S::parts>(v[j * 2], v[j * 2 + 1], pairs[0][j], pairs[S::parts - 1][j]);
 #pragma unroll
     for (int i = 0; i < 2 * S::parts; i++)
         pairs[i / 2][i % 2] = there ? pairs[i / 2][i % 2] : 0;
@@ -285,7 +290,7 @@ __device__ __forceinline__ void mx_turned_columns(const mx_turned_tile &of, int 
 template <typename S>
 __device__ __forceinline__ void mx_turned_heads(const mx_product &p, const mx_turned_tile &of, int column, float2 bias,
                                                 const float (&total)[S::sums]) {
-    float2 addend = mx_turned_addend(bias, MX_X_DOWN);
+    float2 addend = mx_turned_addend(bias, 1);
     int heads = (int)(p.f.n / 192), rows = (int)(p.f.entry_rows + 63) / 64 * 64;
     int head = column / 64, which = (head >= heads) + (head >= 2 * heads);   /* a division would take longer */
     head -= which * heads;
