@@ -140,16 +140,18 @@ __device__ __forceinline__ void mx_turned_ready(const mx_product &p, const mx_tu
     char *to = (char *)p.f.y + first / 64 * step + at.column / 64 * S::parts * MX_TURNED_PART +
                at.column % 64 / 16 * 256 + t % 2 * 128 + g * 16 + t / 2 * 8;
     uint2 eights[MX_AT_ONCE][S::parts];
+    char *here = to;
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i++) {
-        if (i % MX_AT_ONCE == 0)
+        if (i % MX_AT_ONCE == 0) {   /* of which all lie one behind the other: tiles begin with a multiple of 32 rows */
             mx_turned_eights<S, true, true, 2>(total + i * 4, addend, eights);
-        int eight = S::rows % 64 ? (int)(first % 64) / 8 + i : i;   /* other tiles begin with a unit */
-        char *here = to + eight / 8 * step + eight % 8 * 1024;
+            int eight = S::rows % 64 ? (int)(first % 64) / 8 + i : i;   /* other tiles begin with a unit */
+            here = to + eight / 8 * step + eight % 8 * 1024;
+        }
 #pragma unroll
         for (int part = 0; part < S::parts; part++)
             if (whole || first + i * 8 < end)
-                *(uint2 *)(here + part * MX_TURNED_PART) = eights[i % MX_AT_ONCE][part];
+                *(uint2 *)(here + i % MX_AT_ONCE * 1024 + part * MX_TURNED_PART) = eights[i % MX_AT_ONCE][part];
     }
 }
 

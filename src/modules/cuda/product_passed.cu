@@ -195,74 +195,107 @@ template <typename S> __device__ __forceinline__ void multiply_all(const mx_prod
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* What is added in the end is on its way to the L2 cache while the sums are made. */
+/* What is added in the end is on its way to the L2 cache while the sums before are finished. Not by the engine that
+ * brings operands, which would take its time for it. */
 template <typename S>
-__device__ __forceinline__ void expect_residual(const mx_product &p, const place<S> &at, int number) {
-    if (!p.f.residual || p.f.residual_rows != p.f.m)   /* rows that come again are there */
+__device__ __forceinline__ void expect_residual(const mx_product &p, int tile, int tiles, int number) {
+    if (tile >= tiles || p.f.residual_rows != p.f.m)   /* rows that come again are there */
         return;
-    for (int i = number; i < S::rows && at.row + i < p.f.m; i += FINISHERS * MX_WARP)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                     ::"l"(p.f.residual + (at.row + i) * p.f.ld_residual + at.column), "r"(COLUMNS * 4) : "memory");
+    place<S> at = place_of<S>(p, tile);
+    int left = (int)min(p.f.m - at.row, (int64_t)S::rows);
+    const float *from = p.f.residual + (at.row + number / 4) * p.f.ld_residual + at.column + number % 4 * 32;
+    for (int i = number / 4; i < left; i += FINISHERS * 8, from += FINISHERS * 8 * p.f.ld_residual)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-template <typename S, bool act>
-__device__ __forceinline__ void finish_four(const mx_product &p, float4 &v, const float4 &bias, const float4 &more) {
-    float *e = &v.x;
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        e[j] = __fmul_rn(e[j], MX_X_UP);
-        if (p.f.bias)
-            e[j] = __fadd_rn(e[j], (&bias.x)[j]);
-        if (act)
-            e[j] = S::parts == 1 ? mx_gelu_short(e[j]) : mx_gelu_erf(e[j]);
-        if (p.f.residual)
-            e[j] = __fadd_rn(e[j], (&more.x)[j]);
-    }
-}
+/* A warp's way along the rows of a tile that it finishes, four columns to a lane. */
+struct finishing {
+    const float *more, *more_begin;   /* what is added to the next row, and to row 0 */
+    int more_row;
+    float *to;
+    int left;                         /* rows that are to be written */
+    float4 bias;
+};
 
-/* Some rows of a tile by a warp, four columns to a lane. */
-template <typename S, bool act, int once>
-__device__ __forceinline__ void finish_rows(const mx_product &p, const place<S> &at, unsigned results, int first,
-                                            const float4 &bias) {
+template <typename S>
+__device__ __forceinline__ finishing begin_rows(const mx_product &p, const place<S> &at, int first, bool residual) {
+    int64_t row = at.row + first;
     int column = at.column + threadIdx.x % MX_WARP * 4;
+    finishing f = {};
+    f.to = p.f.y + row * p.f.ldy + column;
+    f.left = (int)max(min(p.f.m - row, (int64_t)S::rows), (int64_t)0);
+    f.bias = p.f.bias ? __ldg((const float4 *)(p.f.bias + column)) : make_float4(0, 0, 0, 0);
+    if (residual) {
+        f.more_row = (int)((unsigned)row % (unsigned)p.f.residual_rows);
+        f.more_begin = p.f.residual + column;
+        f.more = f.more_begin + f.more_row * p.f.ld_residual;
+    }
+    return f;
+}
+
+/* The rows after the last are those of the first: they are there, and nobody takes the results. */
+__device__ __forceinline__ float4 next_more(const mx_product &p, finishing &f) {
+    float4 v = __ldcg((const float4 *)f.more);
+    bool over = ++f.more_row == (int)p.f.residual_rows;
+    f.more = over ? f.more_begin : f.more + p.f.ld_residual;
+    f.more_row = over ? 0 : f.more_row;
+    return v;
+}
+
+/* Some rows. Times 16 is exact, and no total is -0: so one rounding gives the bits of mx_ended, with a bias or none. */
+template <typename S, bool act, bool residual, int once>
+__device__ __forceinline__ void finish_rows(const mx_product &p, finishing &f, unsigned results) {
     float4 more[once];
 #pragma unroll
-    for (int i = 0; i < once; i++) {
-        int64_t row = min(at.row + first + i, p.f.m - 1);
-        more[i] = p.f.residual ? __ldcg((const float4 *)(mx_residual_of(p.f, row) + column)) : make_float4(0, 0, 0, 0);
-    }
+    for (int i = 0; i < once && residual; i++)
+        more[i] = next_more(p, f);
 #pragma unroll
-    for (int i = 0; i < once; i++) {
-        float4 v;
+    for (int i = 0; i < once; i++, f.to += p.f.ldy) {
+        float v[4];
         asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                     : "r"(results + ((first + i) * PITCH + threadIdx.x % MX_WARP * 4) * 4) : "memory");
-        finish_four<S, act>(p, v, bias, more[i]);
-        if (at.row + first + i < p.f.m)
-            *(float4 *)(p.f.y + (at.row + first + i) * p.f.ldy + column) = v;
+                     : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(results + i * PITCH * 4) : "memory");
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            v[j] = __fmaf_rn(v[j], MX_X_UP, (&f.bias.x)[j]);
+            if (act)
+                v[j] = S::parts == 1 ? mx_gelu_short(v[j]) : mx_gelu_erf(v[j]);
+            if (residual)
+                v[j] = __fadd_rn(v[j], (&more[i].x)[j]);
+        }
+        if (i < f.left)
+            *(float4 *)f.to = make_float4(v[0], v[1], v[2], v[3]);
+    }
+    f.left -= once;
+}
+
+template <typename S, bool act, bool residual>
+__device__ __forceinline__ void finish_all(const mx_product &p, const room<S> &r, int tiles) {
+    constexpr int each = S::rows / FINISHERS, once = act ? AT_ONCE / 2 : AT_ONCE;
+    int number = threadIdx.x - 2 * MX_GROUP - MX_WARP, begin = number / MX_WARP * each, round = 0;
+    unsigned results = r.results() + (begin * PITCH + number % MX_WARP * 4) * 4;
+    if (residual)
+        expect_residual<S>(p, blockIdx.x, tiles, number);
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
+        finishing f = begin_rows<S>(p, place_of<S>(p, tile), begin, residual);
+        if (residual)
+            expect_residual<S>(p, tile + gridDim.x, tiles, number);
+        mx_gate_wait(r.sums_there(), round % 2);
+#pragma unroll 1
+        for (int i = 0; i < each; i += once)
+            finish_rows<S, act, residual, once>(p, f, results + i * PITCH * 4);
+        say(r.sums_taken());
     }
 }
 
-template <typename S> __device__ __forceinline__ void finish_all(const mx_product &p, const room<S> &r, int tiles) {
-    constexpr int each = S::rows / FINISHERS;
-    int number = threadIdx.x - 2 * MX_GROUP - MX_WARP, begin = number / MX_WARP * each, round = 0;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
-        place<S> at = place_of<S>(p, tile);
-        float4 bias = make_float4(0, 0, 0, 0);
-        expect_residual<S>(p, at, number);
-        if (p.f.bias)
-            bias = __ldg((const float4 *)(p.f.bias + at.column + number % MX_WARP * 4));
-        mx_gate_wait(r.sums_there(), round % 2);
-        if (p.f.act == MX_ACT_NONE)
-#pragma unroll 1
-            for (int i = begin; i < begin + each; i += AT_ONCE)
-                finish_rows<S, false, AT_ONCE>(p, at, r.results(), i, bias);
-        else
-#pragma unroll 1
-            for (int i = begin; i < begin + each; i += AT_ONCE / 2)
-                finish_rows<S, true, AT_ONCE / 2>(p, at, r.results(), i, bias);
-        say(r.sums_taken());
-    }
+template <typename S> __device__ __forceinline__ void finish_any(const mx_product &p, const room<S> &r, int tiles) {
+    if (p.f.act == MX_ACT_NONE && p.f.residual)
+        finish_all<S, false, true>(p, r, tiles);
+    else if (p.f.act == MX_ACT_NONE)
+        finish_all<S, false, false>(p, r, tiles);
+    else if (p.f.residual)
+        finish_all<S, true, true>(p, r, tiles);
+    else
+        finish_all<S, true, false>(p, r, tiles);
 }
 #endif
 
@@ -275,7 +308,7 @@ template <typename S> __global__ void __launch_bounds__(MX_TURNED_THREADS, 1) pa
     if (threadIdx.x / MX_GROUP == 2) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS_ELSE));
         if (threadIdx.x / MX_WARP % 4 > 0)
-            finish_all<S>(p, r, tiles);
+            finish_any<S>(p, r, tiles);
         else if (threadIdx.x % MX_WARP == 0)
             bring_all<S>(p, r, tiles);
     } else {
@@ -299,11 +332,11 @@ template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
               dim3(MX_TURNED_THREADS), S::bytes, p);
 }
 
-/* Long rows, as above; and where it leaves no multiprocessor without work for long. */
+/* Where it leaves no multiprocessor without work for long. */
 int mx_passed_takes(mx_cuda *gpu, const mx_product &p) {
     int64_t tiles = is_f16(p) ? tiles_of<passed_f16>(p) : tiles_of<passed_exact>(p);
     int act = p.f.act == MX_ACT_NONE || p.f.act == (is_f16(p) ? MX_ACT_GELU_SHORT : MX_ACT_GELU_ERF);
-    return act && p.blocks >= 12 && p.f.n % COLUMNS == 0 && tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
+    return act && p.f.n % COLUMNS == 0 && tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
 }
 
 void mx_passed_product(mx_cuda *gpu, const mx_product &p) {
