@@ -63,8 +63,8 @@ template <typename S> __device__ __forceinline__ room<S> open_room(char *raw) {
             mx_gate_open(r.full(i), 1);
             mx_gate_open(r.empty(i), 8);   /* a warp each */
         }
-        mx_gate_open(r.sums_there(), 8);
-        mx_gate_open(r.sums_taken(), FINISHERS);
+        mx_gate_open(r.sums_there(), 2 * MX_GROUP);   /* who writes or reads arrives, which racecheck follows */
+        mx_gate_open(r.sums_taken(), FINISHERS * MX_WARP);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
@@ -189,7 +189,7 @@ template <typename S> __device__ __forceinline__ void multiply_all(const mx_prod
         if (round > 0)
             mx_gate_wait(r.sums_taken(), (round - 1) % 2);
         leave_sums<S>(r, group, total);
-        say(r.sums_there());
+        mx_gate_arrive(r.sums_there());
     }
 }
 
@@ -283,7 +283,7 @@ __device__ __forceinline__ void finish_all(const mx_product &p, const room<S> &r
 #pragma unroll 1
         for (int i = 0; i < each; i += once)
             finish_rows<S, act, residual, once>(p, f, results + i * PITCH * 4);
-        say(r.sums_taken());
+        mx_gate_arrive(r.sums_taken());
     }
 }
 
