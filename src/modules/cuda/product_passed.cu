@@ -332,11 +332,13 @@ template <typename S> static void launch(mx_cuda *gpu, const mx_product &p) {
               dim3(MX_TURNED_THREADS), S::bytes, p);
 }
 
-/* Where it leaves no multiprocessor without work for long. */
+/* Where it leaves no multiprocessor without work for long. Short rows of `f16` have more results to finish in the time
+ * of a tile than three warps can. */
 int mx_passed_takes(mx_cuda *gpu, const mx_product &p) {
     int64_t tiles = is_f16(p) ? tiles_of<passed_f16>(p) : tiles_of<passed_exact>(p);
     int act = p.f.act == MX_ACT_NONE || p.f.act == (is_f16(p) ? MX_ACT_GELU_SHORT : MX_ACT_GELU_ERF);
-    return act && p.f.n % COLUMNS == 0 && tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
+    return act && p.blocks >= (is_f16(p) ? 12 : 1) && p.f.n % COLUMNS == 0 &&
+           tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
 }
 
 void mx_passed_product(mx_cuda *gpu, const mx_product &p) {
