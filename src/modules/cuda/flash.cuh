@@ -14,7 +14,8 @@ struct mx_flash {
     int64_t ldq, ldk, ldv, ldy;
     int t, s, heads, tiles;
     int entries;
-    int across, items;      /* of flash_wide.cu: blocks of queries of a head; of all heads and entries */
+    int across, items;      /* of flash_wide.cu: pieces of a head's queries; of all heads and entries */
+    int whole;              /* the items before those that are half a piece */
     int quads;              /* fours of the queries, keys and values are aligned */
     int handed;             /* queries, keys and values came as operands (MX_CUDA_HEADS) */
     int ready;              /* y is not rows of f32, but operands of the product that comes next */

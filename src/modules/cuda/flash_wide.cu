@@ -85,6 +85,9 @@ template <int parts> struct wide_shape {
     static constexpr int bytes = stages * stage + groups * asked + 1024 + (2 * stages + groups) * 8;
 };
 
+/* Of a tile of keys: all, of which none is past the last; all; the first half. */
+enum extent { FULL, ENDING, ENDING_HALF };
+
 /* What a block has in shared memory: addresses. */
 template <int parts> struct places {
     unsigned tiles, asked;   /* keys and values; the queries of this thread's group */
@@ -196,6 +199,18 @@ __device__ __forceinline__ void scale_rows(float (&o)[32], const float2 &worth) 
         o[i] = __fmul_rn(o[i], i % 4 < 2 ? worth.x : worth.y);
 }
 
+/* What a block does at a time: queries of a head (of all entries), from a tile of 64 on, one to each of its groups; or
+ * to the first half of them, so that what is left for the last round goes to twice as many blocks. */
+struct piece {
+    int head, tile, groups;
+};
+
+__device__ __forceinline__ piece piece_of(const mx_flash &f, int item) {
+    int groups = groups_here(), half = item - f.whole, of = half < 0 ? item : f.whole + half / 2;
+    int head = of / f.across, tile = (of - head * f.across) * groups;
+    return half < 0 ? piece{head, tile, groups} : piece{head, tile + half % 2 * (groups / 2), groups / 2};
+}
+
 /* What of a head's operands lies where. */
 template <int parts> __device__ __forceinline__ const char *operands_of(const mx_flash &f, int64_t head) {
     return (const char *)f.operands + head * (f.handed ? 3 : 2) * parts * f.tiles * PART;
@@ -210,7 +225,7 @@ template <int parts> struct courier {
 
     __device__ __forceinline__ void begin(const mx_flash &f) {
         tile = 0;
-        from = operands_of<parts>(f, item / f.across) +
+        from = operands_of<parts>(f, piece_of(f, item).head) +
                (int64_t)((f.handed ? 1 : 0) + (int)threadIdx.x / MX_GROUP) * f.tiles * parts * PART;
     }
     __device__ __forceinline__ void bring(const mx_flash &f, const places<parts> &at) {
@@ -265,9 +280,10 @@ template <int parts>
 __device__ __forceinline__ void send_for_queries(const mx_flash &f, const places<parts> &at, int item) {
     using shape = wide_shape<parts>;
     if (item < f.items && threadIdx.x % MX_GROUP == 0) {
-        int tile = item % f.across * groups_here() + (int)threadIdx.x / MX_GROUP;
+        piece next = piece_of(f, item);
+        int tile = next.tile + (int)threadIdx.x / MX_GROUP;
         mx_gate_expect(at.got, shape::asked);
-        mx_bulk_copy(at.asked, operands_of<parts>(f, item / f.across) + (int64_t)min(tile, f.tiles - 1) * shape::asked,
+        mx_bulk_copy(at.asked, operands_of<parts>(f, next.head) + (int64_t)min(tile, f.tiles - 1) * shape::asked,
                      shape::asked, at.got);
     }
     __syncwarp();
@@ -293,10 +309,38 @@ template <int parts> struct reader {
         tile = mx_same_for_all(at.tiles + stage * wide_shape<parts>::stage);
         asked = mx_same_for_all(asked);
     }
+    /* Of no use to this group. */
+    __device__ __forceinline__ void pass(const places<parts> &at, int tiles) {
+        for (int i = 0; i < tiles; i++) {
+            wait(at);
+            go_on(at);
+            let_go(at);
+        }
+    }
 };
 
-/* A group's sums over the tiles of keys for its queries. `last`: keys past the last are masked. While the scores are
- * multiplied, `meanwhile` is done; when they have been, `then`, if it was for the last time. */
+/* One of the products of a tile: scores, in which each key is a column, or only the first 32 are. */
+template <bool half>
+__device__ __forceinline__ void multiply_keys(float (&s)[32], uint64_t rows, uint64_t keys, bool add) {
+#pragma unroll
+    for (int step = 0; step < 4; step++)
+        if (half)
+            mx_wide((float (&)[16])s, rows + step * 2, keys + step * 2, add || step > 0);
+        else
+            mx_wide(s, rows + step * 2, keys + step * 2, add || step > 0);
+}
+
+/* The same of values, in which keys are summed over. `part`: of the probabilities. */
+template <bool half, int parts>
+__device__ __forceinline__ void multiply_values(float (&o)[32], const uint4 (&p)[4][parts], int part, uint64_t values,
+                                                bool add) {
+#pragma unroll
+    for (int step = 0; step < (half ? 2 : 4); step++)
+        mx_wide(o, p[step][part], values + step * 2, add || step > 0);
+}
+
+/* A group's sums over the tiles of keys for its queries. Where a tile is ENDING, keys past the last are masked. While
+ * the scores are multiplied, `meanwhile` is done; when they have been, `then`, if it was for the last time. */
 template <int parts> struct sums;
 
 /* An operand stays where it is until it has been multiplied. */
@@ -307,50 +351,40 @@ template <> struct sums<2> {
     float o[32];
     mx_running r;
 
+    template <bool half>
     static __device__ __forceinline__ void begin_scores(float (&s)[32], uint64_t rows, uint64_t keys) {
         mx_wide_begin();
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(s, rows + (PART >> 4) + step * 2, keys + step * 2, step > 0);
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(s, rows + step * 2, keys + (PART >> 4) + step * 2, 1);
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(s, rows + step * 2, keys + step * 2, 1);
+        multiply_keys<half>(s, rows + (PART >> 4), keys, false);
+        multiply_keys<half>(s, rows, keys + (PART >> 4), true);
+        multiply_keys<half>(s, rows, keys, true);
         mx_wide_commit();
     }
+    template <bool half>
     static __device__ __forceinline__ void begin_values(float (&t)[32], const uint4 (&p)[4][2], uint64_t values) {
         mx_wide_begin();
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(t, p[step][1], values + step * 2, step > 0);
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(t, p[step][0], values + (PART >> 4) + step * 2, 1);
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(t, p[step][0], values + step * 2, 1);
+        multiply_values<half>(t, p, 1, values, false);
+        multiply_values<half>(t, p, 0, values + (PART >> 4), true);
+        multiply_values<half>(t, p, 0, values, true);
         mx_wide_commit();
     }
-    template <bool first, bool last, typename Meanwhile, typename Then>
+    template <bool first, extent of, typename Meanwhile, typename Then>
     __device__ __forceinline__ void attend(const mx_flash &f, const places<2> &at, reader<2> &keys,
                                            Meanwhile meanwhile, Then then) {
         float s[32];
         uint4 p[4][2];
         keys.wait(at);
-        begin_scores(s, mx_wide_columns(keys.asked), mx_wide_columns(keys.tile));
+        begin_scores<of == ENDING_HALF>(s, mx_wide_columns(keys.asked), mx_wide_columns(keys.tile));
         meanwhile();
         mx_wide_wait<0>();
         mx_wide_hold(s);
-        if (last) {
+        if (of != FULL) {
             then();
             mx_mask(s, (f.tiles - 1) * MX_KEYS, f.s);
         }
         soften_tried<first>(s, r, f.scale, [&](int i, int row, float a, float b) {
             mx_split_near<2>(a, b, place_of(p[i / 2][0], i, row), place_of(p[i / 2][1], i, row));
         }, [&](const float2 &worth) { scale_rows(o, worth); });
-        begin_values(s, p, mx_wide_columns(keys.tile + 2 * PART));
+        begin_values<of == ENDING_HALF>(s, p, mx_wide_columns(keys.tile + 2 * PART));
         mx_wide_wait<0>();
         mx_wide_hold(s);
         keys.go_on(at);
@@ -367,24 +401,22 @@ template <> struct sums<2> {
 template <> struct sums<1> {
     float o[32];
     mx_running r;
-    uint4 p[4];
+    uint4 p[4][1];
 
     __device__ __forceinline__ void held() {
         mx_wide_hold(o);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            hold(p[i]);
+            hold(p[i][0]);
     }
-    template <bool first, bool last, typename Meanwhile, typename Then>
+    template <bool first, extent of, typename Meanwhile, typename Then>
     __device__ __forceinline__ void attend(const mx_flash &f, const places<1> &at, reader<1> &keys,
                                            Meanwhile meanwhile, Then then) {
         float s[32];
         uint64_t rows = mx_wide_columns(keys.asked), columns = mx_wide_columns(keys.tile);
         keys.wait(at);
         mx_wide_begin();
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(s, rows + step * 2, columns + step * 2, step > 0);
+        multiply_keys<false>(s, rows, columns, false);   /* 32 columns: no registers for that */
         mx_wide_commit();
         meanwhile();
         mx_wide_wait<0>();
@@ -392,17 +424,15 @@ template <> struct sums<1> {
         held();
         if (!first)
             keys.let_go(at);
-        if (last) {
+        if (of != FULL) {
             then();
             mx_mask(s, (f.tiles - 1) * MX_KEYS, f.s);
         }
         soften<first>(s, r, f.scale, [&](int i, int row, float a, float b) {
-            place_of(p[i / 2], i, row) = mx_halves(a, b);
+            place_of(p[i / 2][0], i, row) = mx_halves(a, b);
         }, [&](const float2 &worth) { scale_rows(o, worth); });
         mx_wide_begin();
-#pragma unroll
-        for (int step = 0; step < 4; step++)
-            mx_wide(o, p[step], columns + (PART >> 4) + step * 2, 1);
+        multiply_values<of == ENDING_HALF>(o, p, 0, columns + (PART >> 4), true);
         mx_wide_commit();
         keys.go_on(at);
     }
@@ -413,14 +443,21 @@ template <> struct sums<1> {
     }
 };
 
-template <int parts>
+template <int parts, extent end>
 __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &at, courier<parts> &next) {
     reader<parts> keys = {0, 0, at.tiles, at.asked};
     int asked = 0;
     auto bring = [&] { next.bring(f, at); };
     for (int item = blockIdx.x; item < f.items; item += gridDim.x, asked ^= 1) {
-        mx_asked of = {item / f.across / f.heads, item / f.across % f.heads};
-        int first = (item % f.across * groups_here() + (int)threadIdx.x / MX_GROUP) * 64;
+        piece mine = piece_of(f, item);
+        mx_asked of = {mine.head / f.heads, mine.head % f.heads};
+        int first = (mine.tile + (int)threadIdx.x / MX_GROUP) * 64;
+        if (f.handed)
+            mx_gate_wait(at.got, asked);
+        if ((int)threadIdx.x / MX_GROUP >= mine.groups) {
+            keys.pass(at, f.tiles);   /* half a piece is a block's last */
+            break;
+        }
         sums<parts> s = {};
         auto then = [&] {
             if (f.handed) {
@@ -428,17 +465,15 @@ __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &a
                 send_for_queries<parts>(f, at, item + gridDim.x);
             }
         };
-        if (f.handed)
-            mx_gate_wait(at.got, asked);
-        else
+        if (!f.handed)
             keep_queries<parts>(f, at.asked, of, first);
         if (f.tiles > 1) {
-            s.template attend<true, false>(f, at, keys, bring, then);
+            s.template attend<true, FULL>(f, at, keys, bring, then);
             for (int tile = 2; tile < f.tiles; tile++)
-                s.template attend<false, false>(f, at, keys, bring, then);
-            s.template attend<false, true>(f, at, keys, bring, then);
+                s.template attend<false, FULL>(f, at, keys, bring, then);
+            s.template attend<false, end>(f, at, keys, bring, then);
         } else {
-            s.template attend<true, true>(f, at, keys, bring, then);
+            s.template attend<true, end>(f, at, keys, bring, then);
         }
         s.end(at, keys);
         int row = first + threadIdx.x % MX_GROUP / MX_WARP * 16 + threadIdx.x % MX_WARP / 4;
@@ -450,7 +485,8 @@ __device__ __forceinline__ void attend(const mx_flash &f, const places<parts> &a
 }
 #endif
 
-template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::threads, 1) wide_kernel(mx_flash f) {
+template <int parts, extent end>
+__global__ void __launch_bounds__(wide_shape<parts>::threads, 1) wide_kernel(mx_flash f) {
 #if MX_WIDE
     using shape = wide_shape<parts>;
     extern __shared__ char raw[];
@@ -477,7 +513,7 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
         send_for_queries<parts>(f, at, blockIdx.x);
     for (int i = 0; i < shape::ahead; i++)
         next.bring(f, at);
-    attend<parts>(f, at, next);
+    attend<parts, end>(f, at, next);
 #endif
 }
 
@@ -485,20 +521,25 @@ template <int parts> __global__ void __launch_bounds__(wide_shape<parts>::thread
 
 static int across_of(const mx_flash &f, int groups) { return (f.t + groups * 64 - 1) / (groups * 64); }
 
-template <int parts> static void launch(mx_cuda *gpu, mx_flash f) {
+template <int parts, extent end> static void launch(mx_cuda *gpu, mx_flash f) {
     using shape = wide_shape<parts>;
     int64_t heads = (int64_t)f.heads * f.entries;
     int groups = 2, cores = gpu->device.info.cores;
     while (groups < shape::groups && across_of(f, groups) * heads > cores)
         groups++;
     f.across = across_of(f, groups);
-    f.items = (int)(f.across * heads);
+    f.whole = f.items = (int)(f.across * heads);
+    int rest = f.items % cores;   /* of the last round */
+    if (groups == 4 && rest * 2 <= cores) {
+        f.whole -= rest;
+        f.items += rest;
+    }
     if (!f.handed)
         columns_kernel<parts><<<dim3((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries), MX_BLOCK, 0,
                                 gpu->stream>>>(f);
     static int allowed[MX_CUDA_MOST];
-    mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts>, shape::bytes, allowed);
-    mx_launch(gpu, wide_kernel<parts>, dim3((unsigned)MX_MIN(f.items, cores)), dim3((unsigned)groups * 128),
+    mx_cuda_allow_shared(gpu, (const void *)wide_kernel<parts, end>, shape::bytes, allowed);
+    mx_launch(gpu, wide_kernel<parts, end>, dim3((unsigned)MX_MIN(f.items, cores)), dim3((unsigned)groups * 128),
               shape::bytes, f);
 }
 
@@ -506,7 +547,7 @@ template <int parts> static void launch(mx_cuda *gpu, mx_flash f) {
 int mx_flash_is_wide(mx_cuda *gpu) {
     cudaFuncAttributes of;
     if (gpu->wide == 0) {
-        int known = cudaFuncGetAttributes(&of, wide_kernel<2>) == cudaSuccess;
+        int known = cudaFuncGetAttributes(&of, wide_kernel<2, ENDING>) == cudaSuccess;
         gpu->wide = known && of.ptxVersion >= 90 ? 1 : -1;
         cudaGetLastError();
     }
@@ -514,8 +555,9 @@ int mx_flash_is_wide(mx_cuda *gpu) {
 }
 
 void mx_flash_wide(mx_cuda *gpu, const mx_flash &f, int parts) {
+    bool half = f.tiles * MX_KEYS - f.s >= MX_KEYS / 2;
     if (parts == 1)
-        launch<1>(gpu, f);
+        half ? launch<1, ENDING_HALF>(gpu, f) : launch<1, ENDING>(gpu, f);
     else
-        launch<2>(gpu, f);
+        half ? launch<2, ENDING_HALF>(gpu, f) : launch<2, ENDING>(gpu, f);
 }
