@@ -388,7 +388,7 @@ int main(int argc, char **argv) {
         for (int64_t windows = 1; windows <= 64 && listeners; windows *= windows == 1 ? 16 : 4)
             for (int cached = 0; cached < 2; cached++)
                 time_listeners(windows, models[i].d, cached);
-        static const int64_t rows[] = {1, 5, 40, 320};
+        static const int64_t rows[] = {1, 5, 12, 40, 320};
         for (size_t j = 0; j < MX_COUNT(rows) && decoder; j++)
             time_rows(rows[j], models[i].d);
         return 0;

@@ -417,6 +417,8 @@ size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, m
     mx_chain_division d = {b.chain.rows, b.chain.n, b.chain.blocks, b.w_parts, 0, 0};
     b.chain.met = gpu->arrivals + MX_CUDA_ARRIVALS - 2;
     size_t bytes = (size_t)b.chain.n * sizeof(mx_chain_phase);
+    if (taken < n && !b.selection)   /* of a model too large for it: its kernels are faster one by one */
+        return 0;
     if (b.chain.n < LEAST_PHASES || b.w_parts == 0 || bytes > gpu->kept_left || !mx_chain_divide(gpu, b.at, &d))
         return 0;
     b.chain.ring_bytes = d.ring_bytes;

@@ -303,6 +303,7 @@ __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int 
 mx_product mx_product_of(const mx_cuda_fused *f);
 
 void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any number */
+int mx_few_product(mx_cuda *gpu, const mx_product &p);      /* the same, faster; whether it was taken */
 /* Statistics of rows, where there is a norm, lie in f.scratch before these two. */
 void mx_tiles_product(mx_cuda *gpu, const mx_product &p);
 void mx_wide_product(mx_cuda *gpu, const mx_product &p);    /* on GPUs that have wide steps */

@@ -1,0 +1,332 @@
+/* modules/cuda/product_few.cu - compiled products of few rows on Hopper, as a step of one or two recordings has them
+ * where a model is too large for a chain (chain.cuh). Such a product is no more than its weights on their way from
+ * memory, and whatever runs once waits for its instructions: so all weights of a block are under way, in registers and
+ * shared memory, before the product before is done, and the rest is short loops.
+ * A block has 8 rows, its share of the columns, and all of k, or of long rows its part: the blocks of a cluster have
+ * the other parts, and leave their sums with the one that finishes a tile.
+ * What holds: bits are those of product_rows.cu. The two parts of a row are rows r and r + 8 of one operand. */
+#include "modules/cuda/product.cuh"
+
+#define FEW 8                             /* rows of a block */
+#define FEW_WARPS 16
+#define FEW_THREADS (FEW_WARPS * MX_WARP)
+#define STEPS 4                           /* of 16, in a block of k */
+#define ITEM (MX_CHUNK_BLOCKS * 1024)     /* bytes of a chunk of k of a tile of 8 columns */
+#define BLOCKS_OF_K 20                    /* that a block takes at most */
+#define MOST_CHUNKS 23
+#define AT_ONCE (BLOCKS_OF_K * STEPS / FEW_WARPS)   /* fours of x that a thread brings */
+
+/* How a product is shared out; what would be a division on the GPU is made here. */
+struct few_cut {
+    int parts_log2;              /* of the blocks of a cluster: parts of k */
+    int tiles, longer;           /* of a cluster's columns; the first `longer` clusters have one more */
+    int chunks, of_chunk;        /* of a block's k; 2^16 / chunks, rounded up */
+    int steps;                   /* of 16 of k, that a block has at most */
+    int stashed;                 /* items behind the first of each warp, at most */
+    uint8_t starts[MOST_CHUNKS + 1];   /* of all chunks, in blocks of k */
+};
+
+/* What a block has: rows, tiles of 8 columns, and from which chunk of k on. */
+struct few_share {
+    int row, rows, tile, tiles, chunk, start;
+};
+
+__device__ __forceinline__ few_share share_of(const mx_product &p, const few_cut &cut, int rank) {
+    int cluster = (int)blockIdx.x >> cut.parts_log2;
+    few_share s;
+    s.row = (int)blockIdx.y * FEW;
+    s.rows = min((int)p.f.m - s.row, FEW);
+    s.tile = cluster * cut.tiles + min(cluster, cut.longer);
+    s.tiles = cut.tiles + (cluster < cut.longer);
+    s.chunk = rank * cut.chunks;
+    s.start = cut.starts[s.chunk];
+    return s;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* A chunk of k of a tile of columns. */
+struct few_item {
+    int tile, chunk, start, blocks;   /* tile: of the block's */
+};
+
+__device__ __forceinline__ few_item item_of(const few_cut &cut, const few_share &s, int i) {
+    few_item item;
+    item.tile = i * cut.of_chunk >> 16;
+    item.chunk = s.chunk + i - item.tile * cut.chunks;
+    item.start = cut.starts[item.chunk];
+    item.blocks = cut.starts[item.chunk + 1] - item.start;
+    return item;
+}
+
+__device__ __forceinline__ const char *weights_of(const mx_product &p, const few_share &s, const few_item &item) {
+    return (const char *)p.f.weight.bytes + ((int64_t)item.start * p.tiles + s.tile + item.tile) * 1024;
+}
+
+/* A lane's pieces, two to a step, of blocks of k that are `apart`. */
+typedef uint32_t few_weights[MX_CHUNK_BLOCKS * STEPS * 2];
+
+__device__ __forceinline__ void take_weights(const char *from, int64_t apart, int blocks, few_weights &w) {
+    from += threadIdx.x % MX_WARP * 4;
+#pragma unroll
+    for (int b = 0; b < MX_CHUNK_BLOCKS; b++)
+        if (b < blocks)
+#pragma unroll
+            for (int i = 0; i < STEPS * 2; i++)
+                w[b * STEPS * 2 + i] = *(const uint32_t *)(from + b * apart + i * 128);
+}
+
+__device__ __forceinline__ void stash_weights(const char *from, int64_t apart, int blocks, char *to) {
+    int at = threadIdx.x % MX_WARP * 16;
+#pragma unroll 1
+    for (int b = 0; b < blocks; b++) {
+        mx_copy_16(to + b * 1024 + at, from + b * apart + at, true);
+        mx_copy_16(to + b * 1024 + 512 + at, from + b * apart + 512 + at, true);
+    }
+}
+
+/* ---- x ----------------------------------------------------------------------------------------------------------- */
+
+/* Of 8 rows by 16 of k, a lane's four elements of one row, as f32 or as an operand, are 16 bytes. */
+template <int x_parts> __device__ __forceinline__ uint4 operand_of(const float4 &v) {
+    uint32_t first[x_parts], second[x_parts];
+    mx_pairs<x_parts>(v, first, second);
+    return x_parts == 2 ? make_uint4(first[0], first[x_parts - 1], second[0], second[x_parts - 1])
+                        : make_uint4(first[0], 0, second[0], 0);
+}
+
+/* Mean and rate of a row that lies there, by a warp, in mx_row_statistics' order. */
+__device__ __forceinline__ float2 statistics_of(const mx_product &p, const float4 *x, int row) {
+    int n = (int)p.f.k, lane = threadIdx.x % MX_WARP, first = lane / 4 * MX_WARP + row * 4 + lane % 4;
+    float sum = 0, squares = 0;
+#pragma unroll 2
+    for (int k = lane * 4, at = first; k < n; k += 4 * MX_WARP, at += 8 * MX_WARP)
+        sum = mx_sum_four(sum, x[at], 0, 4);
+    float mean = mx_mean_of(sum, n);
+#pragma unroll 2
+    for (int k = lane * 4, at = first; k < n; k += 4 * MX_WARP, at += 8 * MX_WARP)
+        squares = mx_square_four(squares, x[at], mean, 0, 4);
+    return make_float2(mean, mx_rate_of(squares, n, p.f.eps));
+}
+
+/* What lies there becomes operands. */
+template <int x_parts>
+__device__ __forceinline__ void norm_x(const mx_product &p, int rows, uint4 *x, const float4 *gamma,
+                                       const float4 *beta, float2 *statistics, int slots) {
+    int warp = threadIdx.x / MX_WARP;
+    if (warp < rows) {
+        float2 s = statistics_of(p, (const float4 *)x, warp);
+        if (threadIdx.x % MX_WARP == 0)
+            statistics[warp] = s;
+    }
+    __syncthreads();
+    int row = threadIdx.x % MX_WARP / 4;
+    if (row < rows) {
+        float2 s = statistics[row];
+#pragma unroll 1
+        for (int at = threadIdx.x; at < slots; at += FEW_THREADS) {
+            int four = at / MX_WARP * 4 + at % 4;
+            x[at] = operand_of<x_parts>(mx_norm_four(((float4 *)x)[at], s, gamma[four], beta[four]));
+        }
+    }
+}
+
+/* As operands, or as they are where they are to be normed. All under way at once. */
+template <int x_parts>
+__device__ __forceinline__ void bring_x(const mx_product &p, const few_share &s, uint4 *x, int slots) {
+    int row = threadIdx.x % MX_WARP / 4;
+    const float *from = p.f.x + (s.row + row) * p.f.ldx + s.start * 64 + threadIdx.x / MX_WARP * 16 +
+                        threadIdx.x % 4 * 4;
+    float4 v[AT_ONCE];
+    if (row >= s.rows)
+        return;
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        if ((int)threadIdx.x + i * FEW_THREADS < slots)
+            v[i] = __ldcg((const float4 *)(from + i * FEW_WARPS * 16));
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        if ((int)threadIdx.x + i * FEW_THREADS < slots)
+            ((float4 *)x)[threadIdx.x + i * FEW_THREADS] = v[i];
+    if (!p.f.gamma)
+#pragma unroll 1
+        for (int at = threadIdx.x; at < slots; at += FEW_THREADS)
+            x[at] = operand_of<x_parts>(((float4 *)x)[at]);
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+/* Of an item: two columns of a row to a lane. */
+template <int x_parts>
+__device__ __forceinline__ float2 multiply(const uint4 *x, const few_weights &w, int blocks) {
+    float c[4] = {};
+#pragma unroll
+    for (int b = 0; b < MX_CHUNK_BLOCKS; b++) {
+        if (b >= blocks)
+            break;
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+            mx_mma(c, x[(b * STEPS + s) * MX_WARP], w[(b * STEPS + s) * 2], w[(b * STEPS + s) * 2 + 1]);
+    }
+    return make_float2(mx_chunk_sum<x_parts>(c[0], c[2]), mx_chunk_sum<x_parts>(c[1], c[3]));
+}
+
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ void meet_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+
+/* To the same place in shared memory of another block of the cluster. */
+__device__ __forceinline__ void leave(float2 *to, int rank, float2 v) {
+    unsigned at = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1; "
+                 "st.shared::cluster.v2.f32 [there], {%2, %3}; }" ::"r"(at), "r"(rank), "f"(v.x), "f"(v.y) : "memory");
+}
+#endif
+
+/* What is added to a lane's two columns of its row. */
+__device__ __forceinline__ mx_ending ending_of(const mx_product &p, int row, int column) {
+    mx_ending e = {};
+    if (p.f.bias)
+        e.bias = __ldg((const float2 *)(p.f.bias + column));
+    if (p.f.residual)
+        e.residual = __ldcg((const float2 *)(p.f.residual + row * p.f.ld_residual + column));
+    return e;
+}
+
+/* All chunks, added in order. */
+__device__ __forceinline__ void finish(const mx_product &p, int row, int column, const float2 *sums,
+                                       const mx_ending &e) {
+    float2 all = make_float2(0, 0);
+#pragma unroll 5
+    for (int chunk = 0; chunk < p.chunks; chunk++) {
+        float2 s = sums[chunk * MX_WARP];
+        all = make_float2(__fadd_rn(all.x, s.x), __fadd_rn(all.y, s.y));
+    }
+    *(float2 *)(p.f.y + row * p.f.ldy + column) = mx_ended(p.f, all.x, all.y, e);
+}
+
+/* Warp w has items w, w + 16 and so on, and finishes the tile w * split + rank. */
+template <int x_parts>
+__global__ void __launch_bounds__(FEW_THREADS, 2) few_kernel(const __grid_constant__ mx_product p,
+                                                             const __grid_constant__ few_cut cut) {
+#if __CUDA_ARCH__ >= 900
+    extern __shared__ uint4 shared[];
+    __shared__ float2 statistics[FEW];
+    int warp = threadIdx.x / MX_WARP, lane = threadIdx.x % MX_WARP;
+    int split = 1 << cut.parts_log2, rank = (int)blockIdx.x & (split - 1);
+    few_share mine = share_of(p, cut, rank);
+    int items = mine.tiles * cut.chunks, slots = (cut.starts[mine.chunk + cut.chunks] - mine.start) * STEPS * MX_WARP;
+    int64_t apart = (int64_t)p.tiles * 1024;
+    float4 *gamma = (float4 *)(shared + cut.steps * MX_WARP), *beta = gamma + (p.f.gamma ? (int)p.f.k / 4 : 0);
+    char *stash = (char *)(beta + (p.f.gamma ? (int)p.f.k / 4 : 0));
+    float2 *sums = (float2 *)(stash + cut.stashed * ITEM) + lane;
+    few_weights w;
+    few_item item = item_of(cut, mine, warp);
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    if (warp < items)
+        take_weights(weights_of(p, mine, item), apart, item.blocks, w);
+    if (warp + FEW_WARPS < items) {
+        few_item next = item_of(cut, mine, warp + FEW_WARPS);
+        stash_weights(weights_of(p, mine, next), apart, next.blocks, stash + warp * ITEM);
+    }
+#pragma unroll 1
+    for (int i = threadIdx.x; p.f.gamma && i < (int)p.f.k / 4; i += FEW_THREADS) {
+        mx_copy_16(gamma + i, p.f.gamma + i * 4, true);
+        mx_copy_16(beta + i, p.f.beta + i * 4, true);
+    }
+    mx_copy_commit();
+    mx_wait_before();   /* all of these are constants, x is not */
+    int ends = warp * split + rank, row = mine.row + lane / 4, column = (mine.tile + ends) * 8 + lane % 4 * 2;
+    bool finishes = ends < mine.tiles && row < p.f.m;
+    mx_ending e = {};
+    if (finishes)
+        e = ending_of(p, row, column);
+    bring_x<x_parts>(p, mine, shared, slots);
+    mx_copy_wait<0>();
+    __syncthreads();
+    if (p.f.gamma) {
+        norm_x<x_parts>(p, mine.rows, shared, gamma, beta, statistics, slots);
+        __syncthreads();
+    }
+    meet_cluster();   /* its blocks are all at work, and may be written to */
+#pragma unroll 1
+    for (int i = warp; i < items; i += FEW_WARPS) {
+        if (i != warp) {
+            item = item_of(cut, mine, i);
+            take_weights(stash + warp * ITEM, 1024, item.blocks, w);
+        }
+        const uint4 *x = shared + (item.start - mine.start) * STEPS * MX_WARP + lane;
+        float2 sum = multiply<x_parts>(x, w, item.blocks);
+        leave(sums + ((item.tile >> cut.parts_log2) * p.chunks + item.chunk) * MX_WARP, item.tile & (split - 1), sum);
+    }
+    if (split > 1) {
+        asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+        meet_cluster();
+    } else {
+        __syncthreads();
+    }
+    if (finishes)
+        finish(p, row, column, sums + warp * p.chunks * MX_WARP, e);
+#endif
+}
+
+/* ---- the door ---------------------------------------------------------------------------------------------------- */
+
+template <int x_parts>
+static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, int blocks, int bytes) {
+    static int allowed[MX_CUDA_MOST];
+    mx_cuda_allow_shared(gpu, (const void *)few_kernel<x_parts>, bytes, allowed);
+    cudaLaunchAttribute attrs[2] = {};
+    cudaLaunchConfig_t config = {};
+    attrs[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attrs[0].val.programmaticStreamSerializationAllowed = 1;
+    attrs[1].id = cudaLaunchAttributeClusterDimension;
+    attrs[1].val.clusterDim.x = 1u << cut.parts_log2;
+    attrs[1].val.clusterDim.y = attrs[1].val.clusterDim.z = 1;
+    config.gridDim = dim3((unsigned)blocks, (unsigned)((p.f.m + FEW - 1) / FEW));
+    config.blockDim = dim3(FEW_THREADS);
+    config.dynamicSmemBytes = (size_t)bytes;
+    config.stream = gpu->stream;
+    config.attrs = attrs;
+    config.numAttrs = 2;
+    cudaLaunchKernelEx(&config, few_kernel<x_parts>, p, cut);
+}
+
+/* Rows of x in fours, of whole blocks of k; whole tiles of columns; a weight of one part, which no kernel has just
+ * written. */
+static int takes(const mx_cuda *gpu, const mx_product &p) {
+    int half = p.f.precision == MXW_PRECISION_F16;
+    return gpu->overlaps && p.quad_x && p.f.k > 0 && p.f.k % 64 == 0 && p.f.positions == 0 &&
+           p.chunks <= MOST_CHUNKS && !p.f.weight.fresh && (half || p.f.weight.parts == 1) &&
+           (uintptr_t)p.f.weight.bytes % 16 == 0 && p.even_y && p.f.n % 8 == 0 &&
+           (!p.f.residual || p.f.residual_rows == p.f.m);
+}
+
+int mx_few_product(mx_cuda *gpu, const mx_product &p) {
+    if (!takes(gpu, p))
+        return 0;
+    few_cut cut = {};
+    while (p.blocks > BLOCKS_OF_K << cut.parts_log2 && cut.parts_log2 < 2)
+        cut.parts_log2++;
+    int split = 1 << cut.parts_log2, clusters = MX_MAX(1, MX_MIN((int)gpu->device.info.cores / split, p.tiles));
+    cut.tiles = p.tiles / clusters;
+    cut.longer = p.tiles % clusters;
+    cut.chunks = p.chunks / split;
+    int tiles = cut.tiles + (cut.longer > 0), items = tiles * cut.chunks, normed = p.f.gamma ? (int)p.f.k : 0;
+    if (p.chunks % split || (normed && split > 1) || items > 2 * FEW_WARPS)
+        return 0;
+    cut.of_chunk = (65536 + cut.chunks - 1) / cut.chunks;
+    cut.stashed = MX_MAX(0, items - FEW_WARPS);
+    for (int chunk = 0; chunk <= p.chunks; chunk++)
+        cut.starts[chunk] = (uint8_t)(chunk * p.blocks / p.chunks);
+    for (int part = 0; part < split; part++)
+        cut.steps = MX_MAX(cut.steps, STEPS * (cut.starts[(part + 1) * cut.chunks] - cut.starts[part * cut.chunks]));
+    int bytes = cut.steps * 512 + 2 * normed * (int)sizeof(float) + cut.stashed * ITEM +
+                (tiles + split - 1) / split * p.chunks * MX_WARP * (int)sizeof(float2);
+    if (bytes + 1024 > gpu->shared_bytes)
+        return 0;
+    if (p.f.precision == MXW_PRECISION_F16)
+        launch<1>(gpu, p, cut, clusters * split, bytes);
+    else
+        launch<2>(gpu, p, cut, clusters * split, bytes);
+    return 1;
+}
