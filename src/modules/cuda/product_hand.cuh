@@ -75,143 +75,158 @@ __device__ __forceinline__ void mx_turned_operands(const float *total, float2 ad
             pairs[0][j] = mx_halves(v[j * 2], v[j * 2 + 1]);
 }
 
-/* As f32, row by row; `whole`: all rows of the tile are there. Every instruction here counts: a warp runs them once for
- * a tile, and waits for each to come from the instruction cache. */
-template <typename S, bool act, bool whole>
-__device__ __forceinline__ void mx_turned_write(const mx_product &p, const mx_turned_place &at,
-                                                float2 bias, const float (&total)[S::sums]) {
+/* Without a branch, which the compiler would make of it. */
+__device__ __forceinline__ void mx_store_if(bool there, void *to, const uint4 &v) {
+    asm volatile("{ .reg .pred there; setp.ne.b32 there, %0, 0; @there st.global.v4.u32 [%1], {%2, %3, %4, %5}; }"
+                 ::"r"((int)there), "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ __forceinline__ void mx_store_if(bool there, float *to, float v) {
+    asm volatile("{ .reg .pred there; setp.ne.b32 there, %0, 0; @there st.global.f32 [%1], %2; }"
+                 ::"r"((int)there), "l"(to), "f"(v) : "memory");
+}
+
+/* As f32, row by row. */
+template <typename S, bool act>
+__device__ __forceinline__ void mx_turned_write(const mx_product &p, const mx_turned_place &at, float2 bias,
+                                                const float (&total)[S::sums]) {
     float2 addend = mx_turned_addend(bias, 1);
     int64_t here = (int64_t)at.row * p.f.ldy + at.column, step = 8 * p.f.ldy;
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i++, here += step) {
         float v[4], *to = p.f.y + here, *next = to + p.f.ldy;
         mx_turned_values<S, act>(total + i * 4, addend, v);
-        if (whole || i * 8 < at.left)
-            to[0] = v[0], to[8] = v[2];
-        if (whole || i * 8 + 1 < at.left)
-            next[0] = v[1], next[8] = v[3];
+        mx_store_if(i * 8 < at.left, to, v[0]);
+        mx_store_if(i * 8 < at.left, to + 8, v[2]);
+        mx_store_if(i * 8 + 1 < at.left, next, v[1]);
+        mx_store_if(i * 8 + 1 < at.left, next + 8, v[3]);
     }
 }
 
-/* Eight rows by eight columns of f16 change places. */
-__device__ __forceinline__ uint32_t mx_turn(uint32_t pair) {
-    uint32_t turned;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
-    return turned;
+/* ---- operands by way of shared memory ---------------------------------------------------------------------------- */
+
+/* A warp's room: two slabs of two units each; a unit is 8 rows by 16 columns of a part, in two pieces of 8 columns. Of
+ * `exact` a slab is both parts of 8 rows, of `f16` 16 rows. */
+#define MX_SLAB (MX_TURNED_ROOM / 2)
+template <typename S> __host__ __device__ constexpr int mx_slab_eights() { return 4 / S::parts; }   /* of both */
+
+/* Pieces of 8 columns to a row, or, if not `turned`, of 8 rows to a column. */
+template <bool turned> __device__ __forceinline__ void mx_put_slab(unsigned at, const uint32_t *v) {
+    if (turned)
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                     ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+    else
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                     ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
 }
 
-/* Lanes that are `apart` exchange, so that each has both pairs of a column, or, of turned ones, of a row: the lower of
- * the first eight, the other of the second. */
-__device__ __forceinline__ uint2 mx_turned_exchange(uint32_t first, uint32_t second, int apart) {
-    bool upper = threadIdx.x & apart;
-    uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? first : second, apart);
-    return upper ? make_uint2(got, second) : make_uint2(first, got);
+template <bool turned, int eights, int parts>
+__device__ __forceinline__ void mx_put_slabs(unsigned room, const uint32_t (&pairs)[eights][parts][2]) {
+    unsigned at = room + threadIdx.x % MX_WARP * 16;
+    __syncwarp();   /* what was there is taken */
+    mx_put_slab<turned>(at, &pairs[0][0][0]);
+    mx_put_slab<turned>(at + MX_SLAB, &pairs[0][0][0] + 4);
+    __syncwarp();
 }
 
-/* Four times 8 rows by 16 columns as operands, eight bytes of each part for a lane. At once, since what turns and
- * exchanges them takes its time: of a row, or, if not `turned`, of a column. */
-#define MX_AT_ONCE 4
-template <typename S, bool act, bool turned, int apart>
-__device__ __forceinline__ void mx_turned_eights(const float *total, float2 addend,
-                                                 uint2 (&eights)[MX_AT_ONCE][S::parts]) {
-    uint32_t pairs[MX_AT_ONCE][S::parts][2];
-#pragma unroll
-    for (int i = 0; i < MX_AT_ONCE; i++)
-        mx_turned_operands<S, act>(total + i * 4, addend, pairs[i]);
-#pragma unroll
-    for (int i = 0; i < MX_AT_ONCE * S::parts * 2 && turned; i++) {
-        uint32_t &pair = pairs[i / 2 / S::parts][i / 2 % S::parts][i % 2];
-        pair = mx_turn(pair);
+__device__ __forceinline__ uint4 mx_take_piece(unsigned at) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at)
+                 : "memory");
+    return v;
+}
+
+/* A row's 16 columns as an operand has them: of each four of k, two in the one piece and two in the other. */
+struct mx_two_pieces {
+    uint4 first, second;
+};
+__device__ __forceinline__ mx_two_pieces mx_take_row(unsigned at) {
+    uint4 low = mx_take_piece(at), high = mx_take_piece(at + 128);
+    return {make_uint4(low.x, low.z, high.x, high.z), make_uint4(low.y, low.w, high.y, high.w)};
+}
+
+/* A lane's row of both slabs. */
+template <typename S> struct mx_slab_row {
+    int eight, part, row;
+    unsigned at;   /* in the room */
+    __device__ __forceinline__ explicit mx_slab_row(unsigned room) {
+        int unit = threadIdx.x % MX_WARP / 8;
+        row = threadIdx.x % 8;
+        eight = S::parts == 2 ? unit / 2 : unit;
+        part = S::parts == 2 ? unit % 2 : 0;
+        at = room + unit * 256 + row * 16;
     }
-#pragma unroll
-    for (int i = 0; i < MX_AT_ONCE * S::parts; i++)
-        eights[i / S::parts][i % S::parts] =
-            mx_turned_exchange(pairs[i / S::parts][i % S::parts][0], pairs[i / S::parts][i % S::parts][1], apart);
-}
+};
 
 /* As operands of the next product: 64 columns are a block of its k. Rows up to the last of 64 are written. */
-template <typename S, bool whole>
-__device__ __forceinline__ void mx_turned_ready(const mx_product &p, const mx_turned_place &at, float2 bias,
-                                                const float (&total)[S::sums]) {
+template <typename S>
+__device__ __forceinline__ void mx_turned_ready(const mx_product &p, unsigned first, int column, unsigned room,
+                                                float2 bias, const float (&total)[S::sums]) {
+    constexpr int once = mx_slab_eights<S>();
     float2 addend = mx_turned_addend(bias, MX_X_DOWN);
-    int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4;
-    unsigned first = at.row - t * 2, end = ((unsigned)p.f.m + 63) / 64 * 64;
+    mx_slab_row<S> lane(room);
+    unsigned row = first + lane.eight * 8, end = ((unsigned)p.f.m + 63) / 64 * 64;
     int64_t step = p.f.n / 64 * S::parts * MX_TURNED_PART;
-    char *to = (char *)p.f.y + first / 64 * step + at.column / 64 * S::parts * MX_TURNED_PART +
-               at.column % 64 / 16 * 256 + t % 2 * 128 + g * 16 + t / 2 * 8;
-    uint2 eights[MX_AT_ONCE][S::parts];
+    char *to = (char *)p.f.y + first / 64 * step + (column / 64 * S::parts + lane.part) * MX_TURNED_PART +
+               threadIdx.x % MX_GROUP / MX_WARP * 256 + lane.eight * 1024 + lane.row * 16;
     char *here = to;
 #pragma unroll
-    for (int i = 0; i < S::rows / 8; i++) {
-        if (i % MX_AT_ONCE == 0) {   /* of which all lie one behind the other: tiles begin with a multiple of 32 rows */
-            mx_turned_eights<S, true, true, 2>(total + i * 4, addend, eights);
+    for (int i = 0; i < S::rows / 8; i += once) {
+        uint32_t pairs[once][S::parts][2];
+        if (i % 4 == 0) {   /* four lie one behind the other: tiles begin with a multiple of 32 rows */
             int eight = S::rows % 64 ? (int)(first % 64) / 8 + i : i;   /* other tiles begin with a unit */
             here = to + eight / 8 * step + eight % 8 * 1024;
         }
 #pragma unroll
-        for (int part = 0; part < S::parts; part++)
-            if (whole || first + i * 8 < end)
-                *(uint2 *)(here + i % MX_AT_ONCE * 1024 + part * MX_TURNED_PART) = eights[i % MX_AT_ONCE][part];
+        for (int j = 0; j < once; j++)
+            mx_turned_operands<S, true>(total + (i + j) * 4, addend, pairs[j]);
+        mx_put_slabs<true>(room, pairs);
+        mx_two_pieces v = mx_take_row(lane.at);
+        mx_store_if(row + i * 8 < end, here + i % 4 * 1024, v.first);
+        mx_store_if(row + i * 8 < end, here + i % 4 * 1024 + 128, v.second);
     }
-}
-
-/* Without a branch, which the compiler would make of it. */
-__device__ __forceinline__ void mx_store_if(bool there, void *to, uint2 v) {
-    asm volatile("{ .reg .pred there; setp.ne.b32 there, %0, 0; @there st.global.v2.u32 [%1], {%2, %3}; }"
-                 ::"r"((int)there), "l"(to), "r"(v.x), "r"(v.y) : "memory");
 }
 
 /* ---- for a convolution ------------------------------------------------------------------------------------------- */
 
 /* As rows of the next convolution: position 2 r is the middle of its row r, 2 r + 1 the last third of r and the first
- * of r + 1; the first third of an entry's first row is zeros. After the exchange a lane has position g of each eight;
- * four of the next's rows come of them, so that two eights are an eight of those, and `together` of these lie one
- * behind the other. */
-template <typename S, bool whole>
-__device__ __forceinline__ void mx_turned_taps(const mx_product &p, const mx_turned_place &at, float2 bias,
-                                               const float (&total)[S::sums]) {
-    constexpr int together = S::rows / 16 % 8 == 0 ? 8 : S::rows / 16 % 4 == 0 ? 4 : 2;
+ * of r + 1; the first third of an entry's first row is zeros. Two eights of positions are an eight of its rows. */
+template <typename S>
+__device__ __forceinline__ void mx_turned_taps(const mx_product &p, unsigned first, int column, unsigned room,
+                                               float2 bias, const float (&total)[S::sums]) {
+    constexpr int once = mx_slab_eights<S>();
     static_assert(S::rows % 32 == 0, "tiles begin with a multiple of two eights of the next's rows");
     float2 addend = mx_turned_addend(bias, MX_X_DOWN);
-    int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4, odd = g % 2, entry = (int)p.f.entry_rows;
-    unsigned first = at.row - t * 2, row = first + g;
-    int third = (int)(p.f.n / 64) * S::parts * MX_TURNED_PART, in = (int)(row % (unsigned)entry);
-    char *to = (char *)p.f.y + at.column / 64 * S::parts * MX_TURNED_PART + at.column % 64 / 16 * 256 + t % 2 * 128 +
-               t / 2 * 8 + g / 2 * 16 + (1 + odd) * third;
-    auto base = [&](int i) {   /* of eight i of positions, which begins `together` of rows */
-        unsigned r = first / 2 + i * 4;
+    mx_slab_row<S> lane(room);
+    unsigned row = first + lane.eight * 8 + lane.row, entry = (unsigned)p.f.entry_rows;
+    int third = (int)(p.f.n / 64) * S::parts * MX_TURNED_PART, in = (int)(row % entry), odd = lane.row % 2;
+    int further = (int)(once * 8 % entry);   /* in the entry, or in one after it */
+    char *to = (char *)p.f.y + (column / 64 * S::parts + lane.part) * MX_TURNED_PART +
+               threadIdx.x % MX_GROUP / MX_WARP * 256 + (lane.eight % 2 * 4 + lane.row / 2) * 16 + (1 + odd) * third;
+    auto base = [&](int i) {   /* of the lane's eight of the next's rows, when positions begin with eight i */
+        unsigned r = first / 2 + (lane.eight / 2 * 2 + i) * 4;
         return to + (int64_t)(r / 64) * 3 * third + r % 64 / 8 * 1024;
     };
-    int again = odd * 16 - (1 + odd) * third;   /* from one place to the other; of the last of eight rows further */
-    uint32_t kept = odd ? 0xffffffffu : 0;
-    char *here = base(0), *next = here;
-    uint2 eights[MX_AT_ONCE][S::parts];
+    bool far = lane.eight % 2 && lane.row == 7;   /* the next of its rows begins an eight */
+    int again = far ? -112 - 2 * third : odd * 16 - (1 + odd) * third;   /* from one place to the other */
 #pragma unroll
-    for (int i = 0; i < S::rows / 8; i++) {
-        int in_group = i % (2 * together);
-        if (i % MX_AT_ONCE == 0)
-            mx_turned_eights<S, true, true, 2>(total + i * 4, addend, eights);
-        if (in_group == 0) {
-            here = next;
-            next = base(i + 2 * together);
-        }
-        char *one = here + in_group / 2 * 1024 + in_group % 2 * 64, *two = one + again;
-        if (i % 2) {
-            char *far = (in_group + 1 < 2 * together ? here + (in_group / 2 + 1) * 1024 : next) - 48 - 2 * third;
-            two = g == 7 ? far : two;
-        }
-        bool there = whole || row + i * 8 < (unsigned)p.f.m, twice = there && (in == (odd ? entry - 1 : 0)) != odd;
+    for (int i = 0; i < S::rows / 8; i += once) {
+        uint32_t pairs[once][S::parts][2];
+        char *one = base(i), *two = (far ? base(i + 2) : one) + again;
+        bool there = row + i * 8 < (unsigned)p.f.m;
 #pragma unroll
-        for (int part = 0; part < S::parts; part++) {
-            uint2 both = eights[i % MX_AT_ONCE][part];
-            if (whole)
-                *(uint2 *)(one + part * MX_TURNED_PART) = both;
-            else
-                mx_store_if(there, one + part * MX_TURNED_PART, both);
-            mx_store_if(twice, two + part * MX_TURNED_PART, make_uint2(both.x & kept, both.y & kept));
-        }
-        in += 8;
-        in -= in >= entry ? entry : 0;
+        for (int j = 0; j < once; j++)
+            mx_turned_operands<S, true>(total + (i + j) * 4, addend, pairs[j]);
+        mx_put_slabs<true>(room, pairs);
+        mx_two_pieces v = mx_take_row(lane.at);
+        mx_store_if(there, one, v.first);
+        mx_store_if(there, one + 128, v.second);
+        bool twice = there && odd && in != (int)entry - 1, none = there && !odd && in == 0;
+        mx_store_if(twice, two, v.first);
+        mx_store_if(twice, two + 128, v.second);
+        mx_store_if(none, two, make_uint4(0, 0, 0, 0));
+        mx_store_if(none, two + 128, make_uint4(0, 0, 0, 0));
+        in += further;
+        in -= in >= (int)entry ? (int)entry : 0;
     }
 }
 
@@ -241,57 +256,65 @@ template <typename S> __device__ __forceinline__ char *mx_heads_eight(const mx_t
 /* As queries or keys of a head: 64 columns are one. `to`: its first row. Tiles begin with a multiple of 32 rows, and so
  * four eights lie one behind the other. */
 template <typename S, bool whole>
-__device__ __forceinline__ void mx_turned_rows(const mx_turned_tile &of, int rows, char *to, float2 addend,
-                                               const float (&total)[S::sums]) {
-    int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x % MX_GROUP / MX_WARP;
-    char *here = to += g * 128 + ((warp * 2 + t % 2) ^ g) * 16 + t / 2 * 8;
-    static_assert(S::rows % 32 == 0, "four eights");
+__device__ __forceinline__ void mx_turned_rows(const mx_turned_tile &of, int rows, char *to, unsigned room,
+                                               float2 addend, const float (&total)[S::sums]) {
+    constexpr int once = mx_slab_eights<S>(), apart = once / 2;   /* eights from slab to slab */
+    int lane = threadIdx.x % MX_WARP, t = lane % 4, row = lane % 8, unit = lane / 16;
+    int piece = threadIdx.x % MX_GROUP / MX_WARP * 2 + lane / 8 % 2, eight = S::parts == 2 ? 0 : unit;
+    char *here = to += row * 128 + (piece ^ row) * 16 + unit * (S::parts == 2 ? MX_CUDA_HEAD_PART : 1024);
 #pragma unroll
-    for (int i = 0; i < S::rows / 8; i++) {
-        uint32_t pairs[S::parts][2];
+    for (int i = 0; i < S::rows / 8; i += once) {
+        uint32_t pairs[once][S::parts][2];
         if (i % 4 == 0)
             here = mx_heads_eight<S>(of, i, to) + (S::rows % 64 ? (of.in / 8 + i) % 8 : i % 8) * 1024;
-        mx_heads_operands<S>(total + i * 4, addend, whole || i * 8 + t * 2 < of.left, pairs);
 #pragma unroll
-        for (int part = 0; part < S::parts; part++) {
-            uint2 both = mx_turned_exchange(mx_turn(pairs[part][0]), mx_turn(pairs[part][1]), 1);
-            if (whole || of.in + i * 8 < rows)
-                *(uint2 *)(here + i % 4 * 1024 + part * MX_CUDA_HEAD_PART) = both;
+        for (int j = 0; j < once; j++)
+            mx_heads_operands<S>(total + (i + j) * 4, addend, whole || (i + j) * 8 + t * 2 < of.left, pairs[j]);
+        mx_put_slabs<true>(room, pairs);
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            uint4 v = mx_take_piece(room + lane * 16 + j * MX_SLAB);
+            if (whole)
+                *(uint4 *)(here + (i % 4 + j * apart) * 1024) = v;
+            else
+                mx_store_if(of.in + (i + j * apart + eight) * 8 < rows, here + (i % 4 + j * apart) * 1024, v);
         }
     }
 }
 
-/* As values: of 16 rows, a lane writes 16 bytes, so that two write a sector of 32. */
+/* As values: a lane has 8 rows of a column, and the one beside it the next 8: two write a sector of 32 bytes. */
 template <typename S, bool whole>
-__device__ __forceinline__ void mx_turned_columns(const mx_turned_tile &of, int rows, char *to, float2 addend,
-                                                  const float (&total)[S::sums]) {
-    int lane = threadIdx.x % MX_WARP, g = lane / 4, t = lane % 4, warp = threadIdx.x % MX_GROUP / MX_WARP;
-    to += (warp * 16 + t % 2 * 8 + g) * 128;
+__device__ __forceinline__ void mx_turned_columns(const mx_turned_tile &of, int rows, char *to, unsigned room,
+                                                  float2 addend, const float (&total)[S::sums]) {
+    constexpr int once = mx_slab_eights<S>();
+    int lane = threadIdx.x % MX_WARP, t = lane % 4, column = lane / 2, odd = lane % 2;
+    unsigned from = room + odd * (S::parts == 2 ? MX_SLAB : 256) + column * 16;
+    to += (threadIdx.x % MX_GROUP / MX_WARP * 16 + column) * 128;
 #pragma unroll
-    for (int i = 0; i < S::rows / 8; i += 2) {
-        uint32_t pairs[2][S::parts][2];
-        int piece = S::rows % 64 ? (of.in / 8 + i) % 8 : i % 8;   /* even: the bits of t / 2 and of g do not meet it */
-        char *here = mx_heads_eight<S>(of, i, to) + ((piece + t / 2) ^ g) * 16;
+    for (int i = 0; i < S::rows / 8; i += once) {
+        uint32_t pairs[once][S::parts][2];
 #pragma unroll
-        for (int j = 0; j < 2; j++)
+        for (int j = 0; j < once; j++)
             mx_heads_operands<S>(total + (i + j) * 4, addend, whole || (i + j) * 8 + t * 2 < of.left, pairs[j]);
+        mx_put_slabs<false>(room, pairs);
 #pragma unroll
-        for (int part = 0; part < S::parts; part++) {
-            uint2 low = mx_turned_exchange(pairs[0][part][0], pairs[0][part][1], 1);
-            uint2 high = mx_turned_exchange(pairs[1][part][0], pairs[1][part][1], 1);
-            uint2 own = t < 2 ? low : high, other = t < 2 ? high : low;
-            other.x = __shfl_xor_sync(0xffffffffu, other.x, 2);
-            other.y = __shfl_xor_sync(0xffffffffu, other.y, 2);
-            if (whole || of.in + i * 8 < rows)
-                *(uint4 *)(here + part * MX_CUDA_HEAD_PART) = t < 2 ? make_uint4(own.x, own.y, other.x, other.y)
-                                                                    : make_uint4(other.x, other.y, own.x, own.y);
+        for (int j = 0; j < 2; j++) {   /* parts, or the next two eights */
+            int eight = S::parts == 2 ? i : i + j * 2;
+            int piece = (S::rows % 64 ? (of.in / 8 + eight) % 8 : eight % 8) + odd;
+            char *here = mx_heads_eight<S>(of, eight, to) + (piece ^ column % 8) * 16;
+            uint4 v = mx_take_piece(from + j * (S::parts == 2 ? 256 : MX_SLAB));
+            here += S::parts == 2 ? j * MX_CUDA_HEAD_PART : 0;
+            if (whole)
+                *(uint4 *)here = v;
+            else
+                mx_store_if(of.in + eight * 8 < rows, here, v);
         }
     }
 }
 
 template <typename S>
-__device__ __forceinline__ void mx_turned_heads(const mx_product &p, const mx_turned_tile &of, int column, float2 bias,
-                                                const float (&total)[S::sums]) {
+__device__ __forceinline__ void mx_turned_heads(const mx_product &p, const mx_turned_tile &of, int column,
+                                                unsigned room, float2 bias, const float (&total)[S::sums]) {
     float2 addend = mx_turned_addend(bias, 1);
     int heads = (int)(p.f.n / 192), rows = (int)(p.f.entry_rows + 63) / 64 * 64;
     int head = column / 64, which = (head >= heads) + (head >= 2 * heads);   /* a division would take longer */
@@ -299,48 +322,34 @@ __device__ __forceinline__ void mx_turned_heads(const mx_product &p, const mx_tu
     char *to = (char *)p.f.y + (uint64_t)((of.entry * heads + head) * 3 + which) * (unsigned)(S::parts * rows * 128);
     bool whole = of.left >= S::rows;
     if (which == 2 && whole)
-        mx_turned_columns<S, true>(of, rows, to, addend, total);
+        mx_turned_columns<S, true>(of, rows, to, room, addend, total);
     else if (which == 2)
-        mx_turned_columns<S, false>(of, rows, to, addend, total);
+        mx_turned_columns<S, false>(of, rows, to, room, addend, total);
     else if (whole)
-        mx_turned_rows<S, true>(of, rows, to, addend, total);
+        mx_turned_rows<S, true>(of, rows, to, room, addend, total);
     else
-        mx_turned_rows<S, false>(of, rows, to, addend, total);
+        mx_turned_rows<S, false>(of, rows, to, room, addend, total);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-template <typename S, bool act>
-__device__ __forceinline__ void mx_turned_write_any(const mx_product &p, const mx_turned_place &at, bool whole,
-                                                    float2 bias, const float (&total)[S::sums]) {
-    if (whole)
-        mx_turned_write<S, act, true>(p, at, bias, total);
-    else
-        mx_turned_write<S, act, false>(p, at, bias, total);
-}
-
 /* 64 columns from `column` on, of a tile's rows. */
 template <typename S>
-__device__ __forceinline__ void mx_turned_finish(const mx_product &p, const mx_turned_tile &of, int column, float2 bias,
-                                                 const float (&total)[S::sums]) {
-    mx_turned_place at = mx_turned_place_of(p, of.row, column);
-    bool whole = of.left == S::rows;
+__device__ __forceinline__ void mx_turned_finish(const mx_product &p, const mx_turned_tile &of, int column,
+                                                 unsigned room, float2 bias, const float (&total)[S::sums]) {
+    unsigned first = (unsigned)of.row;
     mx_turned_tile here = of;
-    asm volatile("" : "+r"(here.in), "+r"(here.left));   /* as above */
-    if (p.f.y_rows == MX_CUDA_READY && whole)
-        mx_turned_ready<S, true>(p, at, bias, total);
-    else if (p.f.y_rows == MX_CUDA_READY)
-        mx_turned_ready<S, false>(p, at, bias, total);
-    else if (p.f.y_rows == MX_CUDA_TAPS && whole)
-        mx_turned_taps<S, true>(p, at, bias, total);
+    asm volatile("" : "+r"(here.in), "+r"(here.left), "+r"(first), "+r"(room));   /* as above */
+    if (p.f.y_rows == MX_CUDA_READY)
+        mx_turned_ready<S>(p, first, column, room, bias, total);
     else if (p.f.y_rows == MX_CUDA_TAPS)
-        mx_turned_taps<S, false>(p, at, bias, total);
+        mx_turned_taps<S>(p, first, column, room, bias, total);
     else if (p.f.y_rows == MX_CUDA_HEADS)
-        mx_turned_heads<S>(p, here, column, bias, total);
+        mx_turned_heads<S>(p, here, column, room, bias, total);
     else if (p.f.act == MX_ACT_NONE)
-        mx_turned_write_any<S, false>(p, at, whole, bias, total);
+        mx_turned_write<S, false>(p, mx_turned_place_of(p, of.row, column), bias, total);
     else
-        mx_turned_write_any<S, true>(p, at, whole, bias, total);
+        mx_turned_write<S, true>(p, mx_turned_place_of(p, of.row, column), bias, total);
 }
 #endif
 #endif

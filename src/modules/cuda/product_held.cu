@@ -11,7 +11,7 @@
 #define GATES (2 * STAGES_AT_MOST + 4)
 #define GATES_BYTES ((GATES * 8 + 127) / 128 * 128)
 
-/* What a block has in shared memory: gates, its rows, stages of weights. */
+/* What a block has in shared memory: gates, its rows, stages of weights, rooms for results. */
 template <typename S> struct held {
     static constexpr int stages = MX_MIN(S::stages, STAGES_AT_MOST);
     unsigned base;   /* its address */
@@ -23,6 +23,7 @@ template <typename S> struct held {
     __device__ __forceinline__ unsigned w_empty(int i) const { return gate(4 + STAGES_AT_MOST + i); }
     __device__ __forceinline__ unsigned x(int block) const { return base + GATES_BYTES + block * S::x_bytes; }
     __device__ __forceinline__ unsigned w(int i) const { return x(S::chunks * S::blocks) + i * S::w_bytes; }
+    __device__ __forceinline__ unsigned room(int warp) const { return w(stages) + warp * MX_TURNED_ROOM; }
 };
 
 #if MX_WIDE
@@ -48,13 +49,21 @@ template <typename S> __device__ __forceinline__ held<S> open_held(char *raw) {
 
 /* The rows of the next tile into the L2 cache, while those of this one are multiplied. */
 template <typename S> __device__ __forceinline__ void expect_x(const mx_product &p, int64_t tile, int64_t tiles) {
-    if (threadIdx.x != 0 || tile >= tiles || p.f.positions || p.f.ldx != p.f.k)
+    if (threadIdx.x != 0 || tile >= tiles || (!p.f.positions && p.f.ldx != p.f.k))
         return;
     mx_turned_tile of = mx_turned_tile_of<S>(p, tile);
     if (of.left <= 0)   /* a tile of nothing but what an entry is filled up with */
         return;
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                 ::"l"(p.f.x + of.row * p.f.k), "r"((unsigned)(of.left * p.f.k * 4)) : "memory");
+    const float *from = p.f.x + of.row * p.f.k;
+    int64_t n = of.left * p.f.k;
+    if (p.f.positions) {   /* the first of its rows' positions, and so many as they have without a new entry */
+        unsigned out = (unsigned)p.f.out_positions, entry = (unsigned)of.row / out;
+        int64_t begin = (entry * p.f.positions + ((unsigned)of.row - entry * out) * p.f.stride) * p.f.channels;
+        int64_t all = (p.f.m / out) * p.f.positions * p.f.channels;
+        from = p.f.x + begin;
+        n = min(of.left * p.f.stride * p.f.channels, all - begin);
+    }
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"((unsigned)(n * 4)) : "memory");
 }
 
 /* In the order in which the groups take them: all of k for 64 columns, then for the next. */
@@ -186,15 +195,16 @@ __device__ __forceinline__ void multiply_all(const mx_product &p, const held<S> 
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
         mx_turned_tile of = mx_turned_tile_of<S>(p, tile);
         load_x<S>(p, h, of.row, round);
-        expect_x<S>(p, tile + gridDim.x, tiles);
         for (int pair = 0; pair < pairs; pair++) {
+            if (pair == (S::parts == 2 || p.f.positions ? max(pairs - 3, 0) : 0))   /* `f16`: sooner is faster */
+                expect_x<S>(p, tile + gridDim.x, tiles);
             int column = (pair * 2 + c.group) * MX_TURNED_COLUMNS;
             float2 bias = mx_turned_bias(p, column);
             float sums[S::sums] = {};   /* which tells that their registers are free while rows are loaded */
             multiply_tile<S>(h, c, sums);
             if (pair + 1 == pairs)
                 say(h.x_empty());
-            mx_turned_finish<S>(p, of, column, bias, sums);
+            mx_turned_finish<S>(p, of, column, h.room(threadIdx.x / MX_WARP), bias, sums);
         }
     }
 }
@@ -235,9 +245,9 @@ static const struct shape {
     int blocks, rows;
     launcher *launch[2];   /* f16; exact, with half as many rows */
 } shapes[] = {
-    {4, 192, {launch<mx_turned<192, 1, 1, 4, 4>>, launch<mx_turned<96, 2, 1, 4, 4>>}},    /* conv1 */
-    {6, 192, {launch<mx_turned<192, 1, 2, 3, 3>>, launch<mx_turned<96, 2, 2, 3, 3>>}},    /* tiny */
-    {8, 128, {launch<mx_turned<128, 1, 2, 4, 2>>, launch<mx_turned<64, 2, 2, 4, 2>>}},    /* base */
+    {4, 192, {launch<mx_turned<192, 1, 1, 4, 1>>, launch<mx_turned<96, 2, 1, 4, 1>>}},    /* conv1 */
+    {6, 192, {launch<mx_turned<192, 1, 2, 3, 1>>, launch<mx_turned<96, 2, 2, 3, 1>>}},    /* tiny */
+    {8, 128, {launch<mx_turned<128, 1, 2, 4, 1>>, launch<mx_turned<64, 2, 2, 4, 1>>}},    /* base */
     {12, 128, {launch<mx_turned<128, 1, 3, 4, 1, 0>>, launch<mx_turned<64, 2, 3, 4, 1, 0>>}},   /* small */
 };
 

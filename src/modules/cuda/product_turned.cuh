@@ -14,6 +14,7 @@
 #define MX_TURNED_PART 8192              /* bytes of 64 rows by 64 of k, a part of them, as others take them */
 #define MX_TURNED_SHARED (227 << 10)     /* bytes that a block may have */
 #define MX_TURNED_THREADS 384            /* two groups that multiply, one that brings operands */
+#define MX_TURNED_ROOM 1024              /* bytes of a warp that multiplies, for its results (product_hand.cuh) */
 
 /* A tile of rows, k in `chunks` of `blocks` blocks each, of which `at_once` are a stage of weights. The operands of 8
  * rows by 16 of k take 256 bytes and `pad`: with 16 of them, a warp that writes a row meets no bank twice. */
@@ -25,7 +26,7 @@ template <int rows_, int parts_, int chunks_, int blocks_, int at_once_, int pad
     static constexpr int x_bytes = x_part * parts + 4 * pad_;          /* of a block, which begins at other banks */
     static constexpr int w_bytes = at_once * MX_TURNED_WEIGHT;         /* of a stage */
     static constexpr int turn = chunks * blocks / at_once;             /* stages of all of k */
-    static constexpr int stages = (MX_TURNED_SHARED - 1024 - chunks * blocks * x_bytes) / w_bytes;
+    static constexpr int stages = (MX_TURNED_SHARED - 1024 - 8 * MX_TURNED_ROOM - chunks * blocks * x_bytes) / w_bytes;
     static_assert(stages >= 3 && blocks % at_once == 0, "weights for both groups, and some that come");
 };
 
