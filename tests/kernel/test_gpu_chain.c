@@ -13,7 +13,7 @@
 
 #define SETS 2
 #define CANDIDATES 6
-#define HALVES (4 << 20)
+#define HALVES (8 << 20)
 
 static const mx_device *gpu;
 static uint64_t seed = 11;
@@ -278,7 +278,9 @@ static void check_shape(const shape *of, mx_pool *pool, int few) {
         if (rows * 3 <= of->dims.n_text_ctx)
             check_rows(&d, pool, rows, 3, 1);
     }
-    if (!few)
+    if (few)
+        check_rows(&d, pool, 12, 3, 0);
+    else
         check_rows(&d, pool, 5, (int)of->dims.n_text_ctx, 0);
     close_decoder(&d);
 }
@@ -301,6 +303,8 @@ int main(int argc, char **argv) {
     };
     static const shape tiny = {"tiny.en", {80, 1500, 384, 6, 4, 10000, 448, 384, 6, 4}, MXW_F16, MXW_PRECISION_EXACT,
                                1};
+    static const shape large = {"too large for a chain", {80, 130, 1280, 20, 1, 3000, 40, 1280, 20, 2}, MXW_F16,
+                                MXW_PRECISION_EXACT, 1};
     mx_pool *pool;
     if (mx_device_find("cuda", &gpu) < 0) {
         printf("SKIP: gpu-chain: %s\n", mx_error());
@@ -314,8 +318,10 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < MX_COUNT(shapes) && !least; i++)
         if (!brief || i == 1)
             check_shape(&shapes[i], pool, brief);
-    if (!brief)
+    if (!brief) {
         check_shape(&tiny, pool, 1);
+        check_shape(&large, pool, 1);
+    }
     if (least)
         check_least(&shapes[2], pool);
     mx_free(halves);

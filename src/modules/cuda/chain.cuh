@@ -26,6 +26,9 @@ __device__ __forceinline__ float mx_table_at(const mx_table &t, int64_t i) {
 mx_table mx_table_of(const mx_call *gather);
 int mx_cuda_is_embedding(const mx_call *const *calls, size_t n);   /* gather, gather and the sum of both */
 int mx_cuda_is_writes(const mx_call *const *calls, size_t n);      /* two writes at the same indices */
+/* Whether they write columns from[i] to from[i] + width of `rows` rows of y, ld apart and n long, to rows of caches. */
+int mx_cuda_writes_of(const mx_call *const *calls, size_t n, const float *y, int64_t rows, int64_t ld, int64_t columns,
+                      mx_few_caches *to);
 
 /* ---- tiles of keys ----------------------------------------------------------------------------------------------- */
 

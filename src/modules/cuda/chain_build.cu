@@ -119,22 +119,14 @@ static size_t add_embedding(builder *b, const mx_call *const *calls, size_t n) {
 
 /* Keys and values that the product makes, written to caches right behind it. */
 static size_t add_writes(builder *b, mx_chain_product *of, const float *y, const mx_call *const *calls, size_t n) {
-    if (!mx_cuda_is_writes(calls, n))
+    mx_few_caches to;
+    if (!mx_cuda_writes_of(calls, n, y, b->chain.rows, of->ldy, of->n, &to) ||
+        !same_or_new(&b->chain.known.cell, to.cell))
         return 0;
-    int64_t width = calls[0]->inputs[1].dims[1], from[2];
+    of->width = to.width;
     for (int i = 0; i < 2; i++) {
-        const mx_tensor *state = &calls[i]->inputs[0], *x = &calls[i]->inputs[1];
-        from[i] = (const float *)x->data - y;
-        if (x->rank != 2 || x->dims[0] != b->chain.rows || x->strides[0] != of->ldy || from[i] < 0 || from[i] % 2 ||
-            width % 2 || from[i] + width > of->n || state->rank != 2 || state->dims[1] != width)
-            return 0;
-    }
-    if (!same_or_new(&b->chain.known.cell, (const int32_t *)calls[0]->inputs[2].data))
-        return 0;
-    of->width = (int)width;
-    for (int i = 0; i < 2; i++) {
-        of->from[i] = (int)from[i];
-        of->cache[i] = (float *)calls[i]->inputs[0].data;
+        of->from[i] = to.from[i];
+        of->cache[i] = to.state[i];
     }
     return 2;
 }

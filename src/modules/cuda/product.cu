@@ -68,7 +68,7 @@ mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cud
         return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: %s cannot hand its rows on", gpu->id,
                                   mx_cuda_op_name(call->op));
     if (f->x_rows == MX_CUDA_PLAIN && mx_cuda_product_is_few(gpu, f->m)) {
-        if (!mx_chain_one_product(gpu, p) && !mx_few_product(gpu, p))
+        if (!mx_chain_one_product(gpu, p) && !mx_few_product(gpu, p, mx_few_caches{}))
             mx_rows_product(gpu, p);
         return mx_cuda_launched(gpu, call);
     }

@@ -303,7 +303,14 @@ __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int 
 mx_product mx_product_of(const mx_cuda_fused *f);
 
 void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any number */
-int mx_few_product(mx_cuda *gpu, const mx_product &p);      /* the same, faster; whether it was taken */
+/* The same, faster; whether it was taken. Columns from[i] to from[i] + width of row r may go to row cell[r] of a cache
+ * as well, of as many floats; where a cell comes again later, the later row is what stays. */
+struct mx_few_caches {
+    float *state[2];
+    const int32_t *cell;
+    int from[2], width;   /* width 0: no caches */
+};
+int mx_few_product(mx_cuda *gpu, const mx_product &p, const mx_few_caches &to);
 /* Statistics of rows, where there is a norm, lie in f.scratch before these two. */
 void mx_tiles_product(mx_cuda *gpu, const mx_product &p);
 void mx_wide_product(mx_cuda *gpu, const mx_product &p);    /* on GPUs that have wide steps */

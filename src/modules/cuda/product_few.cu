@@ -192,22 +192,34 @@ __device__ __forceinline__ mx_ending ending_of(const mx_product &p, int row, int
     return e;
 }
 
+/* Where the row's keys and values go; -1: nowhere, since a later row's go there. */
+__device__ __forceinline__ int cell_of(const mx_product &p, const mx_few_caches &to, int row) {
+    int lane = threadIdx.x % MX_WARP, own = lane < p.f.m ? __ldcg(to.cell + lane) : -1 - lane;
+    bool again = __match_any_sync(0xffffffffu, own) >> lane > 1;
+    return __shfl_sync(0xffffffffu, again ? -1 : own, row);
+}
+
 /* All chunks, added in order. */
-__device__ __forceinline__ void finish(const mx_product &p, int row, int column, const float2 *sums,
-                                       const mx_ending &e) {
+__device__ __forceinline__ void finish(const mx_product &p, const mx_few_caches &to, int row, int cell, int column,
+                                       const float2 *sums, const mx_ending &e) {
     float2 all = make_float2(0, 0);
 #pragma unroll 5
     for (int chunk = 0; chunk < p.chunks; chunk++) {
         float2 s = sums[chunk * MX_WARP];
         all = make_float2(__fadd_rn(all.x, s.x), __fadd_rn(all.y, s.y));
     }
-    *(float2 *)(p.f.y + row * p.f.ldy + column) = mx_ended(p.f, all.x, all.y, e);
+    all = mx_ended(p.f, all.x, all.y, e);
+    *(float2 *)(p.f.y + row * p.f.ldy + column) = all;
+    for (int i = 0; i < 2 && cell >= 0; i++)
+        if ((unsigned)(column - to.from[i]) < (unsigned)to.width)
+            *(float2 *)(to.state[i] + (int64_t)cell * to.width + column - to.from[i]) = all;
 }
 
 /* Warp w has items w, w + 16 and so on, and finishes the tile w * split + rank. */
 template <int x_parts>
 __global__ void __launch_bounds__(FEW_THREADS, 2) few_kernel(const __grid_constant__ mx_product p,
-                                                             const __grid_constant__ few_cut cut) {
+                                                             const __grid_constant__ few_cut cut,
+                                                             const __grid_constant__ mx_few_caches to) {
 #if __CUDA_ARCH__ >= 900
     extern __shared__ uint4 shared[];
     __shared__ float2 statistics[FEW];
@@ -238,6 +250,7 @@ __global__ void __launch_bounds__(FEW_THREADS, 2) few_kernel(const __grid_consta
     int ends = warp * split + rank, row = mine.row + lane / 4, column = (mine.tile + ends) * 8 + lane % 4 * 2;
     bool finishes = ends < mine.tiles && row < p.f.m;
     mx_ending e = {};
+    int cell = to.width ? cell_of(p, to, row) : -1;
     if (finishes)
         e = ending_of(p, row, column);
     bring_x<x_parts>(p, mine, shared, slots);
@@ -265,14 +278,15 @@ __global__ void __launch_bounds__(FEW_THREADS, 2) few_kernel(const __grid_consta
         __syncthreads();
     }
     if (finishes)
-        finish(p, row, column, sums + warp * p.chunks * MX_WARP, e);
+        finish(p, to, row, cell, column, sums + warp * p.chunks * MX_WARP, e);
 #endif
 }
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
 template <int x_parts>
-static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, int blocks, int bytes) {
+static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, const mx_few_caches &to, int blocks,
+                   int bytes) {
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)few_kernel<x_parts>, bytes, allowed);
     cudaLaunchAttribute attrs[2] = {};
@@ -288,20 +302,20 @@ static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, int bl
     config.stream = gpu->stream;
     config.attrs = attrs;
     config.numAttrs = 2;
-    cudaLaunchKernelEx(&config, few_kernel<x_parts>, p, cut);
+    cudaLaunchKernelEx(&config, few_kernel<x_parts>, p, cut, to);
 }
 
 /* Rows of x in fours, of whole blocks of k; whole tiles of columns; a weight of one part, which no kernel has just
  * written. */
 static int takes(const mx_cuda *gpu, const mx_product &p) {
     int half = p.f.precision == MXW_PRECISION_F16;
-    return gpu->overlaps && p.quad_x && p.f.k > 0 && p.f.k % 64 == 0 && p.f.positions == 0 &&
+    return gpu->overlaps && p.quad_x && p.f.m > 0 && p.f.k > 0 && p.f.k % 64 == 0 && p.f.positions == 0 &&
            p.chunks <= MOST_CHUNKS && !p.f.weight.fresh && (half || p.f.weight.parts == 1) &&
            (uintptr_t)p.f.weight.bytes % 16 == 0 && p.even_y && p.f.n % 8 == 0 &&
            (!p.f.residual || p.f.residual_rows == p.f.m);
 }
 
-int mx_few_product(mx_cuda *gpu, const mx_product &p) {
+int mx_few_product(mx_cuda *gpu, const mx_product &p, const mx_few_caches &to) {
     if (!takes(gpu, p))
         return 0;
     few_cut cut = {};
@@ -325,8 +339,8 @@ int mx_few_product(mx_cuda *gpu, const mx_product &p) {
     if (bytes + 1024 > gpu->shared_bytes)
         return 0;
     if (p.f.precision == MXW_PRECISION_F16)
-        launch<1>(gpu, p, cut, clusters * split, bytes);
+        launch<1>(gpu, p, cut, to, clusters * split, bytes);
     else
-        launch<2>(gpu, p, cut, clusters * split, bytes);
+        launch<2>(gpu, p, cut, to, clusters * split, bytes);
     return 1;
 }

@@ -161,6 +161,37 @@ int mx_cuda_is_writes(const mx_call *const *calls, size_t n) {
            same_dims(&calls[0]->inputs[1], &calls[1]->inputs[1]);
 }
 
+int mx_cuda_writes_of(const mx_call *const *calls, size_t n, const float *y, int64_t rows, int64_t ld, int64_t columns,
+                      mx_few_caches *to) {
+    if (!mx_cuda_is_writes(calls, n))
+        return 0;
+    int64_t width = calls[0]->inputs[1].dims[1];
+    for (int i = 0; i < 2; i++) {
+        const mx_tensor *state = &calls[i]->inputs[0], *x = &calls[i]->inputs[1];
+        int64_t from = (const float *)x->data - y;
+        if (x->rank != 2 || x->dims[0] != rows || x->strides[0] != ld || from < 0 || from % 2 || width % 2 ||
+            from + width > columns || state->rank != 2 || state->dims[1] != width)
+            return 0;
+        to->from[i] = (int)from;
+        to->state[i] = (float *)state->data;
+    }
+    to->cell = (const int32_t *)calls[0]->inputs[2].data;
+    to->width = (int)width;
+    return 1;
+}
+
+/* A product of few rows whose keys and values go to caches. */
+static size_t take_written(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+    mx_cuda_fused f;
+    mx_few_caches to = {};
+    if (n < 3 || calls[0]->op != MX_OP_FUSED_LINEAR || !mx_cuda_fused_of(calls[0], &f) ||
+        !mx_cuda_product_is_few(gpu, f.m) || f.x_rows != MX_CUDA_PLAIN || f.y_rows != MX_CUDA_PLAIN ||
+        !mx_cuda_writes_of(calls + 1, n - 1, f.y, f.m, f.ldy, f.n, &to) || !mx_few_product(gpu, mx_product_of(&f), to))
+        return 0;
+    *status = mx_cuda_launched(gpu, calls[0]);
+    return 3;
+}
+
 static size_t take_writes(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     if (!mx_cuda_is_writes(calls, n))
         return 0;
@@ -190,5 +221,6 @@ mxw_status mx_cuda_carry(mx_cuda *gpu, void *to, const void *from, size_t bytes,
 size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     size_t taken = mx_cuda_take_chain(gpu, calls, n, status);
     taken = taken ? taken : take_embedding(gpu, calls, n, status);
+    taken = taken ? taken : take_written(gpu, calls, n, status);
     return taken ? taken : take_writes(gpu, calls, n, status);
 }
