@@ -369,6 +369,7 @@ int main(int argc, char **argv) {
                   many = {"six windows", .n = 6, .t = 1500, .s = 70, .heads = 2, .width = 64};
         few.precision = many.precision = precision;
         check_stacked(265, 100, 4, precision);   /* several windows to a tile, the last of them not full */
+        check_stacked(280, 92, 4, precision);    /* of the last tile of keys less than half */
         if (brief)
             continue;
         check_stacked(17, 1500, 6, precision);

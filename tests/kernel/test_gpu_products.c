@@ -340,6 +340,7 @@ static const product products[] = {
     {"few rows", LINEAR, .m = 40, .n = 384, .k = 384, .bias = 1, .norm = 1},
     {"few rows, strided, two more", LINEAR, .m = 33, .n = 384, .k = 1536, .apart = 2, .residual = 1},
     {"few rows, in phases", LINEAR, .m = 64, .n = 200, .k = 5120, .bias = 1},
+    {"few rows, short, of many columns", LINEAR, .m = 40, .n = 20000, .k = 256, .bias = 1},
     {"weights of f32", LINEAR, .m = 150, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_F32}, .bias = 1},
     {"weights of bf16", LINEAR, .m = 20, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_BF16}, .bias = 1},
     {"weights stacked", LINEAR, .m = 150, .n = 130, .k = 96, .sources = 3},
@@ -408,6 +409,7 @@ static const product pairs[][2] = {
 static const product brief_products[] = {
     {"odd, everything", LINEAR, .m = 7, .n = 13, .k = 37, .bias = 1, .residual = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
     {"few rows", LINEAR, .m = 40, .n = 128, .k = 128, .bias = 1, .norm = 1},
+    {"few rows, long", LINEAR, .m = 40, .n = 64, .k = 3072, .bias = 1},
     {"weights of f32", LINEAR, .m = 150, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_F32}, .bias = 1},
     {"a weight that is not packed", LINEAR, .m = 99, .n = 64, .k = 100, .plain_weight = 1},
     {"wide", LINEAR, .m = 400, .n = 128, .k = 320, .bias = 1, .residual = 1},
@@ -415,7 +417,7 @@ static const product brief_products[] = {
     {"convolution", CONV, .m = 50, .n = 32, .k = 16, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
      .act = MX_ACT_GELU_ERF},
     {"very many rows, short", LINEAR, .m = 25499, .n = 512, .k = 384, .bias = 1, .norm = 1},
-    {"very many rows, long", LINEAR, .m = 11299, .n = 384, .k = 832, .bias = 1, .residual = 1},
+    {"very many rows, long", LINEAR, .m = 25499, .n = 384, .k = 832, .bias = 1, .residual = 1},
 };
 
 static const product brief_pairs[][2] = {

@@ -26,20 +26,34 @@ __device__ __forceinline__ void mx_wait_before(void) {
 #endif
 }
 
+/* `cluster`: neighbouring blocks that are at work together, and reach each other's shared memory. */
 template <typename... Params, typename... Args>
-static inline void mx_launch(const mx_cuda *gpu, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
-                             Args... args) {
-    cudaLaunchAttribute early = {};
+static inline void mx_launch_clusters(const mx_cuda *gpu, void (*kernel)(Params...), int cluster, dim3 grid, dim3 block,
+                                      size_t shared, Args... args) {
+    cudaLaunchAttribute attrs[2] = {};
     cudaLaunchConfig_t config = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    if (gpu->overlaps) {
+        attrs[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attrs[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+        attrs[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+        attrs[config.numAttrs].val.clusterDim.x = (unsigned)cluster;
+        attrs[config.numAttrs].val.clusterDim.y = attrs[config.numAttrs].val.clusterDim.z = 1;
+        config.numAttrs++;
+    }
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = gpu->stream;
-    config.attrs = &early;
-    config.numAttrs = gpu->overlaps ? 1 : 0;
+    config.attrs = attrs;
     cudaLaunchKernelEx(&config, kernel, Params(args)...);
+}
+
+template <typename... Params, typename... Args>
+static inline void mx_launch(const mx_cuda *gpu, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                             Args... args) {
+    mx_launch_clusters(gpu, kernel, 1, grid, block, shared, args...);
 }
 
 __device__ __forceinline__ float mx_power_of_2(float x) {

@@ -25,8 +25,8 @@ __device__ __forceinline__ float mx_table_at(const mx_table &t, int64_t i) {
 
 mx_table mx_table_of(const mx_call *gather);
 int mx_cuda_is_embedding(const mx_call *const *calls, size_t n);   /* gather, gather and the sum of both */
-int mx_cuda_is_writes(const mx_call *const *calls, size_t n);      /* two writes at the same indices */
-/* Whether they write columns from[i] to from[i] + width of `rows` rows of y, ld apart and n long, to rows of caches. */
+/* Whether they are two writes, at the same indices, of columns from[i] to from[i] + width of `rows` rows of y, which
+ * are ld apart and have so many columns, to rows of caches. */
 int mx_cuda_writes_of(const mx_call *const *calls, size_t n, const float *y, int64_t rows, int64_t ld, int64_t columns,
                       mx_few_caches *to);
 
@@ -47,7 +47,6 @@ struct mx_tile_pad : rows_pad {
 #define MX_CHAIN_WARPS 8
 #define MX_CHAIN_OF_WARP 4   /* tiles of logits that a warp has sums for */
 #define MX_CHAIN_BESIDES 2048   /* bytes of shared memory besides ring, work and phases, with what aligns them */
-#define MX_CHAIN_CHUNKS 23   /* of k, at most */
 #define MX_CHAIN_PART (WIDTH + 2)   /* values of a tile's result: largest score and sum last */
 
 /* Values that blocks hand to each other: each a float and, above it, the tag of the launch that wrote it. Whoever reads
@@ -96,7 +95,7 @@ struct mx_chain_product {
     int each;                /* blocks that have the same tiles */
     int group;               /* tiles of 8 columns that come together */
     int share, longer;       /* a block's tiles; the first `longer` blocks have one more */
-    uint8_t starts[MX_CHAIN_CHUNKS + 1];   /* of the chunks of k, in blocks of 64 */
+    uint8_t starts[MX_STARTS + 1];   /* of the chunks of k, in blocks of 64 */
 };
 
 /* y = rows of a, plus those of b if there are any; both also on their own, where they are wanted. */

@@ -1,6 +1,6 @@
-/* modules/cuda/chain_build.cu - makes a chain (chain.cuh) of the calls that a recording sees together: as many of them,
- * from the first on, as are of the kinds that a chain has, for the same few rows. What does not fit runs as it would
- * without chains. */
+/* modules/cuda/chain_build.cu - makes a chain (chain.cuh) of the calls that a recording sees together: of all of them,
+ * or up to a selection, if they are of the kinds that a chain has, for the same few rows. If they are not, or are too
+ * large or too many, they run as they would without chains: that is faster than a chain of some of them. */
 #include <string.h>
 
 #include "modules/cuda/chain.cuh"
@@ -133,7 +133,7 @@ static size_t add_writes(builder *b, mx_chain_product *of, const float *y, const
 
 static int takes_product(const mx_product &p) {
     return p.quad_x && p.f.k > 0 && p.f.k % 64 == 0 && p.f.k < 65536 && p.f.positions == 0 && !p.f.weight.fresh &&
-           (!p.f.residual || p.f.residual_rows == p.f.m) && p.chunks <= MX_CHAIN_CHUNKS && p.f.m <= MX_CHAIN_ROWS &&
+           (!p.f.residual || p.f.residual_rows == p.f.m) && p.chunks <= MX_STARTS && p.f.m <= MX_CHAIN_ROWS &&
            p.f.ldy < INT32_MAX && p.f.ldx < INT32_MAX && (uintptr_t)p.f.weight.bytes % 16 == 0;
 }
 
@@ -157,8 +157,7 @@ static mx_chain_product product_of(const mx_product &p) {
     of.chunks = p.chunks;
     of.fours = (unsigned)((((uint64_t)1 << 32) + (uint64_t)of.k / 4 - 1) / ((uint64_t)of.k / 4));
     of.each = 1;
-    for (int chunk = 0; chunk <= p.chunks; chunk++)
-        of.starts[chunk] = (uint8_t)(chunk * p.blocks / p.chunks);
+    mx_chunk_starts(p, of.starts);
     return of;
 }
 
@@ -409,7 +408,7 @@ size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, m
     mx_chain_division d = {b.chain.rows, b.chain.n, b.chain.blocks, b.w_parts, 0, 0};
     b.chain.met = gpu->arrivals + MX_CUDA_ARRIVALS - 2;
     size_t bytes = (size_t)b.chain.n * sizeof(mx_chain_phase);
-    if (taken < n && !b.selection)   /* of a model too large for it: its kernels are faster one by one */
+    if (taken < n && !b.selection)
         return 0;
     if (b.chain.n < LEAST_PHASES || b.w_parts == 0 || bytes > gpu->kept_left || !mx_chain_divide(gpu, b.at, &d))
         return 0;

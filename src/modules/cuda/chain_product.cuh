@@ -142,19 +142,6 @@ __device__ __forceinline__ static int operand_at(int r, int four) {
     return four / 4 * MX_WARP + ((r * 4 + four % 4) ^ four / 4 % 8 * 4);
 }
 
-/* The four, which are a 16th of their size already. */
-template <int x_parts> __device__ __forceinline__ static uint4 operand_of(const float4 &v) {
-    uint32_t hi[2], lo[2] = {0, 0};
-    if (x_parts == 2) {
-        mx_split(v.x, v.y, hi[0], lo[0]);
-        mx_split(v.z, v.w, hi[1], lo[1]);
-    } else {
-        hi[0] = mx_halves(v.x, v.y);
-        hi[1] = mx_halves(v.z, v.w);
-    }
-    return make_uint4(hi[0], lo[0], hi[1], lo[1]);
-}
-
 /* A row by a warp, of `held` fours to each lane. What does not depend on x is on its way before x is there, and nothing
  * waits for it before. One function for all phases: what one phase has fetched of it, the next one need not. */
 template <int x_parts, bool tells, int held_>
@@ -196,7 +183,8 @@ __device__ __noinline__ static void bring_held(const mx_chain_phase &phase, uint
     float2 s = make_float2(mean, mx_rate_of(squares, held_ * 4 * MX_WARP, eps));
 #pragma unroll
     for (int i = 0; i < held_; i++)
-        to[i * 8 * MX_WARP] = operand_of<x_parts>(mx_sixteenth(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i])));
+        to[i * 8 * MX_WARP] =
+            mx_operand_of_8<x_parts>(mx_sixteenth(mx_norm_four(floats_of(v[i]), s, scale[i], shift[i])));
 }
 
 /* The same of any length that is whole fours of a warp's half, four by four. */
@@ -233,7 +221,7 @@ __device__ __noinline__ static void bring_any(const mx_chain_phase &phase, uint4
     for (int i = lane; i < (n + MX_WARP - 1) / MX_WARP * MX_WARP; i += MX_WARP) {
         float4 v = at(min(i, n - 1));
         if (i < n)
-            x[operand_at(r, i)] = operand_of<x_parts>(mx_sixteenth(
+            x[operand_at(r, i)] = mx_operand_of_8<x_parts>(mx_sixteenth(
                 mx_norm_four(v, s, __ldg((const float4 *)job.gamma + i), __ldg((const float4 *)job.beta + i))));
     }
 }
@@ -281,7 +269,7 @@ __device__ __forceinline__ static void bring_plain(const mx_chain_product &job, 
     for (int at = (int)threadIdx.x; at < all; at += WORKERS) {
         int r = (int)__umulhi((unsigned)at, job.fours), four = at - r * row_fours;
         const float4 *row = (const float4 *)(job.plain_x + (int64_t)r * job.ldx);
-        x[operand_at(r, four)] = operand_of<x_parts>(mx_sixteenth(__ldcg(row + four)));
+        x[operand_at(r, four)] = mx_operand_of_8<x_parts>(mx_sixteenth(__ldcg(row + four)));
     }
 }
 

@@ -228,7 +228,7 @@ static inline size_t mx_cuda_heads_bytes(int64_t entries, int64_t rows, int64_t 
     return (size_t)(entries * heads * ((rows + 63) / 64) * 3 * (precision == MXW_PRECISION_F16 ? 1 : 2)) *
            MX_CUDA_HEAD_PART;
 }
-int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernel for few rows takes them */
+int mx_cuda_product_is_few(mx_cuda *gpu, int64_t rows);   /* whether the kernels for few rows take them */
 mxw_status mx_cuda_fused_product(mx_cuda *gpu, const mx_call *call, const mx_cuda_fused *p);
 /* Whether blocks hold its rows, and so it needs no scratch and can leave its result as operands; whether it can take
  * its x as operands. */

@@ -543,12 +543,12 @@ template <int parts, extent end> static void launch(mx_cuda *gpu, mx_flash f) {
               shape::bytes, f);
 }
 
-/* Whether the GPU runs what was made for sm_90a, and not the empty kernel of older PTX. */
+/* Whether the GPU runs what was made for sm_90a, and not the empty kernels that others have, newer ones too. */
 int mx_flash_is_wide(mx_cuda *gpu) {
     cudaFuncAttributes of;
     if (gpu->wide == 0) {
         int known = cudaFuncGetAttributes(&of, wide_kernel<2, ENDING>) == cudaSuccess;
-        gpu->wide = known && of.ptxVersion >= 90 ? 1 : -1;
+        gpu->wide = known && of.binaryVersion == 90 && of.ptxVersion == 90 ? 1 : -1;
         cudaGetLastError();
     }
     return gpu->wide > 0;

@@ -2,6 +2,7 @@
  *
  * A value x is hi + lo 2^-11, hi the f16 nearest to x and lo the one nearest to what is left, times 2^11 so that it
  * does not underflow: 22 bits of x. Activations are taken at 1/16 of their size, so that 2^20 is still a finite hi.
+ * Attention over whole windows has both parts at their own size (mx_split_near).
  * What holds: one step of a product is mx_mma on one lane's operands; an element of the result depends on its own row
  * and column only, wherever in a tile they lie. Before sm_80 a step is made of two of half the depth. */
 #ifndef MX_CUDA_MMA_CUH

@@ -1,4 +1,4 @@
-/* modules/cuda/product.cu - compiled products: the choice between the kernel for few rows and those for many.
+/* modules/cuda/product.cu - compiled products: the choice between the kernels for few rows and those for many.
  * What holds: all compute an element by the same chain, so the choice, made by the number of rows, changes no bit. */
 #include "modules/cuda/chain.cuh"
 

@@ -22,6 +22,13 @@ __device__ __forceinline__ int mx_chunk_start(const mx_product &p, int chunk) {
     return (int)((unsigned)(chunk * p.blocks) / (unsigned)p.chunks);
 }
 
+/* The same for all chunks, where a division would take too long; of no more than so many. */
+#define MX_STARTS 23
+static inline void mx_chunk_starts(const mx_product &p, uint8_t (&starts)[MX_STARTS + 1]) {
+    for (int chunk = 0; chunk <= p.chunks; chunk++)
+        starts[chunk] = (uint8_t)(chunk * p.blocks / p.chunks);
+}
+
 /* ---- rows of x --------------------------------------------------------------------------------------------------- */
 
 /* Elements [first, last) of a row are there; the others are zeros. There are fewer than 2^31 rows: a division of 64
@@ -164,6 +171,19 @@ __device__ __forceinline__ void mx_operand(const float4 &low, const float4 &high
 #pragma unroll
     for (int i = 0; i < parts; i++)
         a[i] = make_uint4(x[i], y[i], z[i], w[i]);
+}
+
+/* The same of 8 rows at most, of its four at a 16th of their size: the second parts lie where row g + 8 would. */
+template <int parts> __device__ __forceinline__ uint4 mx_operand_of_8(const float4 &v) {
+    uint4 o = make_uint4(0, 0, 0, 0);
+    if (parts == 2) {
+        mx_split(v.x, v.y, o.x, o.y);
+        mx_split(v.z, v.w, o.z, o.w);
+    } else {
+        o.x = mx_halves(v.x, v.y);
+        o.z = mx_halves(v.z, v.w);
+    }
+    return o;
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */

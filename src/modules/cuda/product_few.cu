@@ -13,7 +13,6 @@
 #define STEPS 4                           /* of 16, in a block of k */
 #define ITEM (MX_CHUNK_BLOCKS * 1024)     /* bytes of a chunk of k of a tile of 8 columns */
 #define BLOCKS_OF_K 20                    /* that a block takes at most */
-#define MOST_CHUNKS 23
 #define AT_ONCE (BLOCKS_OF_K * STEPS / FEW_WARPS)   /* fours of x that a thread brings */
 
 /* How a product is shared out; what would be a division on the GPU is made here. */
@@ -23,7 +22,7 @@ struct few_cut {
     int chunks, of_chunk;        /* of a block's k; 2^16 / chunks, rounded up */
     int steps;                   /* of 16 of k, that a block has at most */
     int stashed;                 /* items behind the first of each warp, at most */
-    uint8_t starts[MOST_CHUNKS + 1];   /* of all chunks, in blocks of k */
+    uint8_t starts[MX_STARTS + 1];   /* of all chunks, in blocks of k */
 };
 
 /* What a block has: rows, tiles of 8 columns, and from which chunk of k on. */
@@ -85,15 +84,9 @@ __device__ __forceinline__ void stash_weights(const char *from, int64_t apart, i
     }
 }
 
-/* ---- x ----------------------------------------------------------------------------------------------------------- */
-
-/* Of 8 rows by 16 of k, a lane's four elements of one row, as f32 or as an operand, are 16 bytes. */
-template <int x_parts> __device__ __forceinline__ uint4 operand_of(const float4 &v) {
-    uint32_t first[x_parts], second[x_parts];
-    mx_pairs<x_parts>(v, first, second);
-    return x_parts == 2 ? make_uint4(first[0], first[x_parts - 1], second[0], second[x_parts - 1])
-                        : make_uint4(first[0], 0, second[0], 0);
-}
+/* ---- x ------------------------------------------------------------------------------------------------------------
+ * Of 8 rows by 16 of k, a lane's four elements of one row, as f32 or as an operand, are 16 bytes: so the one becomes
+ * the other where it lies. */
 
 /* Mean and rate of a row that lies there, by a warp, in mx_row_statistics' order. */
 __device__ __forceinline__ float2 statistics_of(const mx_product &p, const float4 *x, int row) {
@@ -126,7 +119,8 @@ __device__ __forceinline__ void norm_x(const mx_product &p, int rows, uint4 *x, 
 #pragma unroll 1
         for (int at = threadIdx.x; at < slots; at += FEW_THREADS) {
             int four = at / MX_WARP * 4 + at % 4;
-            x[at] = operand_of<x_parts>(mx_norm_four(((float4 *)x)[at], s, gamma[four], beta[four]));
+            x[at] = mx_operand_of_8<x_parts>(
+                mx_sixteenth(mx_norm_four(((float4 *)x)[at], s, gamma[four], beta[four])));
         }
     }
 }
@@ -151,7 +145,7 @@ __device__ __forceinline__ void bring_x(const mx_product &p, const few_share &s,
     if (!p.f.gamma)
 #pragma unroll 1
         for (int at = threadIdx.x; at < slots; at += FEW_THREADS)
-            x[at] = operand_of<x_parts>(((float4 *)x)[at]);
+            x[at] = mx_operand_of_8<x_parts>(mx_sixteenth(((float4 *)x)[at]));
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -285,32 +279,21 @@ __global__ void __launch_bounds__(FEW_THREADS, 2) few_kernel(const __grid_consta
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
 template <int x_parts>
-static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, const mx_few_caches &to, int blocks,
+static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, const mx_few_caches &to, int clusters,
                    int bytes) {
     static int allowed[MX_CUDA_MOST];
     mx_cuda_allow_shared(gpu, (const void *)few_kernel<x_parts>, bytes, allowed);
-    cudaLaunchAttribute attrs[2] = {};
-    cudaLaunchConfig_t config = {};
-    attrs[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attrs[0].val.programmaticStreamSerializationAllowed = 1;
-    attrs[1].id = cudaLaunchAttributeClusterDimension;
-    attrs[1].val.clusterDim.x = 1u << cut.parts_log2;
-    attrs[1].val.clusterDim.y = attrs[1].val.clusterDim.z = 1;
-    config.gridDim = dim3((unsigned)blocks, (unsigned)((p.f.m + FEW - 1) / FEW));
-    config.blockDim = dim3(FEW_THREADS);
-    config.dynamicSmemBytes = (size_t)bytes;
-    config.stream = gpu->stream;
-    config.attrs = attrs;
-    config.numAttrs = 2;
-    cudaLaunchKernelEx(&config, few_kernel<x_parts>, p, cut, to);
+    dim3 grid((unsigned)clusters << cut.parts_log2, (unsigned)((p.f.m + FEW - 1) / FEW));
+    mx_launch_clusters(gpu, few_kernel<x_parts>, 1 << cut.parts_log2, grid, dim3(FEW_THREADS), (size_t)bytes, p, cut,
+                       to);
 }
 
 /* Rows of x in fours, of whole blocks of k; whole tiles of columns; a weight of one part, which no kernel has just
  * written. */
-static int takes(const mx_cuda *gpu, const mx_product &p) {
+static int takes(mx_cuda *gpu, const mx_product &p) {
     int half = p.f.precision == MXW_PRECISION_F16;
-    return gpu->overlaps && p.quad_x && p.f.m > 0 && p.f.k > 0 && p.f.k % 64 == 0 && p.f.positions == 0 &&
-           p.chunks <= MOST_CHUNKS && !p.f.weight.fresh && (half || p.f.weight.parts == 1) &&
+    return mx_product_is_wide(gpu) && gpu->overlaps && p.quad_x && p.f.m > 0 && p.f.k > 0 && p.f.k % 64 == 0 &&
+           p.f.positions == 0 && p.chunks <= MX_STARTS && !p.f.weight.fresh && (half || p.f.weight.parts == 1) &&
            (uintptr_t)p.f.weight.bytes % 16 == 0 && p.even_y && p.f.n % 8 == 0 &&
            (!p.f.residual || p.f.residual_rows == p.f.m);
 }
@@ -326,21 +309,21 @@ int mx_few_product(mx_cuda *gpu, const mx_product &p, const mx_few_caches &to) {
     cut.longer = p.tiles % clusters;
     cut.chunks = p.chunks / split;
     int tiles = cut.tiles + (cut.longer > 0), items = tiles * cut.chunks, normed = p.f.gamma ? (int)p.f.k : 0;
-    if (p.chunks % split || (normed && split > 1) || items > 2 * FEW_WARPS)
+    int finished = (tiles + split - 1) / split;   /* tiles, by a block */
+    if (p.chunks % split || (normed && split > 1) || items > 2 * FEW_WARPS || finished > FEW_WARPS)
         return 0;
     cut.of_chunk = (65536 + cut.chunks - 1) / cut.chunks;
     cut.stashed = MX_MAX(0, items - FEW_WARPS);
-    for (int chunk = 0; chunk <= p.chunks; chunk++)
-        cut.starts[chunk] = (uint8_t)(chunk * p.blocks / p.chunks);
+    mx_chunk_starts(p, cut.starts);
     for (int part = 0; part < split; part++)
         cut.steps = MX_MAX(cut.steps, STEPS * (cut.starts[(part + 1) * cut.chunks] - cut.starts[part * cut.chunks]));
     int bytes = cut.steps * 512 + 2 * normed * (int)sizeof(float) + cut.stashed * ITEM +
-                (tiles + split - 1) / split * p.chunks * MX_WARP * (int)sizeof(float2);
+                finished * p.chunks * MX_WARP * (int)sizeof(float2);
     if (bytes + 1024 > gpu->shared_bytes)
         return 0;
     if (p.f.precision == MXW_PRECISION_F16)
-        launch<1>(gpu, p, cut, to, clusters * split, bytes);
+        launch<1>(gpu, p, cut, to, clusters, bytes);
     else
-        launch<2>(gpu, p, cut, to, clusters * split, bytes);
+        launch<2>(gpu, p, cut, to, clusters, bytes);
     return 1;
 }

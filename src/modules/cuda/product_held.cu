@@ -22,7 +22,7 @@ template <typename S> struct held {
     __device__ __forceinline__ unsigned w_full(int i) const { return gate(4 + i); }
     __device__ __forceinline__ unsigned w_empty(int i) const { return gate(4 + STAGES_AT_MOST + i); }
     __device__ __forceinline__ unsigned x(int block) const { return base + GATES_BYTES + block * S::x_bytes; }
-    __device__ __forceinline__ unsigned w(int i) const { return x(S::chunks * S::blocks) + i * S::w_bytes; }
+    __device__ __forceinline__ unsigned w(int i) const { return x(S::chunks * S::blocks) + i * MX_TURNED_WEIGHT; }
     __device__ __forceinline__ unsigned room(int warp) const { return w(stages) + warp * MX_TURNED_ROOM; }
 };
 
@@ -63,7 +63,8 @@ template <typename S> __device__ __forceinline__ void expect_x(const mx_product 
         from = p.f.x + begin;
         n = min(of.left * p.f.stride * p.f.channels, all - begin);
     }
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"((unsigned)(n * 4)) : "memory");
+    if (n > 0)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"((unsigned)(n * 4)) : "memory");
 }
 
 /* In the order in which the groups take them: all of k for 64 columns, then for the next. */
@@ -76,10 +77,9 @@ __device__ __forceinline__ void bring_weights(const mx_product &p, const held<S>
         for (int stage = 0; stage < S::turn; stage++) {
             if (--fresh < 0)
                 mx_gate_wait(h.w_empty(r.stage), r.parity ^ 1);
-            mx_gate_expect(h.w_full(r.stage), S::w_bytes);
-#pragma unroll
-            for (int block = 0; block < S::at_once; block++, from += (int64_t)p.tiles * 1024)
-                mx_bulk_copy(h.w(r.stage) + block * MX_TURNED_WEIGHT, from, MX_TURNED_WEIGHT, h.w_full(r.stage));
+            mx_gate_expect(h.w_full(r.stage), MX_TURNED_WEIGHT);
+            mx_bulk_copy(h.w(r.stage), from, MX_TURNED_WEIGHT, h.w_full(r.stage));
+            from += (int64_t)p.tiles * 1024;
             r.skip(1, h.stages);
         }
     }
@@ -114,15 +114,14 @@ template <typename S> __device__ __forceinline__ void let_go(const held<S> &h, c
 template <typename S, int chunk, bool followed>
 __device__ __forceinline__ void multiply_chunk(const held<S> &h, course &c, float (&sums)[S::sums]) {
 #pragma unroll
-    for (int stage = 0; stage < S::blocks / S::at_once; stage++) {
+    for (int stage = 0; stage < S::blocks; stage++) {
         uint64_t weights = mx_wide_pieces(mx_same_for_all(h.w(c.ring.stage)));
-        uint64_t x = mx_wide_pieces(h.x(chunk * S::blocks + stage * S::at_once), S::eight);
+        uint64_t x = mx_wide_pieces(h.x(chunk * S::blocks + stage), S::eight);
         mx_gate_wait(h.w_full(c.ring.stage), c.ring.parity);
         mx_wide_begin();
 #pragma unroll
-        for (int step = 0; step < S::at_once * 4; step++)
-            mx_wide(sums, weights + (step / 4 * MX_TURNED_WEIGHT >> 4) + step % 4 * 16,
-                    x + (step / 4 * S::x_bytes >> 4) + step % 4 * (S::step >> 4), stage + step > 0);
+        for (int step = 0; step < 4; step++)
+            mx_wide(sums, weights + step * 16, x + step * (S::step >> 4), stage + step > 0);
         mx_wide_commit();
         if (stage > 0 || followed) {
             mx_wide_wait<1>();
@@ -245,10 +244,10 @@ static const struct shape {
     int blocks, rows;
     launcher *launch[2];   /* f16; exact, with half as many rows */
 } shapes[] = {
-    {4, 192, {launch<mx_turned<192, 1, 1, 4, 1>>, launch<mx_turned<96, 2, 1, 4, 1>>}},    /* conv1 */
-    {6, 192, {launch<mx_turned<192, 1, 2, 3, 1>>, launch<mx_turned<96, 2, 2, 3, 1>>}},    /* tiny */
-    {8, 128, {launch<mx_turned<128, 1, 2, 4, 1>>, launch<mx_turned<64, 2, 2, 4, 1>>}},    /* base */
-    {12, 128, {launch<mx_turned<128, 1, 3, 4, 1, 0>>, launch<mx_turned<64, 2, 3, 4, 1, 0>>}},   /* small */
+    {4, 192, {launch<mx_turned<192, 1, 1, 4>>, launch<mx_turned<96, 2, 1, 4>>}},    /* conv1 */
+    {6, 192, {launch<mx_turned<192, 1, 2, 3>>, launch<mx_turned<96, 2, 2, 3>>}},    /* tiny */
+    {8, 128, {launch<mx_turned<128, 1, 2, 4>>, launch<mx_turned<64, 2, 2, 4>>}},    /* base */
+    {12, 128, {launch<mx_turned<128, 1, 3, 4, 0>>, launch<mx_turned<64, 2, 3, 4, 0>>}},   /* small */
 };
 
 static const shape *shape_of(const mx_product &p) {

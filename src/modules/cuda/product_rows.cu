@@ -1,6 +1,6 @@
-/* modules/cuda/product_rows.cu - compiled products of few rows, as a decoder's step has them: reading the weights is
- * what takes the time, so every warp has a chunk of k of 8 columns under way at once, straight from global memory,
- * before it looks at x.
+/* modules/cuda/product_rows.cu - compiled products of few rows, of any shape and weight, on any GPU (product_few.cu has
+ * those of Whisper on Hopper): reading the weights is what takes the time, so every warp has a chunk of k of 8 columns
+ * under way at once, straight from global memory, before it looks at x.
  * What holds: the chunks of an element meet in shared memory and are added in order. */
 #include "modules/cuda/product.cuh"
 

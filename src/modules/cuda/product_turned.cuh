@@ -16,18 +16,18 @@
 #define MX_TURNED_THREADS 384            /* two groups that multiply, one that brings operands */
 #define MX_TURNED_ROOM 1024              /* bytes of a warp that multiplies, for its results (product_hand.cuh) */
 
-/* A tile of rows, k in `chunks` of `blocks` blocks each, of which `at_once` are a stage of weights. The operands of 8
- * rows by 16 of k take 256 bytes and `pad`: with 16 of them, a warp that writes a row meets no bank twice. */
-template <int rows_, int parts_, int chunks_, int blocks_, int at_once_, int pad_ = 16> struct mx_turned {
-    static constexpr int rows = rows_, parts = parts_, chunks = chunks_, blocks = blocks_, at_once = at_once_;
+/* A tile of rows, k in `chunks` of `blocks` blocks each, one of which is a stage of weights. The operands of 8 rows by
+ * 16 of k take 256 bytes and `pad`: with 16 of them, a warp that writes a row meets no bank twice. */
+template <int rows_, int parts_, int chunks_, int blocks_, int pad_ = 16> struct mx_turned {
+    static constexpr int rows = rows_, parts = parts_, chunks = chunks_, blocks = blocks_;
     static constexpr int sums = rows * parts / 2, totals = rows / 2;   /* floats of a lane */
     static constexpr int step = 256 + pad_, eight = 4 * step;          /* bytes of 16 of k, and of 64, of 8 rows */
     static constexpr int x_part = rows / 8 * eight;                    /* of a part of a block of k */
     static constexpr int x_bytes = x_part * parts + 4 * pad_;          /* of a block, which begins at other banks */
-    static constexpr int w_bytes = at_once * MX_TURNED_WEIGHT;         /* of a stage */
-    static constexpr int turn = chunks * blocks / at_once;             /* stages of all of k */
-    static constexpr int stages = (MX_TURNED_SHARED - 1024 - 8 * MX_TURNED_ROOM - chunks * blocks * x_bytes) / w_bytes;
-    static_assert(stages >= 3 && blocks % at_once == 0, "weights for both groups, and some that come");
+    static constexpr int turn = chunks * blocks;                       /* stages of all of k */
+    static constexpr int stages = (MX_TURNED_SHARED - 1024 - 8 * MX_TURNED_ROOM - chunks * blocks * x_bytes) /
+                                  MX_TURNED_WEIGHT;
+    static_assert(stages >= 3, "weights for both groups, and some that come");
 };
 
 /* How many; those of rows for attention begin anew with each entry, and go on to a multiple of 64. */

@@ -153,7 +153,7 @@ static mxw_status write_rows(mx_cuda *gpu, const mx_call *const *calls, int coun
 mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call) { return write_rows(gpu, &call, 1); }
 
 /* Keys and values of the same rows. */
-int mx_cuda_is_writes(const mx_call *const *calls, size_t n) {
+static int is_writes(const mx_call *const *calls, size_t n) {
     return n > 1 && calls[0]->op == MX_OP_STATE_WRITE && calls[1]->op == MX_OP_STATE_WRITE &&
            mx_cuda_fast_write_takes(calls[0]) && mx_cuda_fast_write_takes(calls[1]) &&
            calls[0]->inputs[2].data == calls[1]->inputs[2].data &&
@@ -163,7 +163,7 @@ int mx_cuda_is_writes(const mx_call *const *calls, size_t n) {
 
 int mx_cuda_writes_of(const mx_call *const *calls, size_t n, const float *y, int64_t rows, int64_t ld, int64_t columns,
                       mx_few_caches *to) {
-    if (!mx_cuda_is_writes(calls, n))
+    if (!is_writes(calls, n))
         return 0;
     int64_t width = calls[0]->inputs[1].dims[1];
     for (int i = 0; i < 2; i++) {
@@ -193,7 +193,7 @@ static size_t take_written(mx_cuda *gpu, const mx_call *const *calls, size_t n, 
 }
 
 static size_t take_writes(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
-    if (!mx_cuda_is_writes(calls, n))
+    if (!is_writes(calls, n))
         return 0;
     *status = write_rows(gpu, calls, 2);
     return 2;
