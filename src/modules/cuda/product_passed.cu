@@ -1,7 +1,7 @@
-/* modules/cuda/product_passed.cu - compiled products of very many rows on Hopper, where rows are operands already
- * (`f16`: and long): both operands pass through shared memory, in blocks of 64 of k, 128 columns by 192 rows (`exact`: 96 rows, both
- * parts of them). What limits products of this kind is what comes out of the L2 cache and goes through shared memory:
- * a tile this large has the least of both that registers allow.
+/* modules/cuda/product_passed.cu - compiled products of very many rows on Hopper, where rows are operands already (and,
+ * in `f16`, long): both operands pass through shared memory, in blocks of 64 of k, 128 columns by 192 rows (`exact`: 96
+ * rows, both parts of them). What limits products of this kind is what comes out of the L2 cache and goes through
+ * shared memory: a tile this large has the least of both that registers allow.
  * A block stays and takes tile after tile. Two groups of four warps have 64 of the columns each and do nothing but
  * multiply; they leave their sums in shared memory to three warps that finish them meanwhile. One more warp brings
  * operands.
