@@ -132,9 +132,7 @@ static size_t add_writes(builder *b, mx_chain_product *of, const float *y, const
 }
 
 static int takes_product(const mx_product &p) {
-    return p.quad_x && p.f.k > 0 && p.f.k % 64 == 0 && p.f.k < 65536 && p.f.positions == 0 && !p.f.weight.fresh &&
-           (!p.f.residual || p.f.residual_rows == p.f.m) && p.chunks <= MX_STARTS && p.f.m <= MX_CHAIN_ROWS &&
-           p.f.ldy < INT32_MAX && p.f.ldx < INT32_MAX && (uintptr_t)p.f.weight.bytes % 16 == 0;
+    return mx_product_is_regular(p) && p.f.m <= MX_CHAIN_ROWS && p.f.ldy < INT32_MAX && p.f.ldx < INT32_MAX;
 }
 
 static mx_chain_product product_of(const mx_product &p) {
@@ -404,12 +402,12 @@ size_t mx_cuda_take_chain(mx_cuda *gpu, const mx_call *const *calls, size_t n, m
     b.left = MX_CUDA_TOLD / sizeof(mx_told);
     while (taken < n && !b.selection && (more = add_calls(&b, gpu, calls + taken, n - taken)) > 0)
         taken += more;
+    if (taken < n && !b.selection)
+        return 0;
     b.chain.blocks = (int)gpu->device.info.cores;
     mx_chain_division d = {b.chain.rows, b.chain.n, b.chain.blocks, b.w_parts, 0, 0};
     b.chain.met = gpu->arrivals + MX_CUDA_ARRIVALS - 2;
     size_t bytes = (size_t)b.chain.n * sizeof(mx_chain_phase);
-    if (taken < n && !b.selection)
-        return 0;
     if (b.chain.n < LEAST_PHASES || b.w_parts == 0 || bytes > gpu->kept_left || !mx_chain_divide(gpu, b.at, &d))
         return 0;
     b.chain.ring_bytes = d.ring_bytes;

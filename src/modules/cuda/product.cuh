@@ -322,6 +322,14 @@ __device__ __forceinline__ void mx_finish(const mx_product &p, int64_t row, int 
 
 mx_product mx_product_of(const mx_cuda_fused *f);
 
+/* What the kernels of a step ask for: rows of x in fours, of whole blocks of k, of which the starts of chunks can be
+ * kept; a residual for each row; a weight that can be copied by 16 bytes, and that no kernel has just written. */
+static inline int mx_product_is_regular(const mx_product &p) {
+    return p.quad_x && p.f.m > 0 && p.f.k > 0 && p.f.k % 64 == 0 && p.f.positions == 0 && p.chunks <= MX_STARTS &&
+           !p.f.weight.fresh && (uintptr_t)p.f.weight.bytes % 16 == 0 &&
+           (!p.f.residual || p.f.residual_rows == p.f.m);
+}
+
 void mx_rows_product(mx_cuda *gpu, const mx_product &p);    /* a few rows; any number */
 /* The same, faster; whether it was taken. Columns from[i] to from[i] + width of row r may go to row cell[r] of a cache
  * as well, of as many floats; where a cell comes again later, the later row is what stays. */

@@ -288,14 +288,11 @@ static void launch(mx_cuda *gpu, const mx_product &p, const few_cut &cut, const 
                        to);
 }
 
-/* Rows of x in fours, of whole blocks of k; whole tiles of columns; a weight of one part, which no kernel has just
- * written. */
+/* Whole tiles of columns; a weight of one part. */
 static int takes(mx_cuda *gpu, const mx_product &p) {
     int half = p.f.precision == MXW_PRECISION_F16;
-    return mx_product_is_wide(gpu) && gpu->overlaps && p.quad_x && p.f.m > 0 && p.f.k > 0 && p.f.k % 64 == 0 &&
-           p.f.positions == 0 && p.chunks <= MX_STARTS && !p.f.weight.fresh && (half || p.f.weight.parts == 1) &&
-           (uintptr_t)p.f.weight.bytes % 16 == 0 && p.even_y && p.f.n % 8 == 0 &&
-           (!p.f.residual || p.f.residual_rows == p.f.m);
+    return mx_product_is_wide(gpu) && gpu->overlaps && mx_product_is_regular(p) && p.even_y && p.f.n % 8 == 0 &&
+           (half || p.f.weight.parts == 1);
 }
 
 int mx_few_product(mx_cuda *gpu, const mx_product &p, const mx_few_caches &to) {
@@ -310,7 +307,8 @@ int mx_few_product(mx_cuda *gpu, const mx_product &p, const mx_few_caches &to) {
     cut.chunks = p.chunks / split;
     int tiles = cut.tiles + (cut.longer > 0), items = tiles * cut.chunks, normed = p.f.gamma ? (int)p.f.k : 0;
     int finished = (tiles + split - 1) / split;   /* tiles, by a block */
-    if (p.chunks % split || (normed && split > 1) || items > 2 * FEW_WARPS || finished > FEW_WARPS)
+    if (p.blocks > BLOCKS_OF_K * split || p.chunks % split || (normed && split > 1) || items > 2 * FEW_WARPS ||
+        finished > FEW_WARPS)
         return 0;
     cut.of_chunk = (65536 + cut.chunks - 1) / cut.chunks;
     cut.stashed = MX_MAX(0, items - FEW_WARPS);
