@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "jsonw.h"
+#include "common/json_writer.h"
 #include "max_whisper.h"
 
 typedef struct samples {

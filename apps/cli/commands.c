@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "log.h"
-#include "suggest.h"
-#include "trace.h"
+#include "common/cli.h"
+#include "common/log.h"
+#include "common/suggest.h"
+#include "common/trace.h"
 
 const command *const commands[] = {
     &command_transcribe,

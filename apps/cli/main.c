@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "log.h"
-#include "out.h"
+#include "common/cli.h"
+#include "common/log.h"
+#include "common/stdout.h"
 
 static int usage_error(const char *message) {
     log_error("%s", message);
@@ -84,7 +84,7 @@ static int dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, dealt with in out.c */
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, dealt with in common/stdout.c */
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if (out_flush() && status == EXIT_OK)
         status = EXIT_FAILED;

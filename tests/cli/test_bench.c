@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "bench.h"
+#include "bench/bench.h"
 
 static int close_to(double got, double want) {
     int ok = fabs(got - want) <= 1e-9 * fabs(want) + 1e-12;

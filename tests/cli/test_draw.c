@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "chart.h"
-#include "doc.h"
-#include "pictures.h"
+#include "report/chart.h"
+#include "report/doc.h"
+#include "report/pictures.h"
 
 /* ---- the sheet ------------------------------------------------------------------------------------------ */
 

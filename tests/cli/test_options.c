@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "../unit/check.h"
-#include "jsonw.h"
-#include "options.h"
-#include "outputs.h"
-#include "recording.h"
-#include "suggest.h"
-#include "transcribe_options.h"
+#include "common/json_writer.h"
+#include "common/options.h"
+#include "common/suggest.h"
+#include "transcribe/outputs.h"
+#include "transcribe/recording.h"
+#include "transcribe/transcribe_options.h"
 
 typedef struct sample {
     int flag, tristate, choice;

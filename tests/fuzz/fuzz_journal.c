@@ -7,8 +7,8 @@
 
 #include "../unit/pipeline_kit.h"
 #include "fuzz_checkpoint.h"
-#include "journal.h"
 #include "pipeline/session.h"
+#include "transcribe/journal.h"
 
 static mxw_model *model;
 

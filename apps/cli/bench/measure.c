@@ -1,0 +1,149 @@
+/* cli/bench/measure.c - the runs of `bench` and `report`: one recording, transcribed repeatedly, every stage timed.
+ *
+ * Invariants: the samples are in memory before the first run; a window is never decoded twice, so that runs do the same
+ * work; the machine's peak is measured by this process before the runs and after them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "common/peak_rss.h"
+#include "common/progress.h"
+
+/* ---- one run -------------------------------------------------------------------------------------------- */
+
+static mxw_stage_use difference(mxw_stage_use after, mxw_stage_use before) {
+    return (mxw_stage_use){after.runs - before.runs, after.items - before.items, after.cells - before.cells,
+                           after.ms - before.ms};
+}
+
+static mxw_model_use use_since(const mxw_model_use *before, const mxw_model_use *after) {
+    mxw_model_use use = {.struct_size = sizeof(use)};
+    use.encode = difference(after->encode, before->encode);
+    use.cross = difference(after->cross, before->cross);
+    use.prompt = difference(after->prompt, before->prompt);
+    use.step = difference(after->step, before->step);
+    return use;
+}
+
+static void fill_run(bench_run *run, const mxw_result *result) {
+    run->ms[BENCH_MEL] = result->times.mel_ms;
+    run->ms[BENCH_ENCODE] = run->use.encode.ms;
+    run->ms[BENCH_CROSS] = run->use.cross.ms;
+    run->ms[BENCH_PROMPT] = run->use.prompt.ms;
+    run->ms[BENCH_STEP] = run->use.step.ms;
+    run->ms[BENCH_TOTAL] = result->times.total_ms;
+    run->ms[BENCH_OTHER] = run->ms[BENCH_TOTAL];
+    for (int i = 0; i < BENCH_OTHER; i++)
+        run->ms[BENCH_OTHER] -= run->ms[i];
+}
+
+/* Text and length of the first run are kept; a run with another text is remembered. */
+static void compare_text(bench_record *record, const mxw_result *result) {
+    record->audio_s = result->duration_s;
+    if (!record->text) {
+        record->text = strdup(result->text);
+        record->characters = (int64_t)strlen(result->text);
+        record->steady = 1;
+    } else if (strcmp(record->text, result->text)) {
+        record->steady = 0;
+    }
+}
+
+mxw_status bench_hear(mxw_model *model, const bench_options *o, const lab_samples *s, mxw_session **session) {
+    mxw_session_options options;
+    const mxw_segment *segment;
+    mxw_session_options_default(&options);
+    options.language = lab_language(o->language);
+    options.beam_size = (int)o->beam_size;
+    options.temperature_increment = MXW_NONE;
+    mxw_status status = mxw_session_open(model, &options, session);
+    if (status >= 0)
+        status = mxw_session_feed(*session, s->data, s->n);
+    if (status >= 0)
+        status = mxw_session_finish(*session);
+    while (status == MXW_OK)
+        status = mxw_session_next(*session, &segment);
+    return status;
+}
+
+static mxw_status run_once(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
+                           bench_run *run) {
+    mxw_session *session = NULL;
+    mxw_model_use before = {.struct_size = sizeof(before)}, after = before;
+    mxw_model_get_use(model, &before);
+    mxw_status status = bench_hear(model, o, s, &session);
+    mxw_model_get_use(model, &after);
+    run->use = use_since(&before, &after);
+    const mxw_result *result = status < 0 ? NULL : mxw_session_result(session);
+    if (result) {
+        fill_run(run, result);
+        compare_text(record, result);
+    }
+    mxw_session_close(session);
+    return status < 0 ? status : result ? MXW_OK : MXW_E_MEMORY;
+}
+
+/* ---- all runs -------------------------------------------------------------------------------------- */
+
+/* The better of what was known and a new measurement: other programs only ever take away. */
+static void measure_peak(bench_record *record) {
+    mxw_device_peak now = {.struct_size = sizeof(now)};
+    if (strcmp(record->model.device, "cpu") || mxw_device_measure("cpu", record->model.threads, &now) < 0)
+        return;
+    if (now.gflops > record->peak.gflops)
+        record->peak.gflops = now.gflops;
+    if (now.read_gbs > record->peak.read_gbs)
+        record->peak.read_gbs = now.read_gbs;
+}
+
+/* others: where the runs of the program that this one is compared with are kept, in turn with its own; or NULL. */
+static mxw_status run_all(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
+                          const char *others) {
+    char note[64];
+    mxw_status status = MXW_OK;
+    int n = (int)(o->warm_up + o->runs);
+    for (int i = 0; i < n && status >= 0; i++) {
+        bench_run run = {.ms = {0}};
+        int number = i - (int)o->warm_up + 1;
+        snprintf(note, sizeof(note), number < 1 ? "warm-up" : "run %d of %d", number, (int)o->runs);
+        progress_note(note);
+        status = run_once(model, o, s, record, &run);
+        if (i == 0)
+            record->first_ms = run.ms[BENCH_TOTAL];
+        if (i >= o->warm_up)
+            record->runs[record->n_runs++] = run;
+        if (i >= o->warm_up && others && status >= 0 && bench_run_other(o, record->path, others) != EXIT_OK)
+            status = MXW_E_ARGUMENT;
+    }
+    progress_hide();
+    return status;
+}
+
+/* Bytes of a GPU's memory that are free now; 0: not known, or no GPU. */
+static uint64_t free_bytes(const bench_record *record) {
+    mxw_device_info info;
+    for (int i = 0; i < mxw_device_count(); i++)
+        if (mxw_device_get(i, &info) >= 0 && !strcmp(info.id, record->model.device))
+            return info.memory_free_bytes;
+    return 0;
+}
+
+mxw_status bench_measure(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
+                         const char *others) {
+    mxw_status status = mxw_model_get_info(model, &record->model);
+    if (status < 0)
+        return status;
+    int64_t loaded_kib = memory_peak_kib();
+    measure_peak(record);
+    memory_forget_peak(); /* the measurement itself takes memory, which is not the model's */
+    status = run_all(model, o, s, record, others);
+    record->peak_kib = memory_peak_kib();
+    if (record->peak_kib < loaded_kib)
+        record->peak_kib = loaded_kib;
+    uint64_t now = free_bytes(record);
+    if (now && now < record->free_before)
+        record->gpu_kib = (int64_t)((record->free_before - now) / 1024);
+    measure_peak(record);
+    return status;
+}

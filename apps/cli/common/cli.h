@@ -1,0 +1,119 @@
+/* cli/common/cli.h - shared by all subcommands: the struct that describes one, exit statuses, common options.
+ *
+ * Invariants: a subcommand is one file and one line in commands.c; it includes max_whisper.h and nothing below it.
+ */
+#ifndef CLI_COMMON_CLI_H
+#define CLI_COMMON_CLI_H
+
+#include "common/options.h"
+#include "max_whisper.h"
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+/* Every subcommand's options start with these. */
+typedef struct common_options {
+    int quiet;
+    int log_level;  /* mxw_log_level */
+    int log_format; /* 0 human, 1 json */
+} common_options;
+
+/* Options of whatever opens a model. */
+typedef struct model_choice {
+    const char *model, *model_dir;
+    int engine;    /* mxw_engine */
+    int precision; /* mxw_precision */
+    const char *device;
+    int64_t threads;
+    int encode_engine, decode_engine; /* 0: engine; else one more than the mxw_engine */
+} model_choice;
+
+enum { MAX_OPTIONS_BYTES = 1024 }; /* of any subcommand's struct */
+
+typedef struct command {
+    const char *name;      /* "transcribe", "model list" */
+    const char *arguments; /* for the usage line: "FILE..." */
+    int min_words, max_words;
+    const char *word_name; /* what a missing word is: "an audio or video file" */
+    const char *summary;   /* one line */
+    const char *details;   /* paragraphs of help, or NULL */
+    const option_row *options;
+    size_t options_size;
+    int (*run)(const void *options, char **words, int n_words);
+} command;
+
+extern const command command_transcribe, command_model_list, command_model_inspect, command_model_export,
+    command_model_fetch, command_bench, command_demo, command_report, command_verify, command_features_extract,
+    command_features_compare, command_features_diverge, command_features_decode, command_devices, command_gpu_check,
+    command_graph_dump, command_graph_test, command_version, command_help;
+
+/* All of them, NULL-terminated, in the order of help. */
+extern const command *const commands[];
+/* The command that argv begins with, and how many words name it (0: transcribe is implied). NULL: message says why. */
+const command *command_find(int argc, char **argv, int *n_name_words, char *message, size_t size);
+
+/* Whole help of a command on standard output; all: with the overview of the others. */
+void help_print(const command *c, int overview);
+/* The subcommands that begin with a word ("model"). */
+void help_print_group(const char *first_word);
+/* A few lines on standard error. */
+void help_print_short(void);
+
+extern const char *const engine_names[];    /* in the order of mxw_engine */
+extern const char *const precision_names[]; /* in the order of mxw_precision */
+extern const char *const half_engine_names[]; /* "same", then those */
+extern const char *const log_format_names[];
+int check_device(const char *value, char *message, size_t size);
+int check_language(const char *value, char *message, size_t size);
+/* Opens the model for so many sessions at once; on failure says why and returns the exit status. */
+int open_model(const model_choice *choice, int batch, mxw_model **model);
+/* After a device's memory did not suffice, as `why` says: whether to go on with the CPU, which is said, or not, which
+ * is an error. */
+int memory_suffices_on_cpu(const model_choice *choice, const char *why);
+int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
+
+/* A table reads by rows. */
+/* clang-format off */
+#define JSON_ROW(type, member)                                                                                         \
+    {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", .target = offsetof(type, member),    \
+     .help = "As one JSON object."}
+
+#define COMMON_ROWS                                                                                                    \
+    {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .fallback = "False", .group = "Messages",                    \
+     .target = offsetof(common_options, quiet),                                                                        \
+     .help = "No progress bar, no warnings: standard error stays empty unless something fails."},                      \
+    {.name = "log-level", .kind = OPTION_CHOICE, .fallback = "warn", .placeholder = "LEVEL", .group = "Messages",      \
+     .target = offsetof(common_options, log_level), .choices = log_level_names,                                        \
+     .help = "How much to tell on standard error: error, warn, info or debug."},                                       \
+    {.name = "log-format", .kind = OPTION_CHOICE, .fallback = "human", .placeholder = "FORM", .group = "Messages",     \
+     .target = offsetof(common_options, log_format), .choices = log_format_names,                                      \
+     .help = "human: plain lines; json: one JSON object per line, with component and times."},                         \
+    {.name = "help", .letter = 'h', .kind = OPTION_HELP, .group = "Messages", .help = "Show this help and exit."}
+
+#define MODEL_DIR_ROW(type, member)                                                                                    \
+    {.name = "model-dir", .kind = OPTION_NAME, .placeholder = "DIR", .group = "Model and device",                      \
+     .target = offsetof(type, member),                                                                                 \
+     .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else the per-user cache)."}
+
+#define MODEL_ROWS(type, member)                                                                                       \
+    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
+     .group = "Model and device", .target = offsetof(type, member.model),                                              \
+     .help = "Released name (see model list), checkpoint file, or its folder."},                                       \
+    MODEL_DIR_ROW(type, member.model_dir),                                                                             \
+    ENGINE_ROWS(type, member.engine, member.device, member.threads, member.precision)
+
+#define ENGINE_ROWS(type, engine_, device_, threads_, precision_)                                                      \
+    {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \
+     .target = offsetof(type, engine_), .choices = engine_names,                                                       \
+     .help = "cpu: op by op on the processor; gpu: op by op on CUDA; max: the compiled graph."},                       \
+    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",                    \
+     .group = "Model and device", .target = offsetof(type, device_), .check = check_device,                            \
+     .help = "Where to run; the devices subcommand lists them."},                                                      \
+    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
+     .target = offsetof(type, threads_), .low = 0, .high = 1024,                                                       \
+     .help = "Processor threads; 0: as many as this process may use."},                                                \
+    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
+     .group = "Model and device", .target = offsetof(type, precision_), .choices = precision_names,                    \
+     .help = "Of engine max on a GPU: exact; f16: faster, products of halves. Elsewhere it is exact."}
+/* clang-format on */
+
+#endif

@@ -1,0 +1,110 @@
+/* cli/report/report.c - `report`: every engine on one recording: accuracy checks, times, words and kernels, as HTML and
+ * Markdown with pictures.
+ *
+ * Out: COMPLETE_RESULTS.md, COMPLETE_RESULTS.html and the pictures, in a folder. Invariants: exit 0 only if all that
+ * can run here ran and nothing drifts; the report is written even if not. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+#include "common/progress.h"
+#include "report/report.h"
+
+_Static_assert(sizeof(report_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");
+
+#define AT(member) .target = offsetof(report_options, member)
+
+/* A table reads by rows. */
+/* clang-format off */
+static const option_row rows[] = {
+    {.name = "output", .letter = 'o', .kind = OPTION_NAME, .fallback = ".", .placeholder = "DIR", .group = "Output",
+     AT(output), .help = "Folder for COMPLETE_RESULTS.md, COMPLETE_RESULTS.html and the pictures."},
+    {.name = "runs", .letter = 'n', .kind = OPTION_WHOLE, .fallback = "3", .placeholder = "N", .group = "Measuring",
+     AT(runs), .low = 1, .high = BENCH_MAX_RUNS, .help = "Timed runs of each engine."},
+    {.name = "warm-up", .kind = OPTION_WHOLE, .fallback = "1", .placeholder = "N", .group = "Measuring", AT(warm_up),
+     .low = 0, .high = BENCH_MAX_RUNS, .help = "Runs before them that do not count."},
+    {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
+     .group = "Decoding", AT(language), .none = 1, .check = check_language,
+     .help = "Language spoken; none: detected, once more in every run."},
+    {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
+     .low = 1, .high = 100, .none = 1, .none_value = 0, .help = "Sequences of the beam search; none: greedy."},
+    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",
+     .group = "Model and device", AT(model), .help = "Released name (see model list), checkpoint file, or its folder."},
+    MODEL_DIR_ROW(report_options, model_dir),
+    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
+     AT(threads), .low = 0, .high = 1024, .help = "Processor threads; 0: as many as this process may use."},
+    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",
+     .group = "Model and device", AT(precision), .choices = precision_names,
+     .help = "Of engine max on a GPU: exact; f16: faster, products of halves. Elsewhere it is exact."},
+    COMMON_ROWS,
+    {.name = NULL},
+};
+/* clang-format on */
+
+/* Whether the report can be written is better known before everything is measured. */
+static int check_folder(const report_options *o) {
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s/COMPLETE_RESULTS.md", o->output);
+    mkdir(o->output, 0777);
+    int fault = n > 0 && (size_t)n < sizeof(path) ? doc_can_save(path) : ENAMETOOLONG;
+    if (fault)
+        log_error("--output: cannot write into %s: %s", o->output, strerror(fault));
+    return !fault;
+}
+
+/* What the exit status rests on. */
+static int all_well(const report_run *r) {
+    mxw_op_check c;
+    for (size_t i = 0; r->checks && i < mxw_op_checks_count(r->checks); i++)
+        if (mxw_op_checks_get(r->checks, i, &c) >= 0 && !(c.of_bound <= 1))
+            return 0;
+    for (int i = 0; i < r->n_engines; i++) {
+        const report_engine *e = &r->engines[i];
+        if (!e->skipped && (e->n_bad || e->why[0] || !report_same_text(r, e)))
+            return 0;
+    }
+    return 1;
+}
+
+static int run(const void *chosen, char **words, int n_words) {
+    report_run *r = calloc(1, sizeof(*r));
+    int exit_status = EXIT_FAILED;
+    if (!r) {
+        log_error("out of memory");
+        return EXIT_FAILED;
+    }
+    r->options = chosen;
+    r->path = words[0];
+    if (check_folder(r->options) && lab_read(r->path, &r->samples)) {
+        progress_start(1, NULL, !r->options->common.quiet && progress_possible());
+        progress_name(r->path);
+        int measured = report_measure(r);
+        progress_stop();
+        exit_status = measured ? report_write(r) : EXIT_FAILED;
+        if (exit_status == EXIT_OK && !all_well(r)) {
+            log_error("report: an engine failed or drifts; see COMPLETE_RESULTS.md");
+            exit_status = EXIT_FAILED;
+        }
+    }
+    report_free(r);
+    return exit_status;
+}
+
+const command command_report = {
+    .name = "report",
+    .arguments = "FILE",
+    .min_words = 1,
+    .max_words = 1,
+    .word_name = "an audio or video file",
+    .summary = "Write COMPLETE_RESULTS.md and a page with pictures: proof, times, words and kernels of every engine.",
+    .details = "Runs every engine that can run here on the recording, and writes what came of it: text and words with "
+               "their times under the log-mel, time by stage, error by layer against engine cpu and of engine cpu "
+               "against float64, what the alignment heads listened to, and each kernel beside what the machine can do. "
+               "The page needs no network and no other file. Engines that cannot run are named with the reason.",
+    .options = rows,
+    .options_size = sizeof(report_options),
+    .run = run,
+};

@@ -1,0 +1,243 @@
+/* cli/transcribe/batch.c - threads that each take the next recording of the list, until it is empty. */
+#include "transcribe/batch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/progress.h"
+#include "common/stdout.h"
+#include "transcribe/recording.h"
+
+/* How many recordings at once, unless told: on a processor, enough for steps to be worth sharing without much memory;
+ * an accelerator is idle until many do. */
+enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32 };
+
+typedef struct job {
+    recording_batch batch;
+    const inputs *list;
+    int n;
+    pthread_mutex_t lock;
+    int next, n_running, n_done, n_failed;
+    char **failures; /* [n] why each failed that did */
+} job;
+
+static sem_t news; /* a worker has ended, or a signal came */
+static atomic_int several_threads;
+static int tell_signal; /* on a terminal */
+
+/* ---- signals -------------------------------------------------------------------------------------------- */
+
+/* The first asks for a clean stop, the second is obeyed at once. Alone, nothing is lost by leaving a pipe that may
+ * never end; others may still have something to print. */
+static void interrupt(int signal_number) {
+    static const char line[] = "max-whisper: stopping after the current window; once more to stop at once\n";
+    int saved = errno;
+    if (recording_interrupted() || (!several_threads && recording_waits_for_input())) {
+        progress_abandon();
+        _exit(128 + signal_number);
+    }
+    recording_interrupt(signal_number);
+    if (tell_signal) {
+        progress_abandon();
+        if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+            tell_signal = 0;
+    }
+    if (several_threads)
+        sem_post(&news);
+    errno = saved;
+}
+
+/* One that was ignored (nohup, a background job) stays so. */
+static void catch_signal(int number) {
+    struct sigaction action = {.sa_flags = SA_RESTART}, before;
+    action.sa_handler = interrupt;
+    sigemptyset(&action.sa_mask);
+    if (!sigaction(number, NULL, &before) && before.sa_handler != SIG_IGN)
+        sigaction(number, &action, NULL);
+}
+
+/* ---- workers -------------------------------------------------------------------------------------------- */
+
+static void *work(void *argument) {
+    job *j = argument;
+    recording_end end = RECORDING_DONE;
+    pthread_mutex_lock(&j->lock);
+    while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped && !recording_interrupted()) {
+        int place = j->next++;
+        pthread_mutex_unlock(&j->lock);
+        end = recording_transcribe(&j->batch, place, &j->list->items[place], &j->failures[place]);
+        pthread_mutex_lock(&j->lock);
+        j->n_done += end == RECORDING_DONE;
+        j->n_failed += end == RECORDING_FAILED;
+    }
+    j->n_running--;
+    pthread_mutex_unlock(&j->lock);
+    sem_post(&news);
+    return NULL;
+}
+
+/* Whether all that still runs is a recording that waits for standard input, which a signal cannot end. */
+static int is_stuck(job *j) {
+    pthread_mutex_lock(&j->lock);
+    int stuck = recording_interrupted() && j->n_running == 1 && recording_waits_for_input();
+    pthread_mutex_unlock(&j->lock);
+    return stuck;
+}
+
+static int n_running(job *j) {
+    pthread_mutex_lock(&j->lock);
+    int n = j->n_running;
+    pthread_mutex_unlock(&j->lock);
+    return n;
+}
+
+static void wait_for_workers(job *j) {
+    while (n_running(j) > 0) {
+        while (sem_wait(&news) && errno == EINTR)
+            ;
+        if (is_stuck(j)) {
+            ordered_finish(j->batch.output);
+            progress_stop();
+            out_flush();
+            _exit(128 + recording_interrupted());
+        }
+    }
+}
+
+/* As many threads as can be had; this one works itself where there would be one. */
+static void run_workers(job *j, int n_workers) {
+    pthread_t *threads = n_workers > 1 ? calloc((size_t)n_workers, sizeof(*threads)) : NULL;
+    int n_started = 0;
+    several_threads = threads != NULL;
+    j->n_running = threads ? n_workers : 1;
+    while (threads && n_started < n_workers && !pthread_create(&threads[n_started], NULL, work, j))
+        n_started++;
+    if (threads && n_started) {
+        pthread_mutex_lock(&j->lock);
+        j->n_running -= n_workers - n_started;
+        pthread_mutex_unlock(&j->lock);
+        wait_for_workers(j);
+        for (int i = 0; i < n_started; i++)
+            pthread_join(threads[i], NULL);
+    } else {
+        several_threads = 0;
+        work(j);
+    }
+    free(threads);
+}
+
+/* ---- the job -------------------------------------------------------------------------------------------- */
+
+static int uses_accelerator(const model_choice *model) {
+    if (model->engine == MXW_ENGINE_CPU || !strcmp(model->device, "cpu"))
+        return 0;
+    return model->engine == MXW_ENGINE_GPU || !strncmp(model->device, "cuda", 4) || mxw_accelerator_count() > 0;
+}
+
+/* How many of n sessions at once. */
+static int choose_batch(const transcribe_options *o, int n) {
+    int64_t batch = o->batch;
+    if (n > 1 && batch <= 0)
+        batch = uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
+    return batch <= 0 || n < batch ? n : (int)batch;
+}
+
+/* Recordings at once. A split one is taken to have two channels, as nearly all have: they go side by side, and so do as
+ * many recordings as that leaves room for. */
+static int share_out(job *j, const transcribe_options *o) {
+    int n_each = transcribe_splits(o) ? 2 : 1;
+    j->batch.batch = choose_batch(o, j->n < INT_MAX / 2 ? n_each * j->n : j->n);
+    j->batch.channels = j->batch.batch < n_each ? j->batch.batch : n_each;
+    return j->batch.batch / j->batch.channels;
+}
+
+/* The bar for all of them; a file's size stands for its length. */
+static void start_progress(const transcribe_options *o, const inputs *list) {
+    int wanted = !o->common.quiet && o->verbose >= 0 && progress_possible();
+    double *sizes = wanted ? calloc((size_t)list->n, sizeof(*sizes)) : NULL;
+    for (int i = 0; sizes && i < list->n; i++) {
+        struct stat info;
+        const char *path = list->items[i].path;
+        if (strcmp(path, "-") && !stat(path, &info) && S_ISREG(info.st_mode))
+            sizes[i] = (double)info.st_size;
+    }
+    progress_start(list->n, sizes, sizes != NULL);
+    free(sizes);
+    tell_signal = wanted;
+}
+
+/* ---- how it went ---------------------------------------------------------------------------------------- */
+
+/* What was stopped, and the words that go on with it. */
+static void tell_stopped(const job *j, const transcribe_options *o) {
+    const char *skip = o->output_dir && !o->skip_existing && j->n_done ? " --skip-existing" : "";
+    if (o->common.quiet || o->mel_reference == MXW_MEL_RUNNING)
+        return;
+    if (o->resume)
+        log_error("stopped; %d of %d files are done. To go on: the same command%s%s", j->n_done, j->n,
+                  skip[0] ? " with" : "", skip);
+    else if (o->output_dir)
+        log_error("stopped; %d of %d files are done. To go on with the others: the same command%s%s (--resume from the "
+                  "beginning keeps unfinished ones, too)",
+                  j->n_done, j->n, skip[0] ? " with" : "", skip);
+    else
+        log_error("stopped. A run that is begun with --resume can be gone on with");
+}
+
+/* Every failure once more: where there are many files, what was said of each is far above. */
+static void tell_failures(const job *j) {
+    log_error("%d of %d files failed:", j->n_failed, j->n);
+    for (int i = 0; i < j->n; i++)
+        if (j->failures[i])
+            log_error("  %s", j->failures[i]);
+}
+
+static int tell_end(job *j, const transcribe_options *o) {
+    int interrupted = recording_interrupted() && j->n_done + j->n_failed < j->n;
+    if (j->n_failed && j->n > 1)
+        tell_failures(j);
+    if (interrupted) {
+        tell_stopped(j, o);
+        return 128 + recording_interrupted();
+    }
+    if (j->batch.stopped)
+        return j->batch.exit_status;
+    return j->n_failed ? EXIT_FAILED : EXIT_OK;
+}
+
+int batch_run(const transcribe_options *options, const inputs *list, int several) {
+    job j = {.list = list, .n = list->n, .batch = {.options = options, .several = several}};
+    j.batch.output = ordered_open(j.n, several);
+    j.failures = calloc((size_t)j.n, sizeof(*j.failures));
+    if (!j.batch.output || !j.failures) {
+        log_error("out of memory: %d files", j.n);
+        ordered_close(j.batch.output);
+        free(j.failures);
+        return EXIT_FAILED;
+    }
+    int n_workers = share_out(&j, options);
+    pthread_mutex_init(&j.lock, NULL);
+    pthread_mutex_init(&j.batch.lock, NULL);
+    pthread_cond_init(&j.batch.freed, NULL);
+    sem_init(&news, 0, 0);
+    start_progress(options, list);
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
+    run_workers(&j, n_workers);
+    ordered_finish(j.batch.output);
+    progress_stop();
+    mxw_model_close(j.batch.model);
+    ordered_close(j.batch.output);
+    int exit_status = tell_end(&j, options);
+    for (int i = 0; i < j.n; i++)
+        free(j.failures[i]);
+    free(j.failures);
+    return exit_status;
+}

@@ -1,0 +1,34 @@
+/* cli/transcribe/outputs.h - the files that a recording's result goes to: where, of what name, in which formats.
+ *
+ * What holds: a recording's files lie in one folder; folders are made when first written to.
+ */
+#ifndef CLI_TRANSCRIBE_OUTPUTS_H
+#define CLI_TRANSCRIBE_OUTPUTS_H
+
+#include "transcribe/inputs.h"
+#include "transcribe/transcribe_options.h"
+
+/* Whose result it is. */
+typedef struct outputs_source {
+    const transcribe_options *options;
+    const input *in;
+    const char *name;     /* as it is told to people */
+    mxw_model *model;
+    mxw_session *session; /* or NULL: of several channels, with this */
+    const char *manifest;
+} outputs_source;
+
+/* The name its files get before the extension, *length bytes: the file's own up to the last dot; "stdin" for "-". */
+const char *outputs_stem(const char *path, size_t *length);
+/* "DIR/sub/" of an input's files; 0: too long. Needs --output-dir. */
+int outputs_folder(const transcribe_options *options, const input *in, char *path, size_t size);
+/* 1 if every file that would be written is there. */
+int outputs_exist(const transcribe_options *options, const input *in);
+/* How a result is written in a format; of json-full also how the run was made. */
+mxw_status outputs_options(const outputs_source *source, const char *format, mxw_write_options *write);
+/* Writes the files; says why not. */
+mxw_status outputs_save(const outputs_source *source, const mxw_result *result);
+/* A folder and those above it; 0: cannot, and errno says why. */
+int outputs_make_folder(const char *path);
+
+#endif

@@ -1,0 +1,83 @@
+/* cli/transcribe/session_slots.c - reserves memory for a batch's sessions before the first one opens. */
+#include "transcribe/session_slots.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/progress.h"
+
+/* Reserves memory for as many sessions as fit, by bisection below `wanted`, which does not fit. 0: not even one. */
+static int fit_fewer(mxw_model *model, const mxw_session_options *session, int wanted) {
+    int fits = 0, too_many = wanted;
+    while (too_many - fits > 1) {
+        int n = fits + (too_many - fits) / 2;
+        if (mxw_model_reserve(model, session, n) < 0)
+            too_many = n;
+        else
+            fits = n;
+    }
+    return fits && mxw_model_reserve(model, session, fits) >= 0 ? fits : 0;
+}
+
+/* As many slots as fit; 0: none, and why. Failures other than MXW_E_MEMORY are reported when a session is opened. */
+static int reserve(const recording_batch *batch, char *why, size_t size) {
+    mxw_session_options session;
+    transcribe_session_options(batch->options, &session);
+    if (mxw_model_reserve(batch->model, &session, batch->batch) != MXW_E_MEMORY)
+        return batch->batch;
+    snprintf(why, size, "%s", mxw_last_error());
+    int n = fit_fewer(batch->model, &session, batch->batch);
+    if (n)
+        log_say(MXW_LOG_WARN, "%s; going on with %d at once", why, n);
+    else
+        snprintf(why, size, "%s", mxw_last_error());   /* of the last try, with one */
+    return n;
+}
+
+static int open_and_reserve(recording_batch *batch, const model_choice *choice) {
+    char why[1024];
+    int exit_status = open_model(choice, batch->batch, &batch->model);
+    if (exit_status != EXIT_OK)
+        return exit_status;
+    int n = reserve(batch, why, sizeof(why));
+    if (n) {
+        batch->batch = n;
+        return EXIT_OK;
+    }
+    model_choice cpu = *choice;
+    cpu.device = "cpu";
+    mxw_model_close(batch->model);
+    batch->model = NULL;
+    return memory_suffices_on_cpu(choice, why) ? open_and_reserve(batch, &cpu) : EXIT_FAILED;
+}
+
+int session_slots_load(recording_batch *batch) {
+    pthread_mutex_lock(&batch->lock);
+    if (!batch->model && !batch->exit_status) {
+        progress_note("loading the model");
+        batch->exit_status = open_and_reserve(batch, &batch->options->model);
+        batch->stopped |= batch->exit_status != EXIT_OK;
+        progress_hide();
+    }
+    int loaded = batch->model != NULL;
+    pthread_mutex_unlock(&batch->lock);
+    return loaded;
+}
+
+int session_slots_acquire(recording_batch *batch) {
+    pthread_mutex_lock(&batch->lock);
+    while (batch->n_open >= batch->batch && !batch->stopped && !recording_interrupted())
+        pthread_cond_wait(&batch->freed, &batch->lock);
+    int taken = batch->n_open < batch->batch;
+    batch->n_open += taken;
+    pthread_mutex_unlock(&batch->lock);
+    return taken;
+}
+
+void session_slots_release(recording_batch *batch) {
+    pthread_mutex_lock(&batch->lock);
+    batch->n_open--;
+    pthread_cond_broadcast(&batch->freed);
+    pthread_mutex_unlock(&batch->lock);
+}

@@ -1,0 +1,195 @@
+/* cli/transcribe/transcribe.c - `transcribe`: checks what the files ask for together, then has them done. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cli.h"
+#include "common/log.h"
+#include "common/trace.h"
+#include "transcribe/batch.h"
+#include "transcribe/output_name.h"
+#include "transcribe/outputs.h"
+#include "transcribe/transcribe_options.h"
+
+_Static_assert(sizeof(transcribe_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");
+
+/* ---- before the first file ------------------------------------------------------------------------------ */
+
+/* What only words with times can do, as openai-whisper's command line refuses it too. */
+static int check_words(const transcribe_options *o) {
+    const struct {
+        const char *name;
+        int given;
+    } needing[] = {{"highlight-words", o->highlight_words},
+                   {"max-line-count", o->max_line_count > 0},
+                   {"max-line-width", o->max_line_width > 0},
+                   {"max-words-per-line", o->max_words_per_line > 0},
+                   {"hallucination-silence-threshold", o->hallucination_silence_threshold != MXW_NONE}};
+    for (size_t i = 0; i < sizeof(needing) / sizeof(*needing); i++)
+        if (needing[i].given && !o->word_timestamps) {
+            log_error("--%s: needs --word-timestamps", needing[i].name);
+            return 0;
+        }
+    if (o->max_line_count && !o->max_line_width)
+        log_say(MXW_LOG_WARN, "--max-line-count has no effect without --max-line-width");
+    if (o->max_words_per_line && o->max_line_width)
+        log_say(MXW_LOG_WARN, "--max-words-per-line has little effect beside --max-line-width");
+    return 1;
+}
+
+/* Files of several formats need several names. */
+static int check_names(const transcribe_options *o) {
+    int n = 0;
+    for (int i = 0; mxw_format_name(i); i++)
+        n += transcribe_wants(o, mxw_format_name(i));
+    if (!o->output_dir || n < 2 || output_name_has(o->output_name, "{format}"))
+        return 1;
+    log_error("--output-name: '%s' would name the files of %d formats alike; put {format} into it", o->output_name, n);
+    return 0;
+}
+
+static int check_combination(const transcribe_options *o) {
+    if (o->format && !o->output_dir && (strchr(o->format, ',') || !strcmp(o->format, "all"))) {
+        log_error("--format: '%s' is more than one format, and standard output takes one; add --output-dir DIR",
+                  o->format);
+        return 0;
+    }
+    if (o->patience != MXW_NONE && (o->greedy || o->beam_size == 0)) {
+        log_error("--patience: belongs to beam search, which %s turns off",
+                  o->greedy ? "--greedy" : "--beam-size none");
+        return 0;
+    }
+    if (o->skip_existing && !o->output_dir) {
+        log_error("--skip-existing: looks for results in --output-dir DIR, which is missing");
+        return 0;
+    }
+    if (o->skip_existing &&
+        (output_name_has(o->output_name, "{model}") || output_name_has(o->output_name, "{language}"))) {
+        log_error("--skip-existing: --output-name '%s' is not known beforehand; only {stem} and {format} are",
+                  o->output_name);
+        return 0;
+    }
+    if (o->resume && o->mel_reference == MXW_MEL_RUNNING) {
+        log_error("--resume: live sound (--mel-reference running) cannot be heard again");
+        return 0;
+    }
+    return check_words(o) && check_names(o);
+}
+
+/* Two recordings that would write the same files stand beside each other in this order. */
+static int by_output(const void *a, const void *b) {
+    const input *x = *(const input *const *)a, *y = *(const input *const *)b;
+    size_t n, m;
+    const char *stem_x = outputs_stem(x->path, &n), *stem_y = outputs_stem(y->path, &m);
+    int order = strcmp(x->folder, y->folder);
+    if (!order)
+        order = memcmp(stem_x, stem_y, n < m ? n : m);
+    return order ? order : n < m ? -1 : n > m;
+}
+
+static int check_outputs(const transcribe_options *o, const inputs *list) {
+    const input **sorted = malloc((size_t)list->n * sizeof(*sorted));
+    int n = 0, right = sorted != NULL, alike = !output_name_has(o->output_name, "{stem}");
+    for (int i = 0; sorted && i < list->n; i++)
+        if (!list->items[i].problem)
+            sorted[n++] = &list->items[i];
+    if (sorted)
+        qsort(sorted, (size_t)n, sizeof(*sorted), by_output);
+    for (int i = 1; right && i < n; i++)
+        if (alike ? !strcmp(sorted[i - 1]->folder, sorted[i]->folder) : !by_output(&sorted[i - 1], &sorted[i])) {
+            int swap = sorted[i - 1] > sorted[i]; /* named in the order of the command line */
+            log_error("'%s' and '%s' would be written to the same files in %s; rename one or use two folders",
+                      sorted[i - !swap]->path, sorted[i - swap]->path, o->output_dir);
+            right = 0;
+        }
+    free(sorted);
+    return right;
+}
+
+/* Two recordings must not write the same files, and nothing reads standard input twice. */
+static int check_collisions(const transcribe_options *o, const inputs *list) {
+    int n_standard = 0;
+    for (int i = 0; i < list->n; i++)
+        n_standard += !strcmp(list->items[i].path, "-");
+    if (n_standard && transcribe_splits(o)) {
+        log_error("--channel: split reads a recording once for each channel, and standard input comes only once; "
+                  "save it to a file");
+        return 0;
+    }
+    if (n_standard > 1) {
+        log_error("standard input (-) is named twice");
+        return 0;
+    }
+    return !o->output_dir || check_outputs(o, list);
+}
+
+static int make_folder(const char *path) {
+    int made = outputs_make_folder(path);
+    if (!made)
+        log_error("--output-dir: cannot create %s: %s", path, errno == ENOTDIR ? "not a folder" : strerror(errno));
+    return made;
+}
+
+/* Takes out those whose results are there. */
+static void skip_existing(const transcribe_options *o, inputs *list) {
+    int n_skipped = 0, n = list->n;
+    for (int i = list->n - 1; i >= 0; i--)
+        if (!list->items[i].problem && outputs_exist(o, &list->items[i])) {
+            log_say(MXW_LOG_INFO, "%s: skipped: its results exist", list->items[i].path);
+            inputs_drop(list, i);
+            n_skipped++;
+        }
+    if (n_skipped)
+        log_note("%d of %d files are skipped: their results exist", n_skipped, n);
+}
+
+/* ---- the run -------------------------------------------------------------------------------------------- */
+
+static int run_list(const transcribe_options *o, inputs *list) {
+    int several = list->n > 1;
+    if (o->output_dir && !make_folder(o->output_dir))
+        return EXIT_FAILED;
+    if (o->skip_existing)
+        skip_existing(o, list);
+    if (o->fp16)
+        log_say(MXW_LOG_WARN, "--fp16 has no effect: this engine computes in f32");
+    if (!list->n)
+        return EXIT_OK;
+    if (o->trace && !trace_open(o->trace))
+        return EXIT_FAILED;
+    int exit_status = batch_run(o, list, several);
+    return trace_close() || exit_status ? exit_status : EXIT_FAILED;
+}
+
+static int run(const void *chosen, char **words, int n_words) {
+    const transcribe_options *o = chosen;
+    inputs list = {0};
+    if (!check_combination(o))
+        return EXIT_USAGE;
+    if (!inputs_expand(&list, words, n_words, o->recursive)) {
+        log_error("out of memory: the list of files");
+        inputs_free(&list);
+        return EXIT_FAILED;
+    }
+    int exit_status = check_collisions(o, &list) ? run_list(o, &list) : EXIT_USAGE;
+    inputs_free(&list);
+    return exit_status;
+}
+
+const command command_transcribe = {
+    .name = "transcribe",
+    .arguments = "FILE...",
+    .min_words = 1,
+    .max_words = INT_MAX,
+    .word_name = "an audio or video file",
+    .summary = "Turn recordings into text; 'max-whisper FILE...' is the same.",
+    .details = "FILE is any audio or video file, a folder of them, a pattern like '*.mp3', or - for standard input. "
+               "Without --format, segments are printed as "
+               "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir "
+               "or --resume. "
+               "Defaults are in brackets; - and _ are the same in option names.",
+    .options = transcribe_rows,
+    .options_size = sizeof(transcribe_options),
+    .run = run,
+};

@@ -1,0 +1,326 @@
+/* cli/transcribe/transcribe_options.c - the option table of `transcribe`. Names and defaults follow openai-whisper's
+ * command line where it has the option, else its DecodingOptions. */
+#include "transcribe/transcribe_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/suggest.h"
+#include "transcribe/output_name.h"
+
+static const char *const task_names[] = {"transcribe", "translate", NULL};
+static const char *const mel_reference_names[] = {"file", "running", NULL};
+
+#define AT(member) .target = offsetof(transcribe_options, member)
+#define SWITCH(member, default_) .kind = OPTION_FLAG, .fallback = default_, AT(member)
+#define OR_NONE .none = 1, .none_value = MXW_NONE
+
+/* ---- checks of texts ------------------------------------------------------------------------------------ */
+
+/* One word of the list: a format, or all. */
+static int check_one_format(const char *word, char *message, size_t size) {
+    char list[160] = "";
+    suggestion near;
+    suggestion_start(&near, word);
+    for (int i = 0; mxw_format_name(i); i++) {
+        if (!strcmp(mxw_format_name(i), word))
+            return 1;
+        suggestion_offer(&near, mxw_format_name(i));
+        size_t used = strlen(list);
+        options_say(list + used, sizeof(list) - used, "%s, ", mxw_format_name(i));
+    }
+    if (!strcmp(word, "all"))
+        return 1;
+    suggestion_offer(&near, "all");
+    if (near.best)
+        options_say(message, size, "unknown format '%s'; did you mean '%s'?", word, near.best);
+    else
+        options_say(message, size, "unknown format '%s'; there is: %sall", word, list);
+    return 0;
+}
+
+static int check_format(const char *value, char *message, size_t size) {
+    for (const char *p = value;; p++) {
+        char word[40];
+        size_t n = strcspn(p, ",");
+        options_say(word, sizeof(word), "%.*s", (int)(n < 39 ? n : 39), p);
+        if (!check_one_format(word, message, size))
+            return 0;
+        p += n;
+        if (!*p)
+            return 1;
+    }
+}
+
+static const char *const channel_names[] = {"all", "left", "right", "split", NULL};
+static const int channel_numbers[] = {0, 1, 2, 0};
+#define MAX_CHANNEL 255
+
+/* The library's number of a channel, or -1. */
+static int find_channel(const char *value) {
+    char *end;
+    for (int i = 0; channel_names[i]; i++)
+        if (!strcmp(channel_names[i], value))
+            return channel_numbers[i];
+    long n = value[0] >= '0' && value[0] <= '9' ? strtol(value, &end, 10) : 0;
+    return n >= 1 && n <= MAX_CHANNEL && !*end ? (int)n : -1;
+}
+
+static int check_channel(const char *value, char *message, size_t size) {
+    if (find_channel(value) >= 0)
+        return 1;
+    suggestion near;
+    suggestion_start(&near, value);
+    for (int i = 0; channel_names[i]; i++)
+        suggestion_offer(&near, channel_names[i]);
+    options_say(message, size, "'%.60s' is neither all, left, right, split nor a number from 1 to %d%s%s%s", value,
+                MAX_CHANNEL, near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+    return 0;
+}
+
+static int check_tokens(const char *value, char *message, size_t size) {
+    const char *p = value;
+    while (*p) {
+        char *end;
+        long id = strtol(p, &end, 10);
+        if (end == p || id < -1 || id > 1000000 || (*end && (*end != ',' || !end[1]))) {
+            options_say(message, size, "'%.60s' is not a list of token ids like -1 or 11,13", value);
+            return 0;
+        }
+        p = end + (*end == ',');
+    }
+    return 1;
+}
+
+static int check_clips(const char *value, char *message, size_t size) {
+    const char *p = value;
+    while (*p) {
+        char *end = NULL;
+        double seconds = strspn(p, "0123456789.") ? strtod(p, &end) : -1;
+        if (seconds < 0 || seconds > 1e9 || end == p || (*end && (*end != ',' || !end[1]))) {
+            options_say(message, size, "'%.60s' is not a list of seconds like 0 or 12.5,60,90", value);
+            return 0;
+        }
+        p = end + (*end == ',');
+    }
+    return 1;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------ */
+
+#define OUTPUT .group = "Output"
+#define SOUND .group = "Sound"
+#define JOB .group = "Long jobs"
+#define SPEECH .group = "Language and task"
+#define WORDS .group = "Words"
+#define SEARCH .group = "Decoding"
+#define PROMPT .group = "Prompting"
+#define FALLBACK .group = "When a window decodes badly"
+#define FOREIGN .group = "Accepted because openai-whisper has them"
+
+/* A table reads by rows. */
+/* clang-format off */
+const option_row transcribe_rows[] = {
+    MODEL_ROWS(transcribe_options, model),
+    {.name = "encode-engine", .kind = OPTION_CHOICE, .fallback = "same", .placeholder = "ENGINE",
+     .group = "Model and device", AT(model.encode_engine), .choices = half_engine_names,
+     .help = "Engine of the encoder alone: any pair gives the same text, so this tells which half is wrong."},
+    {.name = "decode-engine", .kind = OPTION_CHOICE, .fallback = "same", .placeholder = "ENGINE",
+     .group = "Model and device", AT(model.decode_engine), .choices = half_engine_names,
+     .help = "Engine of the decoder alone."},
+    {.name = "batch", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
+     AT(batch), .low = 0, .high = 256,
+     .help = "Files transcribed at once, with the same result as one by one; 0: what suits the device. Where memory "
+             "does not suffice, as many as fit."},
+
+    {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
+     AT(format), .check = check_format,
+     .help = "txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl or json-full instead of timed lines. With --output-dir "
+             "also several (txt,srt) or all: the first five."},
+    {.name = "output-dir", .letter = 'o', .kind = OPTION_NAME, .placeholder = "DIR", OUTPUT, AT(output_dir),
+     .help = "Write files there, one per input and format (txt, srt, vtt, tsv and json unless --format says which)."},
+    {.name = "output-name", .kind = OPTION_TEXT, .fallback = "{stem}.{format}", .placeholder = "PATTERN", OUTPUT,
+     AT(output_name), .check = output_name_check,
+     .help = "How files are named: {stem} of the input, {format}, {model}, {language}."},
+    {.name = "alternatives", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", OUTPUT, AT(alternatives),
+     .low = 1, .high = 32, .help = "In json-full: how many other tokens are told for each."},
+    {.name = "verbose", .kind = OPTION_TRISTATE, .fallback = "True", .placeholder = "True|False|None", OUTPUT,
+     AT(verbose), .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
+    {.name = "stats", SWITCH(stats, "False"), OUTPUT,
+     .help = "After each file a JSON line on standard error: the time of each stage, and more."},
+    {.name = "trace", .kind = OPTION_NAME, .placeholder = "FILE", OUTPUT, AT(trace),
+     .help = "Write every op that was run, with its time, kernel and bytes, as a Chrome trace."},
+
+    {.name = "recursive", .letter = 'r', SWITCH(recursive, "False"), JOB,
+     .help = "Of folders, also the audio and video files in the folders below; --output-dir gets the same folders."},
+    {.name = "skip-existing", SWITCH(skip_existing, "False"), JOB,
+     .help = "Leave out files whose results all lie in --output-dir already."},
+    {.name = "resume", SWITCH(resume, "False"), JOB,
+     .help = "Keep a journal of every window done, and go on from one: after Ctrl-C, a crash or a power cut the same "
+             "command ends with the same result."},
+
+    {.name = "channel", .kind = OPTION_TEXT, .fallback = "all", .placeholder = "WHICH", SOUND, AT(channel),
+     .check = check_channel,
+     .help = "One channel alone: left, right, or its number from 1; all: mixed into one; split: each by itself, "
+             "merged by time, its name before each text."},
+    {.name = "audio-track", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SOUND, AT(track), .low = 1,
+     .high = 1000, .none = 1, .none_value = 0,
+     .help = "Which audio track of a film, counted from 1; none: the file's default one."},
+
+    {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
+     AT(language), .none = 1, .check = check_language,
+     .help = "Language spoken, as code or name (de, german); none: detect it in the first 30 seconds."},
+    {.name = "task", .kind = OPTION_CHOICE, .fallback = "transcribe", .placeholder = "TASK", SPEECH, AT(task),
+     .choices = task_names, .help = "transcribe: text in the language spoken; translate: text in English."},
+    {.name = "clip-timestamps", .kind = OPTION_TEXT, .fallback = "0", .placeholder = "LIST", SPEECH,
+     AT(clip_timestamps), .check = check_clips,
+     .help = "Only these parts: start,end,start,end,... in seconds; the last end may be left out."},
+    {.name = "without-timestamps", SWITCH(without_timestamps, "False"), SPEECH,
+     .help = "Do not let the model predict times; segments are then whole windows."},
+    {.name = "mel-reference", .kind = OPTION_CHOICE, .fallback = "file", .placeholder = "WHAT", SPEECH,
+     AT(mel_reference), .choices = mel_reference_names,
+     .help = "Loudness to clamp against: of the whole file (exact), or running: so far (live)."},
+
+    {.name = "word-timestamps", SWITCH(word_timestamps, "False"), WORDS,
+     .help = "Find the time and probability of every word; segments then begin and end with their words."},
+    {.name = "prepend-punctuations", .kind = OPTION_TEXT, .fallback = MXW_PREPEND_PUNCTUATIONS, .placeholder = "TEXT",
+     WORDS, AT(prepend_punctuations), .help = "Marks that belong to the word after them."},
+    {.name = "append-punctuations", .kind = OPTION_TEXT, .fallback = MXW_APPEND_PUNCTUATIONS, .placeholder = "TEXT",
+     WORDS, AT(append_punctuations), .help = "Marks that belong to the word before them."},
+    {.name = "hallucination-silence-threshold", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "SECONDS",
+     WORDS, AT(hallucination_silence_threshold), .low = 0, .high = 1000, OR_NONE,
+     .help = "Leave out doubtful text between silences longer than this; none: keep it. Needs --word-timestamps."},
+    {.name = "max-line-width", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
+     AT(max_line_width), .low = 1, .high = 100000, .none = 1, .none_value = 0,
+     .help = "Characters of a line in subtitles, at most. Needs --word-timestamps, as the next three do."},
+    {.name = "max-line-count", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
+     AT(max_line_count), .low = 1, .high = 100000, .none = 1, .none_value = 0,
+     .help = "Lines of a cue, at most; with --max-line-width cues then no longer end where segments do."},
+    {.name = "max-words-per-line", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
+     AT(max_words_per_line), .low = 1, .high = 100000, .none = 1, .none_value = 0,
+     .help = "Words of a cue, at most."},
+    {.name = "highlight-words", SWITCH(highlight_words, "False"), WORDS,
+     .help = "A cue for each word, in which it is underlined: srt, vtt and ass."},
+
+    {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(beam_size), .low = 1,
+     .high = 100, .none = 1, .none_value = 0, .help = "Beams at temperature 0; none: greedy."},
+    {.name = "greedy", SWITCH(greedy, "False"), SEARCH,
+     .help = "No beam search: the likeliest token at each step. Faster."},
+    {.name = "patience", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH, AT(patience),
+     .low = 0.01, .high = 100, OR_NONE,
+     .help = "Beam search goes on until beams times this many texts are finished; none: 1."},
+    {.name = "length-penalty", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH,
+     AT(length_penalty), .low = 0, .high = 1, OR_NONE,
+     .help = "Exponent of the length by which texts are ranked; none: the plain length."},
+    {.name = "temperature", .kind = OPTION_NUMBER, .fallback = "0", .placeholder = "X", SEARCH, AT(temperature),
+     .low = 0, .high = 10, .help = "0: no chance involved; above: tokens are sampled."},
+    {.name = "best-of", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(best_of), .low = 1,
+     .high = 100, .none = 1, .none_value = 1,
+     .help = "Texts to sample, the best of which is kept, above temperature 0."},
+    {.name = "seed", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", SEARCH, AT(seed), .low = 0,
+     .high = 4294967295.0, .help = "Start of the random numbers for sampling: same seed, same text."},
+    {.name = "sample-len", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SEARCH, AT(sample_len),
+     .low = 1, .high = 448, .none = 1, .none_value = 0,
+     .help = "Most tokens per window; none: half the text context (224)."},
+    {.name = "suppress-tokens", .kind = OPTION_TEXT, .fallback = "-1", .placeholder = "LIST", SEARCH,
+     AT(suppress_tokens), .check = check_tokens,
+     .help = "Token ids never to produce; -1 stands for all non-speech symbols, \"\" for none."},
+    {.name = "suppress-blank", SWITCH(suppress_blank, "True"), SEARCH,
+     .help = "Do not let a window start with a blank."},
+    {.name = "max-initial-timestamp", .kind = OPTION_NUMBER, .fallback = "1.0", .placeholder = "SECONDS", SEARCH,
+     AT(max_initial_timestamp), .low = 0, .high = 30, OR_NONE,
+     .help = "A window's first time may be this late at most."},
+
+    {.name = "initial-prompt", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(initial_prompt),
+     .help = "Text before the first window: names, spelling, style."},
+    {.name = "carry-initial-prompt", SWITCH(carry_initial_prompt, "False"), PROMPT,
+     .help = "Put the initial prompt before every window."},
+    {.name = "condition-on-previous-text", SWITCH(condition_on_previous_text, "True"), PROMPT,
+     .help = "Prompt each window with the text before it. False: a mistake cannot spread."},
+    {.name = "prefix", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(prefix),
+     .help = "Text taken as already said in every window; for use with --without-timestamps."},
+
+    {.name = "temperature-increment-on-fallback", .kind = OPTION_NUMBER, .fallback = "0.2", .placeholder = "X",
+     FALLBACK, AT(temperature_increment), .low = 0.01, .high = 10, OR_NONE,
+     .help = "Decode again this much hotter, up to 1.0; none: never again."},
+    {.name = "compression-ratio-threshold", .kind = OPTION_NUMBER, .fallback = "2.4", .placeholder = "X", FALLBACK,
+     AT(compression_ratio_threshold), .low = 0, .high = 1000, OR_NONE,
+     .help = "Badly: the text repeats itself, compressing better than this."},
+    {.name = "logprob-threshold", .kind = OPTION_NUMBER, .fallback = "-1.0", .placeholder = "X", FALLBACK,
+     AT(logprob_threshold), .low = -1000, .high = 1000, OR_NONE,
+     .help = "Badly: the average log probability of its tokens is below this."},
+    {.name = "no-speech-threshold", .kind = OPTION_NUMBER, .fallback = "0.6", .placeholder = "X", FALLBACK,
+     AT(no_speech_threshold), .low = -1000, .high = 1000, OR_NONE,
+     .help = "Silence: no-speech probability above this and log probability below its threshold."},
+
+    COMMON_ROWS,
+
+    {.name = "fp16", SWITCH(fp16, NULL), .placeholder = "True|False", FOREIGN,
+     .help = "No effect: this engine computes in f32 (one warning when True)."},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int transcribe_wants(const transcribe_options *options, const char *format) {
+    for (const char *p = options->format ? options->format : "all"; *p; p += *p == ',') {
+        size_t n = strcspn(p, ",");
+        if (n == strlen(format) && !strncmp(p, format, n))
+            return 1;
+        for (int i = 0; i < FORMATS_IN_ALL && n == 3 && !strncmp(p, "all", 3); i++)
+            if (!strcmp(mxw_format_name(i), format))
+                return 1;
+        p += n;
+    }
+    return 0;
+}
+
+void transcribe_write_options(const transcribe_options *options, mxw_write_options *write) {
+    mxw_write_options_default(write);
+    write->max_line_width = (int)options->max_line_width;
+    write->max_line_count = (int)options->max_line_count;
+    write->max_words_per_line = (int)options->max_words_per_line;
+    write->highlight_words = options->highlight_words;
+}
+
+void transcribe_session_options(const transcribe_options *options, mxw_session_options *session) {
+    mxw_session_options_default(session);
+    session->task = (mxw_task)options->task;
+    session->language = options->language && strcmp(options->language, "auto") ? options->language : NULL;
+    session->temperature = options->temperature;
+    session->temperature_increment = options->temperature_increment;
+    session->best_of = (int)options->best_of;
+    session->beam_size = options->greedy ? 0 : (int)options->beam_size;
+    session->patience = options->patience;
+    session->length_penalty = options->length_penalty;
+    session->suppress_tokens = options->suppress_tokens;
+    session->suppress_blank = options->suppress_blank;
+    session->initial_prompt = options->initial_prompt;
+    session->carry_initial_prompt = options->carry_initial_prompt;
+    session->prefix = options->prefix;
+    session->condition_on_previous_text = options->condition_on_previous_text;
+    session->compression_ratio_threshold = options->compression_ratio_threshold;
+    session->logprob_threshold = options->logprob_threshold;
+    session->no_speech_threshold = options->no_speech_threshold;
+    session->sample_len = (int)options->sample_len;
+    session->without_timestamps = options->without_timestamps;
+    session->max_initial_timestamp = options->max_initial_timestamp;
+    session->clip_timestamps = options->clip_timestamps;
+    session->seed = (uint64_t)options->seed;
+    session->mel_reference = (mxw_mel_reference)options->mel_reference;
+    session->word_timestamps = options->word_timestamps;
+    session->prepend_punctuations = options->prepend_punctuations;
+    session->append_punctuations = options->append_punctuations;
+    session->hallucination_silence_threshold = options->hallucination_silence_threshold;
+    session->token_details = transcribe_wants(options, "json-full") ? (int)options->alternatives : 0;
+}
+
+int transcribe_splits(const transcribe_options *options) { return !strcmp(options->channel, "split"); }
+
+void transcribe_audio_options(const transcribe_options *options, const char *path, int channel,
+                              mxw_audio_options *audio) {
+    mxw_audio_options_default(audio);
+    audio->path = path;
+    audio->channel = channel ? channel : find_channel(options->channel);
+    audio->track = (int)options->track;
+}
