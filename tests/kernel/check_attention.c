@@ -40,10 +40,10 @@ static void one_tile(tile t) {
     float *q = floats(t.queries * ldq, t.size, 4), *k = floats(t.keys * ldk, t.size, 12);
     float *v = floats(t.keys * ldv, 2, 8);
     float *y = floats(t.queries * ldy, 1, 4), *old = floats(t.queries * ldy, 0, 4);
-    float *scratch = take((size_t)mx_attention_floats(t.width) * sizeof(float), 0);
+    float *scratch = take((size_t)mx_attn_tile_floats(t.width) * sizeof(float), 0);
     double *want = malloc((size_t)t.width * sizeof(double)), score = (double)t.width * t.size * t.size * 0.3;
     memcpy(old, y, (size_t)(t.queries * ldy) * sizeof(float));
-    K->attention_tile(y, ldy, q, ldq, t.queries, k, ldk, v, ldv, t.keys, t.width, 0.3f, visible, scratch);
+    K->attn_tile(y, ldy, q, ldq, t.queries, k, ldk, v, ldv, t.keys, t.width, 0.3f, visible, scratch);
     for (int64_t i = 0; i < t.queries; i++) {
         head64(want, q + i * ldq, k, ldk, v, ldv, NULL, MX_MIN(t.keys, visible + i), t.width, (double)0.3f);
         for (int64_t c = 0; c < ldy; c++)
@@ -61,10 +61,10 @@ static void test_nan(void) {
     enum { Q = 50, S = 70, W = 16 };
     for (int where = 0; where < 3; where++) {
         float *x[3] = {floats(Q * W, 1, 4), floats(S * W, 1, 4), floats(S * W, 1, 4)}, *y = floats(Q * W, 0, 4);
-        float *scratch = take((size_t)mx_attention_floats(W) * sizeof(float), 0);
+        float *scratch = take((size_t)mx_attn_tile_floats(W) * sizeof(float), 0);
         int n_nan = 0;
         x[where][where ? 66 * W + 3 : 20 * W + 3] = NAN;
-        K->attention_tile(y, W, x[0], W, Q, x[1], W, x[2], W, S, W, 1.0f, S, scratch);
+        K->attn_tile(y, W, x[0], W, Q, x[1], W, x[2], W, S, W, 1.0f, S, scratch);
         for (int64_t i = 0; i < Q * W; i++)
             n_nan += isnan(y[i]);
         CHECK_EQ_INT(n_nan, where == 0 ? W : where == 1 ? Q * W : Q);
@@ -74,7 +74,7 @@ static void test_nan(void) {
     }
 }
 
-static void test_attention_tile(void) {
+static void test_attn_tile(void) {
     static const tile tiles[] = {
         {1, 1, 1, 0, 0, 1},      {1, 1500, 64, 0, 0, 1},  {384, 64, 64, 0, 0, 1},   {50, 65, 64, 6, 0, 1},
         {33, 130, 64, 128, 0, 2}, {17, 63, 64, 2, 1, 1},  {100, 100, 64, 0, 1, 2},  {12, 200, 64, 4, 1, 1},
@@ -92,10 +92,10 @@ static void one_range(int64_t rows, int64_t keys, int64_t heads, int64_t width, 
     int64_t d = heads * width, ld = d + gap, stride = d + 2 * heads + gap;
     float *q = floats(rows * d, size, 4), *k = floats(keys * ld, size, 12), *v = floats(keys * ld, 2, 8);
     float *part = floats(rows * stride, 1, 4), *old = floats(rows * stride, 0, 0);
-    float *scratch = take((size_t)(rows * heads * MX_RANGE) * sizeof(float), 4);
+    float *scratch = take((size_t)(rows * heads * MX_ATTN_RANGE) * sizeof(float), 4);
     double *want = malloc((size_t)width * sizeof(double)), score = (double)width * size * size;
     memcpy(old, part, (size_t)(rows * stride) * sizeof(float));
-    K->attend_range(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
+    K->attn_partial(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t h = 0; h < heads; h++) {
             const float *row = q + r * d + h * width, *p = part + r * stride;
@@ -121,16 +121,17 @@ static void one_range(int64_t rows, int64_t keys, int64_t heads, int64_t width, 
     done();
 }
 
-static void test_attend_range(void) {
+static void test_attn_partial(void) {
     for (int64_t rows = 1; rows <= 9; rows++)
-        one_range(rows, rows % 2 ? MX_RANGE : 1 + (rows * 37) % MX_RANGE, 1 + rows % 3, 64, 2 * (rows % 3), 1);
+        one_range(rows, rows % 2 ? MX_ATTN_RANGE : 1 + (rows * 37) % MX_ATTN_RANGE, 1 + rows % 3, 64, 2 * (rows % 3),
+                  1);
     for (int64_t keys = 1; keys <= 35; keys++)
         one_range(3, keys, 2, 64, keys % 2 * 32, keys % 5 ? 1 : 8);
     for (int64_t width = 1; width <= 90; width += 11)
         one_range(2, 17, 2, width, 3, 1);
 }
 
-static void test_attend_join(void) {
+static void test_attn_combine(void) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {16, 6, 64}, {3, 2, 17}, {2, 20, 64}, {5, 1, 80}};
     for (size_t i = 0; i < MX_COUNT(sizes); i++) {
         int64_t n = sizes[i][0], heads = sizes[i][1], width = sizes[i][2], d = heads * width;
@@ -139,7 +140,7 @@ static void test_attend_join(void) {
         for (int64_t p = 0; p < n; p++)   /* sums of weights are positive */
             for (int64_t h = 0; h < heads; h++)
                 parts[p * stride + d + heads + h] = (float)uniform(1, 90);
-        K->attend_join(y, parts, stride, n, heads, width);
+        K->attn_combine(y, parts, stride, n, heads, width);
         for (int64_t c = 0; c < d; c++) {
             double top = -INFINITY, sum = 0, want = 0, size = 0;
             for (int64_t p = 0; p < n; p++)
@@ -158,19 +159,19 @@ static void test_attend_join(void) {
     }
 }
 
-static void test_attend_cells(void) {
+static void test_attn_paged(void) {
     static const int64_t widths[] = {64, 64, 64, 1, 17, 80};
     for (int64_t n = 1; n <= 450; n += n < 40 ? 1 : 97)
         for (size_t w = n < 40 ? 2 : 0; w < MX_COUNT(widths); w++) {
-            int64_t width = widths[w], ld = width + (int64_t)w * 3, rows = n + 5, round = MX_LANES - 1;
+            int64_t width = widths[w], ld = width + (int64_t)w * 3, rows = n + 5, round = MX_SUM_LANES - 1;
             double size = w ? 1 : 6, *want = malloc((size_t)width * sizeof(double));
             float *q = floats(width, size, 4), *k = floats(rows * ld, size, 12), *v = floats(rows * ld, 2, 4);
             float *y = take((size_t)width * sizeof(float), 4);
-            float *scratch = take((size_t)((width + round) / MX_LANES + (n + round) / MX_LANES) * 64, 8);
+            float *scratch = take((size_t)((width + round) / MX_SUM_LANES + (n + round) / MX_SUM_LANES) * 64, 8);
             int32_t *cells = take((size_t)n * sizeof(int32_t), 4);
             for (int64_t j = 0; j < n; j++)
                 cells[j] = (int32_t)(word() % (uint32_t)rows);
-            K->attend_cells(y, q, k, v, cells, n, ld, width, 0.3f, scratch);
+            K->attn_paged(y, q, k, v, cells, n, ld, width, 0.3f, scratch);
             head64(want, q, k, ld, v, ld, cells, n, width, (double)0.3f);
             for (int64_t c = 0; c < width; c++)
                 near((double)y[c], want[c], bound_of((double)width * size * size * 0.3, 2));
@@ -184,9 +185,9 @@ static void test_attend_cells(void) {
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 const kcheck_test kcheck_attention[] = {
-    {"attention_tile", test_attention_tile, 1},
-    {"attend_range", test_attend_range, 1},
-    {"attend_join", test_attend_join, 1},
-    {"attend_cells", test_attend_cells, 1},
+    {"attn_tile", test_attn_tile, 1},
+    {"attn_partial", test_attn_partial, 1},
+    {"attn_combine", test_attn_combine, 1},
+    {"attn_paged", test_attn_paged, 1},
     {NULL, NULL, 0},
 };

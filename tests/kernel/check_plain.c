@@ -36,7 +36,7 @@ static void test_gemm(void) {
         }
 }
 
-static void test_attend(void) {
+static void test_attn_row(void) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 9}, {4, 16, 16}, {150, 64, 130}, {7, 17, 40}, {1500, 64, 64}};
     for (size_t s = 0; s < MX_COUNT(sizes); s++)
         for (int indexed = 0; indexed < 2; indexed++) {
@@ -47,7 +47,7 @@ static void test_attend(void) {
             double top = -INFINITY, sum = 0, *p = take((size_t)n * sizeof(double), 0);
             for (int64_t j = 0; j < n; j++)
                 cells[j] = (int32_t)(word() % (uint32_t)n);
-            K->attend(y, q, k, v, indexed ? cells : NULL, n, ld, width, 0.3f, scores);
+            K->attn_row(y, q, k, v, indexed ? cells : NULL, n, ld, width, 0.3f, scores);
             for (int64_t j = 0; j < n; j++) {
                 p[j] = 0;
                 for (int64_t i = 0; i < width; i++)
@@ -68,19 +68,19 @@ static void test_attend(void) {
         }
 }
 
-static void test_score_rows(void) {
+static void test_attn_scores(void) {
     static const int64_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 9, 7}, {4, 16, 16, 5}, {9, 64, 130, 33}, {70, 17, 40, 16}};
     for (size_t s = 0; s < MX_COUNT(sizes); s++) {
         int64_t n = sizes[s][0], width = sizes[s][1], ld = sizes[s][2] > width ? sizes[s][2] : width;
         int64_t keys = sizes[s][3];
         float *q = floats(n * ld, 2, 4), *k = floats(keys * ld, 2, 12);
         float *y = take((size_t)(n * (keys + 1)) * sizeof(float), 4);
-        float *scratch = take((size_t)(MX_LANES * width) * sizeof(float), 8);
+        float *scratch = take((size_t)(MX_SUM_LANES * width) * sizeof(float), 8);
         int32_t *rows = take((size_t)n * sizeof(int32_t), 4);
         memset(y, 0, (size_t)(n * (keys + 1)) * sizeof(float));
         for (int64_t i = 0; i < n; i++)
             rows[i] = (int32_t)(n - 1 - i);
-        K->score_rows(y, keys + 1, q, ld, rows, n, k, ld, keys, width, 0.3f, scratch);
+        K->attn_scores(y, keys + 1, q, ld, rows, n, k, ld, keys, width, 0.3f, scratch);
         for (int64_t r = 0; r < n; r++)
             for (int64_t j = 0; j <= keys; j++) {
                 double want = 0;
@@ -417,8 +417,8 @@ static void test_select(void) {
 /* Exact: what has one right answer, or an order that is fixed. */
 const kcheck_test kcheck_plain[] = {
     {"gemm", test_gemm, 0},
-    {"attend", test_attend, 0},
-    {"score_rows", test_score_rows, 1},
+    {"attn_row", test_attn_row, 0},
+    {"attn_scores", test_attn_scores, 1},
     {"add_f32", test_add_f32, 1},
     {"sub_f32", test_sub_f32, 1},
     {"mul_f32", test_mul_f32, 1},

@@ -91,7 +91,7 @@ static void test_select_range(void) {
     for (size_t s = 0; s < MX_COUNT(sizes); s++)
         for (int i = 0; i < 24; i++) {
             int32_t n = (int32_t)sizes[s], first = i % 3 * 4096;
-            range f = {.first = first, .n = n, .k = i % 4 == 0 ? MX_BEST : 1 + i % 7};
+            range f = {.first = first, .n = n, .k = i % 4 == 0 ? MX_TOPK : 1 + i % 7};
             f.rule = (mx_rule){.ts_begin = i % 2 ? 1 << 20 : first + (int32_t)(word() % (uint32_t)(n + 3)) - 1,
                                .ts_max = 1 << 20, .no_speech = i % 5 ? -1 : first + (int32_t)(word() % (uint32_t)n)};
             if (i % 6 == 2)

@@ -13,10 +13,10 @@
 
 static const kcheck_test *const groups[] = {
     kcheck_plain,
-    kcheck_products,
+    kcheck_gemm,
     kcheck_attention,
     kcheck_select,
-    kcheck_coarse,
+    kcheck_logits_int8,
 };
 
 const mx_kernels *K;

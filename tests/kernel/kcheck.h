@@ -18,10 +18,10 @@ typedef struct kcheck_test {
 } kcheck_test;
 
 extern const kcheck_test kcheck_plain[];      /* check_plain.c */
-extern const kcheck_test kcheck_products[];   /* check_products.c */
+extern const kcheck_test kcheck_gemm[];   /* check_gemm.c */
 extern const kcheck_test kcheck_attention[];  /* check_attention.c */
 extern const kcheck_test kcheck_select[];     /* check_select.c */
-extern const kcheck_test kcheck_coarse[];     /* check_coarse.c */
+extern const kcheck_test kcheck_logits_int8[];     /* check_logits_int8.c */
 
 extern const mx_kernels *K;       /* under test */
 extern const char *isa_name;

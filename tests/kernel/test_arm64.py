@@ -21,9 +21,9 @@ OTHER = {"isa_x86.c", "isa_any.c"}
 # Program, its files, its arguments: few shapes, for an emulator is slow.
 PROGRAMS = [
     ("kcheck", ["kcheck.c", "check_*.c", "bench*.c", "peak.c", "libraries.c"], []),
-    ("test_products", ["test_products.c"], ["10"]),
+    ("test_gemm", ["test_gemm.c"], ["10"]),
     ("test_attention", ["test_attention.c"], ["5"]),
-    ("test_selection", ["test_selection.c"], ["60"]),
+    ("test_logits_select", ["test_logits_select.c"], ["60"]),
 ]
 
 
@@ -35,6 +35,7 @@ def skip(why):
 def library_sources():
     """What the kernels and the CPU device need: no checkpoints, so neither zlib nor jansson."""
     patterns = ["src/base/*.c", "src/tensor/*.c", "src/op/*.c", "src/device/*.c", "src/device/cpu/*.c",
+                "src/device/cpu/gemm/*.c", "src/device/cpu/attention/*.c", "src/device/cpu/logits/*.c",
                 "src/device/cpu/ref/*.c", "src/device/cpu/neon/*.c"]
     found = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
     return [path for path in found if os.path.basename(path) not in OTHER]

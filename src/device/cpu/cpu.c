@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "device/cpu/pack.h"
+#include "device/cpu/gemm/pack.h"
 #include "device/cpu/peak.h"
 
 const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {

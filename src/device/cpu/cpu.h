@@ -93,7 +93,7 @@ mxw_status mx_cpu_fast_matmul(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_fast_linear(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_fast_conv1d(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_fast_gather(const mx_call *call, const mx_kernels *kernels);
-const char *mx_cpu_product_kernel(const mx_call *call);
+const char *mx_cpu_gemm_kernel(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_matmul_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_linear_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_fast_conv1d_scratch(const mx_call *call);

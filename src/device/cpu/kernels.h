@@ -7,21 +7,21 @@
 #define MX_CHUNK 16   /* elements of a row that stay together where rows are interleaved: a cache line of f32 */
 
 /* Attention over whole windows. */
-#define MX_QUERIES 384     /* of one call at most: they share the keys and values while those are near */
-#define MX_KEYS 64         /* that the running softmax takes at a time */
+#define MX_ATTN_QUERIES 384     /* of one call at most: they share the keys and values while those are near */
+#define MX_ATTN_KEYS 64         /* that the running softmax takes at a time */
 /* Floats of scratch for heads of a width. */
-static inline int64_t mx_attention_floats(int64_t width) {
-    return (width + 7) / 8 * 8 * 2 * (MX_KEYS + MX_QUERIES) + 64 * MX_KEYS + 2 * MX_QUERIES;
+static inline int64_t mx_attn_tile_floats(int64_t width) {
+    return (width + 7) / 8 * 8 * 2 * (MX_ATTN_KEYS + MX_ATTN_QUERIES) + 64 * MX_ATTN_KEYS + 2 * MX_ATTN_QUERIES;
 }
 
 /* Attention of a decoder's rows. */
-#define MX_LANES 16        /* in which its sums run */
-#define MX_RANGE 96        /* keys of a window that a piece takes: a multiple of MX_LANES */
+#define MX_SUM_LANES 16        /* in which its sums run */
+#define MX_ATTN_RANGE 96        /* keys of a window that a piece takes: a multiple of MX_SUM_LANES */
 
 #define MX_TILE_PANELS 2
 
 /* What select needs to know of a range of ids, for one row. */
-#define MX_BEST 64         /* candidates that a range keeps at most */
+#define MX_TOPK 64         /* candidates that a range keeps at most */
 typedef struct mx_select_side {
     double sum;            /* of e^(x - top) */
     float top;             /* -inf: no id of this side is left */
@@ -34,10 +34,10 @@ typedef struct mx_select_part {
 } mx_select_part;
 
 /* A row as coarse products take it. */
-typedef struct mx_coarse_row {
+typedef struct mx_int8_row {
     float scale;           /* of its whole numbers */
     float slack;           /* times the scale of an id: how far its coarse logit is off at most; inf: not known */
-} mx_coarse_row;
+} mx_int8_row;
 
 /* How a large product is cut. The cut never changes a bit: it follows the caches. */
 typedef struct mx_gemm_blocks {
@@ -49,7 +49,7 @@ typedef struct mx_gemm_blocks {
 } mx_gemm_blocks;
 
 /* One tile of a large product: y = chains of a b, from `start` on, + bias + residual, in this order. */
-typedef struct mx_tile {
+typedef struct mx_gemm_tile {
     int64_t rows, k, panels;
     const float *a;          /* [ceil(k / MX_CHUNK)][a_rows][MX_CHUNK] */
     int64_t a_rows;
@@ -65,7 +65,7 @@ typedef struct mx_tile {
      * NULL, or point past what there is. */
     const void *ahead;
     int64_t ahead_stride;
-} mx_tile;
+} mx_gemm_tile;
 
 typedef struct mx_kernels {
 #define MX_KERNEL(name, parameters) void(*name) parameters;

@@ -30,7 +30,7 @@ INLINE void step(__m256 c[TILE_ROWS][2], const float *a, const float *b, const i
     }
 }
 
-INLINE void store(const mx_tile *t, __m256 c[TILE_ROWS][2], int half, const int rows) {
+INLINE void store(const mx_gemm_tile *t, __m256 c[TILE_ROWS][2], int half, const int rows) {
     if (t->bias) {
         __m256 b0 = _mm256_loadu_ps(t->bias + half), b1 = _mm256_loadu_ps(t->bias + half + 8);
 #pragma GCC unroll 6
@@ -53,7 +53,7 @@ INLINE void store(const mx_tile *t, __m256 c[TILE_ROWS][2], int half, const int 
 }
 
 /* Columns [half, half + HALF) of the panel. */
-INLINE void half_tile(const mx_tile *t, int half, const char *ahead, int64_t ahead_stride, const int rows) {
+INLINE void half_tile(const mx_gemm_tile *t, int half, const char *ahead, int64_t ahead_stride, const int rows) {
     const float *a = t->a, *b = t->b + half;
     int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     __m256 sum[TILE_ROWS][2];
@@ -75,7 +75,7 @@ INLINE void half_tile(const mx_tile *t, int half, const char *ahead, int64_t ahe
     store(t, sum, half, rows);
 }
 
-void MX_FAST(gemm_tile)(const mx_tile *t) {
+void MX_FAST(gemm_tile)(const mx_gemm_tile *t) {
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;   /* what is there anyway */
     int64_t stride = t->ahead ? t->ahead_stride : 0;
     for (int h = 0; h < MX_PANEL; h += HALF, ahead += 512)   /* each half asks for its half of a kilobyte */

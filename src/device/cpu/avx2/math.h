@@ -4,7 +4,7 @@
 #define MX_AVX2_MATH_H
 #include <immintrin.h>
 
-#include "device/cpu/poly.h"
+#include "device/cpu/simd/poly.h"
 
 /* 2^n for whole n in [-127, 127], -127 giving 0. */
 static inline __m256 mx_power8(__m256i n) {

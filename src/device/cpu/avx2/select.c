@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/cpu/avx2/math.h"
-#include "device/cpu/best.h"
+#include "device/cpu/logits/topk_heap.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 8
@@ -54,7 +54,7 @@ INLINE float max_lane(__m256 x) {
 
 /* left [n] and the largest of each of its lanes, in turn those of two registers: their sum, f32 terms added in f64, and
  * the candidates. */
-static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t first_id, const __m256 largest[2]) {
+static mx_select_side finish(mx_topk *b, const float *left, int64_t n, int32_t first_id, const __m256 largest[2]) {
     mx_select_side side = {.top = max_lane(_mm256_max_ps(largest[0], largest[1]))};
     __m256d sum[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
     float lane[2 * LANES];
@@ -64,13 +64,13 @@ static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t f
     _mm256_storeu_ps(lane, largest[0]);
     _mm256_storeu_ps(lane + LANES, largest[1]);
     const __m256 top = _mm256_set1_ps(side.top);
-    __m256 bar = _mm256_set1_ps(b ? mx_best_bar(lane, 2 * LANES, b->k) : INFINITY);
+    __m256 bar = _mm256_set1_ps(b ? mx_topk_threshold(lane, 2 * LANES, b->k) : INFINITY);
     for (int64_t i = 0; i < n; i += LANES) {
         __m256 v = load(left + i, n - i);
         unsigned better = (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(v, bar, _CMP_GT_OQ));
         for (; better; better &= better - 1) {
             int64_t at = i + __builtin_ctz(better);
-            float next = mx_best_offer(b, left[at], first_id + (int32_t)at);
+            float next = mx_topk_push(b, left[at], first_id + (int32_t)at);
             bar = _mm256_max_ps(_mm256_set1_ps(next), bar);
         }
         __m256 e = mx_exp8(_mm256_sub_ps(v, top));
@@ -84,7 +84,7 @@ static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t f
 }
 
 /* Places from .. to of the range: what the table of suppressed ids leaves of them. */
-static mx_select_side one_side(mx_best *b, const float *x, const uint8_t *suppress, int64_t first, int64_t from,
+static mx_select_side one_side(mx_topk *b, const float *x, const uint8_t *suppress, int64_t first, int64_t from,
                                int64_t to, float *left) {
     __m256 largest[2] = {_mm256_set1_ps(-INFINITY), _mm256_set1_ps(-INFINITY)};
     for (int64_t i = from; i < to; i += LANES) {

@@ -38,7 +38,7 @@ INLINE void step(__m512 c[TILE_ROWS][4], const float *a, const float *b, const f
     }
 }
 
-INLINE void store(const mx_tile *t, __m512 c[TILE_ROWS][4], const int rows, const int panels) {
+INLINE void store(const mx_gemm_tile *t, __m512 c[TILE_ROWS][4], const int rows, const int panels) {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -51,7 +51,7 @@ INLINE void store(const mx_tile *t, __m512 c[TILE_ROWS][4], const int rows, cons
         }
 }
 
-INLINE void tile(const mx_tile *t, const char *ahead, int64_t ahead_stride, const int rows, const int panels) {
+INLINE void tile(const mx_gemm_tile *t, const char *ahead, int64_t ahead_stride, const int rows, const int panels) {
     const float *a = t->a, *b = t->b, *b2 = t->b + t->b_stride;
     int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     __m512 sum[TILE_ROWS][4];
@@ -72,7 +72,7 @@ INLINE void tile(const mx_tile *t, const char *ahead, int64_t ahead_stride, cons
     store(t, sum, rows, panels);
 }
 
-void MX_FAST(gemm_tile)(const mx_tile *t) {
+void MX_FAST(gemm_tile)(const mx_gemm_tile *t) {
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;   /* what is there anyway */
     int64_t stride = t->ahead ? t->ahead_stride : 0;
     switch (t->rows * 4 + t->panels) {
@@ -177,7 +177,7 @@ void MX_FAST(gemm_rows)(float *y, int64_t ld, const float *a, int64_t rows, cons
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
-void MX_FAST(lay_row)(float *y, const float *x, int64_t k, int64_t stride) {
+void MX_FAST(pack_row)(float *y, const float *x, int64_t k, int64_t stride) {
     for (; k >= MX_CHUNK; k -= MX_CHUNK, x += MX_CHUNK, y += stride)
         _mm512_storeu_ps(y, _mm512_loadu_ps(x));
     if (k > 0)

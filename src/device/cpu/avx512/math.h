@@ -4,7 +4,7 @@
 #define MX_AVX512_MATH_H
 #include <immintrin.h>
 
-#include "device/cpu/poly.h"
+#include "device/cpu/simd/poly.h"
 
 /* e^x within 1.1 units in the last place, subnormal results included; 0 below -104, infinity above 89. */
 static inline __m512 mx_exp16(__m512 x) {

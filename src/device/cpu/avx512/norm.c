@@ -1,4 +1,4 @@
-/* device/cpu/avx512/norm.c - layer norm in f64, as in ref/rows.c, its sums in four chains of eight lanes.
+/* device/cpu/avx512/norm.c - layer norm in f64, as in ref/row_ops.c, its sums in four chains of eight lanes.
  * What holds: the order of a row's sums depends on its length alone. */
 #include "device/cpu/kernels.h"
 

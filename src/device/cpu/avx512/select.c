@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "device/cpu/avx512/math.h"
-#include "device/cpu/best.h"
+#include "device/cpu/logits/topk_heap.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 16
@@ -33,21 +33,21 @@ INLINE void add(sum *s, __m512 x, __m512 top, __mmask16 in) {
 INLINE double total(const sum *s) { return _mm512_reduce_add_pd(_mm512_add_pd(s->low, s->high)); }
 
 /* left [n] and the largest of each of its lanes: their sum, and the candidates. */
-static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t first_id, __m512 largest) {
+static mx_select_side finish(mx_topk *b, const float *left, int64_t n, int32_t first_id, __m512 largest) {
     mx_select_side side = {.top = _mm512_reduce_max_ps(largest)};
     float lane[LANES];
     if (side.top == -INFINITY)
         return side;
     _mm512_storeu_ps(lane, largest);
     const __m512 top = _mm512_set1_ps(side.top);
-    __m512 bar = _mm512_set1_ps(b ? mx_best_bar(lane, LANES, b->k) : INFINITY);
+    __m512 bar = _mm512_set1_ps(b ? mx_topk_threshold(lane, LANES, b->k) : INFINITY);
     sum s = {_mm512_setzero_pd(), _mm512_setzero_pd()};
     for (int64_t i = 0; i < n; i += LANES) {
         __mmask16 in = first_lanes(n - i);
         __m512 v = _mm512_maskz_loadu_ps(in, left + i);
         for (unsigned better = _mm512_mask_cmp_ps_mask(in, v, bar, _CMP_GT_OQ); better; better &= better - 1) {
             int64_t at = i + __builtin_ctz(better);
-            float next = mx_best_offer(b, left[at], first_id + (int32_t)at);
+            float next = mx_topk_push(b, left[at], first_id + (int32_t)at);
             bar = _mm512_max_ps(_mm512_set1_ps(next), bar);
         }
         add(&s, v, top, in);
@@ -58,7 +58,7 @@ static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t f
 }
 
 /* Places from .. to of the range: what the table of suppressed ids leaves of them. */
-static mx_select_side one_side(mx_best *b, const float *x, const uint8_t *suppress, int64_t first, int64_t from,
+static mx_select_side one_side(mx_topk *b, const float *x, const uint8_t *suppress, int64_t first, int64_t from,
                                int64_t to, float *left) {
     __m512 largest = _mm512_set1_ps(-INFINITY);
     for (int64_t i = from; i < to; i += LANES) {

@@ -2,5 +2,5 @@
 #include "device/cpu/kernels.h"
 
 const mx_kernels MX_FAST(table) = {
-    .coarse_rows = MX_FAST(coarse_rows),
+    .int8_gemm = MX_FAST(int8_gemm),
 };

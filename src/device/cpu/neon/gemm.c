@@ -20,7 +20,7 @@ void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-INLINE void store(const mx_tile *t, float32x4_t c[TILE_ROWS][2], int64_t column, const int rows) {
+INLINE void store(const mx_gemm_tile *t, float32x4_t c[TILE_ROWS][2], int64_t column, const int rows) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -45,7 +45,7 @@ INLINE void store(const mx_tile *t, float32x4_t c[TILE_ROWS][2], int64_t column,
     } while (0)
 
 /* Columns [column, column + STRIP) of the panel. */
-INLINE void strip(const mx_tile *t, int64_t column, const char *ahead, const int rows) {
+INLINE void strip(const mx_gemm_tile *t, int64_t column, const char *ahead, const int rows) {
     const float *a = t->a, *b = t->b + column;
     int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     float32x4_t sum[TILE_ROWS][2], x[TILE_ROWS];
@@ -75,7 +75,7 @@ INLINE void strip(const mx_tile *t, int64_t column, const char *ahead, const int
     store(t, sum, column, rows);
 }
 
-void MX_FAST(gemm_tile)(const mx_tile *t) {
+void MX_FAST(gemm_tile)(const mx_gemm_tile *t) {
     const char *ahead = t->ahead;
     for (int64_t column = 0; column < MX_PANEL; column += STRIP) {
         switch (t->rows) {

@@ -4,7 +4,7 @@
 #define MX_NEON_MATH_H
 #include <arm_neon.h>
 
-#include "device/cpu/poly.h"
+#include "device/cpu/simd/poly.h"
 
 /* 2^n for whole n in [-127, 127], -127 giving 0. */
 static inline float32x4_t mx_power4(int32x4_t n) {

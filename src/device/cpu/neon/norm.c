@@ -1,4 +1,4 @@
-/* device/cpu/neon/norm.c - layer norm in f64, as in ref/rows.c, its sums in eight chains of two lanes.
+/* device/cpu/neon/norm.c - layer norm in f64, as in ref/row_ops.c, its sums in eight chains of two lanes.
  * What holds: the order of a row's sums depends on its length alone. */
 #include "device/cpu/kernels.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "device/cpu/best.h"
+#include "device/cpu/logits/topk_heap.h"
 #include "device/cpu/neon/math.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -46,7 +46,7 @@ INLINE uint32x4_t kept(const uint8_t *suppress, int64_t n) {
 }
 
 /* left [n] and the largest of each of its lanes: their sum, f32 terms added in f64, and the candidates. */
-static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t first_id,
+static mx_select_side finish(mx_topk *b, const float *left, int64_t n, int32_t first_id,
                              const float32x4_t largest[REGS]) {
     float lane[REGS * LANES];
     float64x2_t sum[2] = {vdupq_n_f64(0), vdupq_n_f64(0)};
@@ -56,13 +56,13 @@ static mx_select_side finish(mx_best *b, const float *left, int64_t n, int32_t f
         return side;
     for (int r = 0; r < REGS; r++)
         vst1q_f32(lane + r * LANES, largest[r]);
-    float bar = b ? mx_best_bar(lane, REGS * LANES, b->k) : INFINITY;
+    float bar = b ? mx_topk_threshold(lane, REGS * LANES, b->k) : INFINITY;
     for (int64_t i = 0; i < n; i += LANES) {
         float32x4_t v = load(left + i, n - i);
         if (vmaxvq_u32(vcgtq_f32(v, vdupq_n_f32(bar))))
             for (int64_t at = i; at < MX_MIN(n, i + LANES); at++)
                 if (left[at] > bar) {
-                    float next = mx_best_offer(b, left[at], first_id + (int32_t)at);
+                    float next = mx_topk_push(b, left[at], first_id + (int32_t)at);
                     bar = next > bar ? next : bar;
                 }
         float32x4_t e = mx_exp4(vsubq_f32(v, vdupq_n_f32(side.top)));
@@ -81,7 +81,7 @@ INLINE void no_lanes(float32x4_t largest[REGS]) {
 }
 
 /* Places from .. to of the range: what the table of suppressed ids leaves of them. */
-static mx_select_side one_side(mx_best *b, const float *x, const uint8_t *suppress, int64_t first, int64_t from,
+static mx_select_side one_side(mx_topk *b, const float *x, const uint8_t *suppress, int64_t first, int64_t from,
                                int64_t to, float *left) {
     float32x4_t largest[REGS];
     no_lanes(largest);

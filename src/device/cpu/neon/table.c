@@ -11,9 +11,9 @@ const mx_kernels MX_FAST(table) = {
     .pack_panel_32 = MX_FAST(pack_panel_32),
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
-    .attention_tile = MX_FAST(attention_tile),
-    .attend_range = MX_FAST(attend_range),
-    .attend_cells = MX_FAST(attend_cells),
-    .coarse_rows = MX_FAST(coarse_rows),
+    .attn_tile = MX_FAST(attn_tile),
+    .attn_partial = MX_FAST(attn_partial),
+    .attn_paged = MX_FAST(attn_paged),
+    .int8_gemm = MX_FAST(int8_gemm),
     .select_range = MX_FAST(select_range),
 };

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "device/cpu/poly.h"
+#include "device/cpu/simd/poly.h"
 
 static inline float mx_bits_to_float(uint32_t bits) {
     float value;

@@ -1,0 +1,170 @@
+/* device/cpu/gemm/pack.c - which form a compiled call wants its weights in, and the making of packed ones.
+ * In: views of the checkpoint. Out: the bytes that pack.h describes.
+ * What holds: no element changes its value; halves stay halves. */
+#include "device/cpu/gemm/pack.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/cpu/logits/logits_int8.h"
+
+_Static_assert(sizeof(mx_packed) == 64, "panels start on a cache line");
+
+static int is_raw(mxw_dtype dtype) { return dtype == MXW_F32 || dtype == MXW_F16 || dtype == MXW_BF16; }
+
+mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use) {
+    switch (use->op) {
+    case MX_OP_LINEAR:
+    case MX_OP_FUSED_LINEAR:
+    case MX_OP_CONV1D:
+    case MX_OP_FUSED_CONV1D:
+    case MX_OP_FUSED_SELECT: return use->input == 1 ? MX_FORM_PACKED : MX_FORM_F32;
+    case MX_OP_MATMUL: return use->input == 1 && use->sources[0].rank == 2 ? MX_FORM_PACKED : MX_FORM_F32;
+    case MX_OP_GATHER: break;
+    default: return MX_FORM_F32;
+    }
+    int raw = use->input == 0;
+    for (int i = 0; i < use->n_sources; i++)
+        raw = raw && is_raw(use->sources[i].dtype) && use->sources[i].dtype == use->sources[0].dtype;
+    return raw ? MX_FORM_RAW : MX_FORM_F32;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+/* A weight as columns of k elements. Of [out, in] and [out, in, taps] a column is a row of a source, of matmul's [k, n]
+ * it is what is left after axis 0, through all sources. */
+typedef struct packing {
+    const mx_weight_use *use;
+    mx_packed *to;
+    const mx_kernels *kernels;
+    atomic_int failed;   /* no memory */
+} packing;
+
+static int is_matmul(const mx_weight_use *use) { return use->op == MX_OP_MATMUL; }
+
+static mx_packed header_of(const mx_weight_use *use) {
+    const mx_tensor *first = &use->sources[0];
+    mx_packed w = {.magic = MX_PACKED_MAGIC, .dtype = MXW_F16, .panel = MX_PANEL};
+    int64_t stacked = 0, each = 1;
+    for (int i = 0; i < use->n_sources; i++) {
+        stacked += use->sources[i].dims[0];
+        if (use->sources[i].dtype != MXW_F16)
+            w.dtype = MXW_F32;
+    }
+    for (int i = 1; i < first->rank; i++)
+        each *= first->dims[i];
+    w.n = is_matmul(use) ? each : stacked;
+    w.k = is_matmul(use) ? stacked : each;
+    return w;
+}
+
+size_t mx_cpu_packed_bytes(const mx_device *device, const mx_weight_use *use) {
+    mx_packed w = header_of(use);
+    if (mx_logits_int8_fits(use))
+        return mx_logits_int8_bytes(use);
+    return sizeof(w) + (size_t)mx_packed_panels(&w) * mx_packed_panel_bytes(&w);
+}
+
+/* ---- one panel --------------------------------------------------------------------------------------------------- */
+
+/* The source that column j lies in, j counted within it from then on. */
+static const mx_tensor *source_of(const mx_weight_use *use, int64_t *j) {
+    const mx_tensor *source = use->sources;
+    while (*j >= source->dims[0])
+        *j -= source++->dims[0];
+    return source;
+}
+
+static void *element(const mx_tensor *t, int64_t offset) {
+    return (char *)t->data + offset * (int64_t)mx_dtype_bytes(t->dtype);
+}
+
+/* Column j, dense, in the element type of the panels. A convolution's taps come before its inputs. */
+static void read_column(const packing *p, int64_t j, char *out) {
+    const mx_weight_use *use = p->use;
+    size_t bytes = mx_dtype_bytes((mxw_dtype)p->to->dtype);
+    int whole = is_matmul(use);
+    const mx_tensor *source = whole ? use->sources : source_of(use, &j);
+    for (int i = 0; i < (whole ? use->n_sources : 1); i++, source++) {
+        mx_tensor view = {.dtype = source->dtype, .rank = 1};
+        view.data = element(source, j * source->strides[whole ? 1 : 0]);
+        view.dims[0] = source->dims[whole ? 0 : 1];
+        view.strides[0] = source->strides[whole ? 0 : 1];
+        if (source->rank == 3) {
+            view.rank = 2;
+            view.dims[1] = view.dims[0];
+            view.strides[1] = view.strides[0];
+            view.dims[0] = source->dims[2];
+            view.strides[0] = source->strides[2];
+        }
+        if (bytes == 2)
+            mx_tensor_pack(&view, out);
+        else
+            mx_tensor_to_f32(&view, (float *)(void *)out);
+        out += (size_t)mx_tensor_count(&view) * bytes;
+    }
+}
+
+/* The panel's columns lie in one source, each dense, in the element type of the panels: packed from where they lie. */
+static const mx_tensor *dense_source(const packing *p, int64_t *first, int64_t columns) {
+    if (is_matmul(p->use))
+        return NULL;
+    const mx_tensor *source = source_of(p->use, first);
+    int dense = source->rank == 2 && source->strides[1] == 1 && source->dtype == (mxw_dtype)p->to->dtype;
+    return dense && *first + columns <= source->dims[0] ? source : NULL;
+}
+
+static void pack_panel(void *context, int64_t panel) {
+    packing *p = context;
+    const mx_packed *w = p->to;
+    int64_t first = panel * MX_PANEL, columns = MX_MIN(MX_PANEL, w->n - first), in_source = first;
+    size_t bytes = mx_dtype_bytes((mxw_dtype)w->dtype);
+    void *to = (char *)(p->to + 1) + (size_t)panel * mx_packed_panel_bytes(w);
+    const mx_tensor *source = dense_source(p, &in_source, columns);
+    const void *from = source ? element(source, in_source * source->strides[0]) : NULL;
+    int64_t ld = source ? source->strides[0] : w->k;
+    char *rows = NULL;
+    if (!source) {
+        from = rows = mx_alloc_array((size_t)(columns * w->k), bytes);
+        if (!rows) {
+            atomic_store(&p->failed, 1);
+            return;
+        }
+        for (int64_t j = 0; j < columns; j++)
+            read_column(p, first + j, rows + (size_t)(j * w->k) * bytes);
+    }
+    (bytes == 2 ? p->kernels->pack_panel_16 : p->kernels->pack_panel_32)(to, from, ld, columns, w->k);
+    mx_free(rows);
+}
+
+mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
+    packing p = {.use = use, .to = to, .kernels = mx_cpu_fast_kernels()};
+    if (mx_cpu_form(device, use) != MX_FORM_PACKED)
+        return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
+    if (mx_logits_int8_fits(use))
+        return mx_logits_int8_pack(use, to, pool);
+    *p.to = header_of(use);
+    mx_pool_for(pool, mx_packed_panels(p.to), pack_panel, &p);
+    return atomic_load(&p.failed) ? mx_fail(MXW_E_MEMORY, "%s: no memory to pack a weight", mx_op_name(use->op))
+                                  : MXW_OK;
+}
+
+/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+
+void mx_pack_rows(const mx_kernels *kernels, float *a, const float *x, int64_t ldx, int64_t rows, int64_t k,
+                  const mx_pack_norm *norm) {
+    for (int64_t r = 0; r < rows; r++) {
+        const float *row = x + r * ldx;
+        if (norm) {
+            kernels->layer_norm(norm->row, row, norm->gamma, norm->beta, 1, k, norm->eps);
+            row = norm->row;
+        }
+        kernels->pack_row(a + r * MX_CHUNK, row, k, rows * MX_CHUNK);
+    }
+}
+
+void mx_gemm_rows(const mx_kernels *kernels, float *y, int64_t ld, const float *a, int64_t rows, const mx_packed *w,
+                  int64_t first_panel, int64_t n_panels) {
+    kernels->gemm_rows(y, ld, a, rows, mx_packed_panel(w, first_panel), (mxw_dtype)w->dtype, w->k, n_panels);
+}

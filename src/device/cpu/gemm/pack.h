@@ -1,0 +1,57 @@
+/* device/cpu/gemm/pack.h - weights as compiled calls keep them, and the product of a few rows with them.
+ *
+ * A packed weight is a header of 64 bytes, then ceil(n / MX_PANEL) panels, each k rows of MX_PANEL output columns, all
+ * of one element type: f16 if every source was f16, else f32. Columns past n are zeros. A panel is a multiple of 64
+ * bytes, so that in a block that is 64-byte aligned every row of a panel starts at an even share of a cache line.
+ * What holds: column j of the product is one chain of fused multiply-adds over k in order, whoever computes it. */
+#ifndef MX_CPU_PACK_H
+#define MX_CPU_PACK_H
+#include "device/cpu/cpu.h"
+
+#define MX_PACKED_MAGIC 0x4b50584du   /* "MXPK" */
+
+typedef struct mx_packed {
+    uint32_t magic;
+    uint32_t dtype;      /* mxw_dtype: MXW_F16 or MXW_F32 */
+    uint32_t panel;      /* MX_PANEL */
+    uint32_t reserved;
+    int64_t k, n;        /* n outputs, each the sum of k products */
+    uint64_t zero[4];
+} mx_packed;
+
+static inline int64_t mx_packed_panels(const mx_packed *w) { return (w->n + MX_PANEL - 1) / MX_PANEL; }
+static inline size_t mx_packed_panel_bytes(const mx_packed *w) {
+    return (size_t)w->k * MX_PANEL * (w->dtype == MXW_F16 ? 2 : 4);
+}
+static inline const void *mx_packed_panel(const mx_packed *w, int64_t panel) {
+    return (const char *)(w + 1) + (size_t)panel * mx_packed_panel_bytes(w);
+}
+/* The packed weight that a tensor carries; NULL if it carries plain elements. */
+static inline const mx_packed *mx_packed_of(const mx_tensor *weight) {
+    return weight->dtype == MXW_U8 ? weight->data : NULL;
+}
+
+/* Few rows (a decoder's step) times a range of panels:
+ *   float *a = ...;                                             mx_packed_rows_floats(rows, k), 64-byte aligned
+ *   mx_pack_rows(kernels, a, x, ldx, rows, k, NULL);             once; with a norm: scratch of k floats in norm.row
+ *   mx_gemm_rows(kernels, y, ld, a, rows, w, first, count);    for each range, on any thread
+ * y [rows][count * MX_PANEL], rows ld apart; columns past n come out as 0. */
+typedef struct mx_pack_norm {
+    const float *gamma, *beta;   /* [k] */
+    double eps;
+    float *row;                  /* scratch [k] */
+} mx_pack_norm;
+
+static inline size_t mx_packed_rows_floats(int64_t rows, int64_t k) {
+    return (size_t)((k + MX_CHUNK - 1) / MX_CHUNK * MX_CHUNK * rows);
+}
+void mx_pack_rows(const mx_kernels *kernels, float *a, const float *x, int64_t ldx, int64_t rows, int64_t k,
+                  const mx_pack_norm *norm);
+void mx_gemm_rows(const mx_kernels *kernels, float *y, int64_t ld, const float *a, int64_t rows, const mx_packed *w,
+                  int64_t first_panel, int64_t n_panels);
+
+/* Of the device's table. */
+mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use);
+size_t mx_cpu_packed_bytes(const mx_device *device, const mx_weight_use *use);
+mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
+#endif

@@ -1,0 +1,153 @@
+/* device/cpu/logits/logits_int8.c - packing a coarse vocabulary, and exact logits of single ids. */
+#include "device/cpu/logits/logits_int8.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/status.h"
+
+#define SAMPLE 2048   /* ids that tell how large the columns are: a guess that only precision depends on */
+
+static int64_t panels_of(const mx_logits_int8 *w) { return (w->n + MX_PANEL - 1) / MX_PANEL; }
+static size_t panel_bytes(const mx_logits_int8 *w) { return (size_t)w->pairs * MX_PANEL * 2; }
+static size_t scales_at(const mx_logits_int8 *w) { return sizeof(*w) + MX_CPU_ALIGN((size_t)w->k * sizeof(float)); }
+static size_t panels_at(const mx_logits_int8 *w) {
+    return scales_at(w) + (size_t)panels_of(w) * MX_PANEL * sizeof(float);
+}
+
+const mx_logits_int8 *mx_logits_int8_of(const mx_tensor *weight) {
+    const mx_logits_int8 *w = weight->dtype == MXW_U8 ? weight->data : NULL;
+    return w && w->magic == MX_LOGITS_INT8_MAGIC ? w : NULL;
+}
+
+const float *mx_logits_int8_scales(const mx_logits_int8 *w) {
+    return (const float *)(const void *)((const char *)w + scales_at(w));
+}
+
+const int8_t *mx_logits_int8_panel(const mx_logits_int8 *w, int64_t panel) {
+    return (const int8_t *)w + panels_at(w) + (size_t)panel * panel_bytes(w);
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static mx_logits_int8 header_of(const mx_weight_use *use) {
+    const mx_tensor *source = use->sources;
+    mx_logits_int8 w = {.magic = MX_LOGITS_INT8_MAGIC, .dtype = (uint32_t)source->dtype, .n = source->dims[0],
+                   .k = source->dims[1], .exact = source->data, .ld = source->strides[0]};
+    w.pairs = (w.k + 1) / 2;
+    w.most = (int32_t)MX_MIN(INT16_MAX, INT32_MAX / (127 * 2 * MX_MAX(w.pairs, 1)));
+    return w;
+}
+
+int mx_logits_int8_fits(const mx_weight_use *use) {
+    const mx_tensor *source = use->sources;
+    return use->op == MX_OP_FUSED_SELECT && use->input == 1 && use->n_sources == 1 && source->rank == 2 &&
+           source->strides[1] == 1 && (source->dtype == MXW_F16 || source->dtype == MXW_F32) &&
+           header_of(use).most >= 1024;
+}
+
+size_t mx_logits_int8_bytes(const mx_weight_use *use) {
+    mx_logits_int8 w = header_of(use);
+    return panels_at(&w) + (size_t)panels_of(&w) * panel_bytes(&w);
+}
+
+typedef struct packing {
+    mx_logits_int8 *to;
+    const mx_kernels *kernels;
+    const float *inverse;   /* [k]: 1 / column */
+    _Atomic uint32_t most;  /* the bits of the largest scale so far: they rise with it */
+    atomic_int failed;      /* no memory */
+} packing;
+
+static const char *exact_row(const mx_logits_int8 *w, int64_t id) {
+    return (const char *)w->exact + id * w->ld * (int64_t)mx_dtype_bytes((mxw_dtype)w->dtype);
+}
+
+static void widen_row(const packing *p, float *x, int64_t id) {
+    if (p->to->dtype == MXW_F16)
+        p->kernels->widen_f16(x, exact_row(p->to, id), p->to->k);
+    else
+        memcpy(x, exact_row(p->to, id), (size_t)p->to->k * sizeof(float));
+}
+
+static void note_scale(packing *p, float scale) {
+    uint32_t bits, seen = atomic_load(&p->most);
+    memcpy(&bits, &scale, sizeof(bits));
+    while (bits > seen && !atomic_compare_exchange_weak(&p->most, &seen, bits))
+        ;
+}
+
+/* What has no id or no k is left as zeros. */
+static void pack_panel(void *context, int64_t panel) {
+    packing *p = context;
+    const mx_logits_int8 *w = p->to;
+    int64_t first = panel * MX_PANEL, ids = MX_MIN(MX_PANEL, w->n - first);
+    float *scales = (float *)(uintptr_t)mx_logits_int8_scales(w) + first;
+    size_t row_bytes = (size_t)w->pairs * 2;
+    char *memory = mx_alloc_zero(1, (size_t)w->k * sizeof(float) + MX_PANEL * row_bytes);
+    if (!memory) {
+        atomic_store(&p->failed, 1);
+        return;
+    }
+    float *x = (float *)(void *)memory;
+    int8_t *rows = (int8_t *)(x + w->k);
+    memset(scales, 0, MX_PANEL * sizeof(float));
+    for (int64_t j = 0; j < ids; j++) {
+        widen_row(p, x, first + j);
+        p->kernels->int8_pack(rows + (size_t)j * row_bytes, &scales[j], x, p->inverse, w->k);
+        note_scale(p, scales[j]);
+    }
+    p->kernels->pack_panel_16((void *)(uintptr_t)mx_logits_int8_panel(w, panel), rows, w->pairs, ids, w->pairs);
+    mx_free(memory);
+}
+
+/* How large each column is, and the inverse. A column of nothing is 1. */
+static void find_columns(const packing *p, float *column, float *inverse, float *x) {
+    const mx_logits_int8 *w = p->to;
+    memset(column, 0, (size_t)w->k * sizeof(float));
+    for (int64_t id = 0; id < w->n; id += MX_MAX(w->n / SAMPLE, 1)) {
+        widen_row(p, x, id);
+        for (int64_t i = 0; i < w->k; i++) {
+            float size = fabsf(x[i]);
+            column[i] = size > column[i] ? size : column[i];
+        }
+    }
+    for (int64_t i = 0; i < w->k; i++) {
+        column[i] = column[i] > 1e-30f && column[i] < 1e30f ? column[i] : 1;
+        inverse[i] = 1 / column[i];
+    }
+}
+
+mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool) {
+    packing p = {.to = to, .kernels = mx_cpu_fast_kernels()};
+    *p.to = header_of(use);
+    float *memory = mx_alloc_array((size_t)(2 * MX_MAX(p.to->k, 1)), sizeof(float));
+    if (memory) {
+        find_columns(&p, (float *)(void *)(p.to + 1), memory, memory + p.to->k);
+        p.inverse = memory;
+        mx_pool_for(pool, panels_of(p.to), pack_panel, &p);
+    }
+    uint32_t most = atomic_load(&p.most);
+    memcpy(&p.to->most_scale, &most, sizeof(most));
+    int failed = !memory || atomic_load(&p.failed);
+    mx_free(memory);
+    return failed ? mx_fail(MXW_E_MEMORY, "%s: no memory to pack a weight", mx_op_name(use->op)) : MXW_OK;
+}
+
+/* ---- exact logits ------------------------------------------------------------------------------------------------ */
+
+/* The ids' rows side by side, then turned into a panel. */
+size_t mx_logits_exact_bytes(int64_t k) { return 2 * MX_CPU_ALIGN((size_t)k * MX_PANEL * sizeof(float)); }
+
+void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *y, const float *laid, int64_t rows,
+                     const int32_t *ids, int64_t n, void *scratch) {
+    size_t bytes = mx_dtype_bytes((mxw_dtype)w->dtype);
+    char *side_by_side = scratch, *panel = side_by_side + MX_CPU_ALIGN((size_t)w->k * MX_PANEL * sizeof(float));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(side_by_side + (size_t)(i * w->k) * bytes, exact_row(w, ids[i]), (size_t)w->k * bytes);
+    (bytes == 2 ? kernels->pack_panel_16 : kernels->pack_panel_32)(panel, side_by_side, w->k, n, w->k);
+    kernels->gemm_rows(y, MX_PANEL, laid, rows, panel, (mxw_dtype)w->dtype, w->k, 1);
+}

@@ -1,0 +1,85 @@
+/* device/cpu/ref/logits_int8.c - the vocabulary at less than its precision (logits_int8.h), plainly.
+ * What holds: sums are whole numbers that fit in 32 bits, so their order does not matter. */
+#include "device/cpu/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rounded to nearest, ties to even, for |x| < 2^22: what is left in the low bits behind so large a number. In this form
+ * compilers find the vectors; lrintf they leave alone. */
+static inline int32_t rounded(float x) {
+    float shifted = x + 12582912.0f;   /* 3 * 2^22 */
+    int32_t bits;
+    memcpy(&bits, &shifted, sizeof(bits));
+    return bits - 0x4b400000;
+}
+
+/* The largest |x[i] factor[i]|; not finite if one of them is not. */
+static float largest(const float *x, const float *factor, int64_t n) {
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] * factor[i];
+        uint32_t bits;
+        memcpy(&bits, &v, sizeof(bits));
+        bits &= 0x7fffffffu;
+        most = most > bits ? most : bits;
+    }
+    float value;
+    memcpy(&value, &most, sizeof(value));
+    return value;
+}
+
+/* What turns numbers of at most `top` into whole ones of at most `most`; 0 where they are too small or too large. */
+static float step_of(float top, float most) {
+    float step = most / top;
+    return isfinite(top) && isfinite(step) ? step : 0;
+}
+
+void MX_REF(int8_pack)(int8_t *y, float *scale, const float *x, const float *inverse, int64_t k) {
+    float top = largest(x, inverse, k), step = step_of(top, 127);
+    for (int64_t i = 0; i < k; i++)
+        y[i] = (int8_t)rounded(x[i] * inverse[i] * step);
+    *scale = step > 0 ? top / 127 : 2 * top;
+    if (step == 0)
+        memset(y, 0, (size_t)k);
+}
+
+/* x c = scale (q + r), w / c = s (p + t), |r| and |t| at most a half: x w - scale s q p is at most s times the sum of
+ * |x c| / 2 + scale 127 / 2. A thousandth more is for what is rounded on the way. */
+void MX_REF(int8_quantize)(int16_t *y, mx_int8_row *row, const float *x, const float *column, int64_t k, int32_t most) {
+    float top = largest(x, column, k), step = step_of(top, (float)most);
+    int64_t sum = 0;
+    for (int64_t i = 0; i < k; i++) {
+        int32_t q = step > 0 ? rounded(x[i] * column[i] * step) : 0;
+        y[i] = (int16_t)q;
+        sum += q < 0 ? -q : q;
+    }
+    row->scale = step > 0 ? top / (float)most : 0;
+    row->slack = step > 0 ? (float)((double)row->scale * 0.5005 * ((double)sum + 128.0 * (double)k)) : INFINITY;
+    if (top == 0)
+        row->slack = 0;
+}
+
+void MX_REF(int8_gemm)(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, int64_t rows,
+                       const int8_t *panels, const float *scales, int64_t pairs, int64_t n_panels) {
+    for (int64_t panel = 0; panel < n_panels; panel++, panels += pairs * MX_PANEL * 2, scales += MX_PANEL)
+        for (int64_t r = 0; r < rows; r++) {
+            const int16_t *a = x + r * pairs * 2;
+            int32_t sum[MX_PANEL] = {0};
+            for (int64_t p = 0; p < pairs; p++)
+                for (int64_t j = 0; j < MX_PANEL; j++)
+                    sum[j] += a[2 * p] * panels[(p * MX_PANEL + j) * 2] +
+                              a[2 * p + 1] * panels[(p * MX_PANEL + j) * 2 + 1];
+            for (int64_t j = 0; j < MX_PANEL; j++)
+                y[r * ld + panel * MX_PANEL + j] = (float)sum[j] * (scales[j] * row[r].scale);
+        }
+}
+
+void MX_REF(shortlist)(uint16_t *mask, uint16_t bit, const float *x, const float *scales, const uint8_t *suppress,
+                       int64_t n, float likely, float best, float slack) {
+    for (int64_t i = 0; i < n; i++) {
+        float off = slack * scales[i];
+        int in = ((x[i] + off * 0.25f >= likely) | (x[i] + off >= best)) & (suppress[i] == 0);
+        mask[i] = (uint16_t)(mask[i] | (in ? bit : 0));
+    }
+}
