@@ -322,7 +322,7 @@ mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
 mxw_status mxw_session_replay(mxw_session *session, const void *record, size_t n) {
     MX_NEED(session, MXW_E_ARGUMENT);
     MX_NEED(record, MXW_E_ARGUMENT);
-    return mx_session_replay(session, record, n);
+    return mx_session_resume(session, record, n);
 }
 
 const mxw_result *mxw_session_result(mxw_session *session) {

@@ -1,9 +1,10 @@
 /* feature/mel.c - samples to stored log-mel frames, and windows cut from them.
  *
  * A frame waits until the 201 samples from its centre on are known (frame 0 needs the 201st for its reflection), so
- * that every frame is computed the same way however the samples arrive. Frames are computed MX_LANES at a time; with a
- * pool, each thread takes such a group and has a desk of its own for it. The maximum is taken in order, afterwards.
- * A stored record is the frame's unclamped log10 mel and, behind it, the maximum of all frames up to and with it. */
+ * that every frame is computed the same way however the samples arrive. Frames are computed MX_FRAME_LANES at a time;
+ * with a pool, each thread takes such a group and has a desk of its own for it. The maximum is taken in order,
+ * afterwards. A stored record is the frame's unclamped log10 mel and, behind it, the maximum of all frames up to and
+ * with it. */
 #include "feature/feature.h"
 
 #include <math.h>
@@ -25,9 +26,9 @@
 /* What a group of frames is computed in. */
 typedef struct desk {
     mx_spectrum spectrum;
-    float frame[MX_MEL_FFT][MX_LANES];
-    double power[MX_SPECTRUM_BINS][MX_LANES];
-    float mels[MX_FILTERS_MAX][MX_LANES];
+    float frame[MX_MEL_FFT][MX_FRAME_LANES];
+    double power[MX_SPECTRUM_BINS][MX_FRAME_LANES];
+    float mels[MX_FILTERS_MAX][MX_FRAME_LANES];
 } desk;
 
 struct mx_mel {
@@ -41,7 +42,7 @@ struct mx_mel {
     float maximum;
     float hann[MX_MEL_FFT];
     mx_filters filters;
-    const mx_lanes_kernels *lanes;
+    const mx_fft_kernels *lanes;
     mx_spool spool;
     mx_pool *pool;                /* NULL: this thread alone */
     desk *desks;                  /* [n_desks]: one for each thread */
@@ -111,7 +112,7 @@ mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t m
     mel->maximum = SILENCE;
     fill_window(mel->hann);
     mx_filters_init(&mel->filters, n_mels);
-    mel->lanes = mx_lanes_best();
+    mel->lanes = mx_fft_best();
     *out = mel;
     return MXW_OK;
 }
@@ -120,7 +121,7 @@ mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool) {
     if (mel->n_known > 0)
         return mx_fail(MXW_E_STATE, "log-mel: a pool after the first samples");
     int threads = mx_pool_threads(pool);
-    int room = MX_MAX(SHARED_BUFFER, threads * SHARED_GROUPS * MX_LANES * MX_MEL_HOP);
+    int room = MX_MAX(SHARED_BUFFER, threads * SHARED_GROUPS * MX_FRAME_LANES * MX_MEL_HOP);
     mxw_status status = make_room(mel, room, threads);
     if (status >= 0)
         mel->pool = pool;
@@ -173,8 +174,8 @@ static int64_t ready(const mx_mel *mel) {
 static void run_group(void *context, int64_t group, int slot) {
     const mx_mel *mel = context;
     desk *d = &mel->desks[slot];
-    int64_t first = group * MX_LANES;
-    int count = (int)MX_MIN(ready(mel) - first, MX_LANES);
+    int64_t first = group * MX_FRAME_LANES;
+    int count = (int)MX_MIN(ready(mel) - first, MX_FRAME_LANES);
     for (int lane = 0; lane < count; lane++)
         load_lane(mel, d, (mel->n_frames + first + lane) * MX_MEL_HOP, lane);
     mel->lanes->power(&d->spectrum, d->frame, d->power);
@@ -186,7 +187,7 @@ static void run_group(void *context, int64_t group, int slot) {
 /* Computes every frame whose samples are known; the buffer then keeps only what later frames look back at. */
 static mxw_status compute(mx_mel *mel) {
     int64_t count = ready(mel);
-    mx_pool_for_slots(mel->pool, (count + MX_LANES - 1) / MX_LANES, mel->n_desks, run_group, mel);
+    mx_pool_for_slots(mel->pool, (count + MX_FRAME_LANES - 1) / MX_FRAME_LANES, mel->n_desks, run_group, mel);
     for (int64_t i = 0; i < count; i++) {
         float *record = record_of(mel, i);
         record[mel->n_mels] = mel->maximum = larger(mel->maximum, record[mel->n_mels]);

@@ -20,25 +20,25 @@ void mx_spectrum_init(mx_spectrum *s) {
     }
 }
 
-extern const mx_lanes_kernels mx_lanes_ref, mx_lanes_avx2;
+extern const mx_fft_kernels mx_fft_ref, mx_fft_avx2;
 
 static const struct {
     const char *set;
-    const mx_lanes_kernels *kernels;
+    const mx_fft_kernels *kernels;
 } built[] = {
-    {"ref", &mx_lanes_ref},
+    {"ref", &mx_fft_ref},
 #ifdef __x86_64__
-    {"avx2", &mx_lanes_avx2},
+    {"avx2", &mx_fft_avx2},
 #endif
 };
 
-const char *mx_lanes_set(int index) { return index >= 0 && (size_t)index < MX_COUNT(built) ? built[index].set : NULL; }
+const char *mx_fft_set(int index) { return index >= 0 && (size_t)index < MX_COUNT(built) ? built[index].set : NULL; }
 
-const mx_lanes_kernels *mx_lanes_of(int index) { return built[index].kernels; }
+const mx_fft_kernels *mx_fft_of(int index) { return built[index].kernels; }
 
-const mx_lanes_kernels *mx_lanes_best(void) {
+const mx_fft_kernels *mx_fft_best(void) {
     int best = 0;
-    for (int i = 0; mx_lanes_set(i); i++)
-        best = mx_cpu_may(mx_lanes_set(i)) ? i : best;
+    for (int i = 0; mx_fft_set(i); i++)
+        best = mx_cpu_may(mx_fft_set(i)) ? i : best;
     return built[best].kernels;
 }

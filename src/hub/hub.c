@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
-#include "hub/inside.h"
+#include "hub/internal.h"
 #include "weights/weights.h"
 
 #define DEFAULT_STALL_S 30

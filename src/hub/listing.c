@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/inside.h"
+#include "hub/internal.h"
 
 #define WHOLE "model.safetensors"
 #define INDEX "model.safetensors.index.json"

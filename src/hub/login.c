@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "hub/inside.h"
+#include "hub/internal.h"
 
 static int is_local(const char *host) {
     size_t n = strcspn(host, ":/");

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/sha256.h"
-#include "hub/inside.h"
+#include "hub/internal.h"
 
 #define MAX_TEXT_BYTES (8u << 20)
 #define IDLE_TRIES 5      /* in a row that brought nothing */

@@ -86,7 +86,8 @@ static void conclude(mx_suspect *s, double apart, double cosine) {
 static mxw_status explain(mx_comparison *c, const mxw_difference *d, const mx_weights *weights, mx_suspect *s) {
     const mx_stage *x = mx_features_find(c->a, d->name), *y = mx_features_find(c->b, d->name);
     mxw_status status;
-    *s = (mx_suspect){.name = d->name, .right = mx_rows_of(c->a, d->name), .wrong = mx_rows_of(c->b, d->name),
+    *s = (mx_suspect){.name = d->name, .right = mx_stage_rows_of(c->a, d->name),
+                      .wrong = mx_stage_rows_of(c->b, d->name),
                       .a = c->a, .b = c->b, .weights = weights, .arena = &c->arena, .error = INFINITY};
     if (strncmp(d->name, "recording.", 10) == 0) {
         suspect_windows(s, c->a, c->b);

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "lab/lab.h"
-#include "weights/npz.h"
+#include "weights/format/npz.h"
 
 #define NOTE_PREFIX "note."
 

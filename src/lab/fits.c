@@ -107,7 +107,7 @@ static void try_permuted(mx_suspect *s) {
     }
 }
 
-static void try_input(mx_suspect *s, const mx_rows *input) {
+static void try_input(mx_suspect *s, const mx_stage_rows *input) {
     if (!input->data || input->width != s->right.width || input->n != s->right.n)
         return;
     for (int r = 0; r < s->n_rows; r++)
@@ -116,7 +116,7 @@ static void try_input(mx_suspect *s, const mx_rows *input) {
     mx_suspect_offer(s, "missing operation", "what comes out is what went in: the operation was left out");
 }
 
-void mx_suspect_fit(mx_suspect *s, const mx_rows *input) {
+void mx_suspect_fit(mx_suspect *s, const mx_stage_rows *input) {
     if (input)
         try_input(s, input);
     try_line(s);
@@ -128,7 +128,7 @@ void mx_suspect_fit(mx_suspect *s, const mx_rows *input) {
 /* ---- sizes that differ ------------------------------------------------------------------------------------------- */
 
 int mx_suspect_stride(mx_suspect *s) {
-    const mx_rows *a = &s->right, *b = &s->wrong;
+    const mx_stage_rows *a = &s->right, *b = &s->wrong;
     if (!a->data || !b->data || a->width != b->width || a->n == b->n || a->n < 8 || b->n < 8)
         return 0;
     int64_t n = MX_MIN(b->n, a->n) / 2, good = 0, tried = 0;
@@ -144,7 +144,7 @@ int mx_suspect_stride(mx_suspect *s) {
 /* ---- another log-mel --------------------------------------------------------------------------------------------- */
 
 /* The mean over bands of each frame: how loud it is. */
-static void loudness(const mx_rows *mel, float *out) {
+static void loudness(const mx_stage_rows *mel, float *out) {
     for (int64_t t = 0; t < mel->n; t++) {
         double sum = 0;
         for (int64_t m = 0; m < mel->width; m++)
@@ -176,7 +176,7 @@ static double find_stretch(const float *a, const float *b, int64_t n, double *be
 }
 
 void mx_suspect_mel(mx_suspect *s) {
-    const mx_rows *a = &s->right, *b = &s->wrong;
+    const mx_stage_rows *a = &s->right, *b = &s->wrong;
     float *x = mx_arena_alloc(s->arena, (size_t)a->n * sizeof(*x));
     float *y = mx_arena_alloc(s->arena, (size_t)b->n * sizeof(*y));
     double agreement = 0, least = INFINITY, most = -INFINITY;

@@ -211,8 +211,8 @@ mxw_status mx_fault_open(const mxw_model_options *options, const char *name, mx_
     if (!in)
         return MXW_E_MEMORY;
     in->fault = found;
-    mx_alter alter = {.name = found->name, .context = in, .graph = found->graph,
+    mx_fault_hooks hooks = {.name = found->name, .context = in, .graph = found->graph,
                       .weight = found->weight ? change_weight : NULL, .mel = found->mel,
                       .max_windows = found->max_windows, .free = free_injection};
-    return mx_recognizer_open_altered(options, &alter, out);
+    return mx_recognizer_open_with_faults(options, &hooks, out);
 }

@@ -150,11 +150,11 @@ static int find_source(const mx_suspect *s, source *out) {
 
 /* ---- weights and rows -------------------------------------------------------------------------------------------- */
 
-mx_rows mx_rows_of(const mx_features *f, const char *name) {
+mx_stage_rows mx_stage_rows_of(const mx_features *f, const char *name) {
     const mx_stage *stage = mx_features_find(f, name);
     if (!stage || stage->tensor.dtype != MXW_F32 || stage->tensor.rank != 2)
-        return (mx_rows){0};
-    return (mx_rows){stage->tensor.data, stage->tensor.dims[0], stage->tensor.dims[1]};
+        return (mx_stage_rows){0};
+    return (mx_stage_rows){stage->tensor.data, stage->tensor.dims[0], stage->tensor.dims[1]};
 }
 
 static const float *weight_of(const mx_suspect *s, const char *name, const char *suffix, int64_t count) {
@@ -171,7 +171,8 @@ static const float *weight_of(const mx_suspect *s, const char *name, const char 
 /* ---- linear ------------------------------------------------------------------------------------------------------ */
 
 /* guess = scale (x W^T, or x W read as its transpose) + bias_times b */
-static void linear(mx_suspect *s, const mx_rows *x, const float *w, const float *b, int transposed, double bias_times) {
+static void linear(mx_suspect *s, const mx_stage_rows *x, const float *w, const float *b, int transposed,
+                   double bias_times) {
     int64_t in = x->width, out = s->right.width;
     for (int r = 0; r < s->n_rows; r++) {
         const float *row = x->data + s->rows[r] * in;
@@ -196,7 +197,7 @@ static double against(const mx_suspect *s, const float *bias) {
     return gg > 0 && ww > 0 ? gw / sqrt(gg * ww) : 0;
 }
 
-static void suspect_linear(mx_suspect *s, const source *from, const mx_rows *x) {
+static void suspect_linear(mx_suspect *s, const source *from, const mx_stage_rows *x) {
     const float *w = weight_of(s, from->weight, ".weight", x->width * s->right.width);
     const float *b = weight_of(s, from->weight, ".bias", s->right.width);
     if (!w || x->n != s->right.n)
@@ -223,7 +224,7 @@ static void suspect_linear(mx_suspect *s, const source *from, const mx_rows *x) 
 
 enum { AVERAGED, FLIPPED, SHIFTED };
 
-static void convolve(mx_suspect *s, const mx_rows *x, const float *w, const float *b, int64_t stride, int how) {
+static void convolve(mx_suspect *s, const mx_stage_rows *x, const float *w, const float *b, int64_t stride, int how) {
     int64_t in = x->width, out = s->right.width;
     for (int r = 0; r < s->n_rows; r++)
         for (int64_t o = 0; o < out; o++) {
@@ -243,7 +244,7 @@ static void convolve(mx_suspect *s, const mx_rows *x, const float *w, const floa
         }
 }
 
-static void suspect_conv(mx_suspect *s, const source *from, const mx_rows *x) {
+static void suspect_conv(mx_suspect *s, const source *from, const mx_stage_rows *x) {
     int64_t stride = s->right.n ? x->n / s->right.n : 0;
     const float *w = weight_of(s, from->weight, ".weight", x->width * s->right.width * 3);
     const float *b = weight_of(s, from->weight, ".bias", s->right.width);
@@ -264,7 +265,7 @@ static void suspect_conv(mx_suspect *s, const source *from, const mx_rows *x) {
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
-static void suspect_gelu(mx_suspect *s, const mx_rows *x) {
+static void suspect_gelu(mx_suspect *s, const mx_stage_rows *x) {
     for (int tanh_form = 1; tanh_form >= 0; tanh_form--) {
         for (int r = 0; r < s->n_rows; r++)
             for (int64_t i = 0; i < x->width; i++) {
@@ -279,7 +280,7 @@ static void suspect_gelu(mx_suspect *s, const mx_rows *x) {
     }
 }
 
-static void suspect_norm(mx_suspect *s, const source *from, const mx_rows *x) {
+static void suspect_norm(mx_suspect *s, const source *from, const mx_stage_rows *x) {
     const float *g = weight_of(s, from->weight, ".weight", x->width);
     const float *b = weight_of(s, from->weight, ".bias", x->width);
     for (int plain = 1; plain >= 0; plain--) {
@@ -304,8 +305,8 @@ static void suspect_norm(mx_suspect *s, const source *from, const mx_rows *x) {
 }
 
 /* softmax(q k^T scale) v of a sampled row, all heads. */
-static void attend(mx_suspect *s, const mx_rows *q, const mx_rows *k, const mx_rows *v, int heads, double scale,
-                   double *p) {
+static void attend(mx_suspect *s, const mx_stage_rows *q, const mx_stage_rows *k, const mx_stage_rows *v, int heads,
+                   double scale, double *p) {
     int64_t width = q->width, each = width / heads;
     for (int r = 0; r < s->n_rows; r++)
         for (int h = 0; h < heads; h++) {
@@ -331,7 +332,8 @@ static void attend(mx_suspect *s, const mx_rows *q, const mx_rows *k, const mx_r
 
 /* The scale that explains the run best: powers of two, then closer. */
 static void suspect_attention(mx_suspect *s, const source *from) {
-    mx_rows q = mx_rows_of(s->a, from->q), k = mx_rows_of(s->a, from->k), v = mx_rows_of(s->a, from->v);
+    mx_stage_rows q = mx_stage_rows_of(s->a, from->q), k = mx_stage_rows_of(s->a, from->k);
+    mx_stage_rows v = mx_stage_rows_of(s->a, from->v);
     double *p = mx_arena_alloc(s->arena, (size_t)MX_MAX(k.n, 1) * sizeof(*p));
     if (!q.data || !k.data || !v.data || !p || from->heads < 1 || q.width % from->heads || q.n != s->right.n ||
         k.width != q.width || v.width != q.width || v.n != k.n)
@@ -360,9 +362,9 @@ static void suspect_attention(mx_suspect *s, const source *from) {
     s->n_rows = n_rows;
 }
 
-static void suspect_add(mx_suspect *s, const mx_rows *x, const mx_rows *y) {
+static void suspect_add(mx_suspect *s, const mx_stage_rows *x, const mx_stage_rows *y) {
     for (int which = 0; which < 2; which++) {
-        const mx_rows *only = which ? y : x;
+        const mx_stage_rows *only = which ? y : x;
         if (!only->data || only->width != s->right.width || only->n != s->right.n)
             continue;
         for (int r = 0; r < s->n_rows; r++)
@@ -375,12 +377,12 @@ static void suspect_add(mx_suspect *s, const mx_rows *x, const mx_rows *y) {
 
 mxw_status mx_suspect_op(mx_suspect *s) {
     source from;
-    mx_rows none = {0};
+    mx_stage_rows none = {0};
     if (!find_source(s, &from)) {
         mx_suspect_fit(s, &none);
         return MXW_OK;
     }
-    mx_rows x = mx_rows_of(s->a, from.input), y = mx_rows_of(s->a, from.other);
+    mx_stage_rows x = mx_stage_rows_of(s->a, from.input), y = mx_stage_rows_of(s->a, from.other);
     if (x.data && from.kind != ATTENTION) {
         switch (from.kind) {
         case LINEAR: suspect_linear(s, &from, &x); break;

@@ -9,14 +9,14 @@
 #define MX_SUSPECT_ROWS 48
 
 /* A stage as rows [n][width] of f32. */
-typedef struct mx_rows {
+typedef struct mx_stage_rows {
     const float *data;      /* NULL: not seen */
     int64_t n, width;
-} mx_rows;
+} mx_stage_rows;
 
 typedef struct mx_suspect {
     const char *name;
-    mx_rows right, wrong;   /* the stage in each run */
+    mx_stage_rows right, wrong;   /* the stage in each run */
     int64_t rows[MX_SUSPECT_ROWS];
     int n_rows;
     const mx_features *a, *b;
@@ -29,7 +29,7 @@ typedef struct mx_suspect {
     char words[400];
 } mx_suspect;
 
-mx_rows mx_rows_of(const mx_features *f, const char *name);
+mx_stage_rows mx_stage_rows_of(const mx_features *f, const char *name);
 /* The guess was filled: keeps it if it explains what is there better than anything so far. */
 void mx_suspect_offer(mx_suspect *s, const char *fault, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Of guess against the run: l2 of the difference over l2 of the run's. */
@@ -38,7 +38,7 @@ double mx_suspect_error(const mx_suspect *s);
 /* suspect.c: what this stage's own op could have done wrong. */
 mxw_status mx_suspect_op(mx_suspect *s);
 /* fits.c: what can be said of two blocks of numbers whatever made them. */
-void mx_suspect_fit(mx_suspect *s, const mx_rows *input);
+void mx_suspect_fit(mx_suspect *s, const mx_stage_rows *input);
 void mx_suspect_mel(mx_suspect *s);
 /* Sizes that differ: every so many rows of the right stage? */
 int mx_suspect_stride(mx_suspect *s);

@@ -1,7 +1,7 @@
 /* model/decoder.c - the cross keys and values of a window, and the decoder step over rows of tokens. */
 #include <stdio.h>
 
-#include "model/rows.h"
+#include "model/decoder_blocks.h"
 
 mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out) {
     mxw_status status;
@@ -18,8 +18,8 @@ mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out) {
         snprintf(p, sizeof(p), "decoder.blocks.%d.cross_attn", i);
         mx_value k = mx_block_linear(g, features, mx_block_name(p, "key"), n, dims->n_audio_state, 0);
         mx_value v = mx_block_linear(g, features, mx_block_name(p, "value"), n, dims->n_audio_state, 1);
-        k = mx_graph_state_write(g, mx_rows_cross_state(g, dims, i, "k"), k, slot);
-        v = mx_graph_state_write(g, mx_rows_cross_state(g, dims, i, "v"), v, slot);
+        k = mx_graph_state_write(g, mx_decoder_cross_state(g, dims, i, "k"), k, slot);
+        v = mx_graph_state_write(g, mx_decoder_cross_state(g, dims, i, "v"), v, slot);
         snprintf(name, sizeof(name), "%s", mx_block_name(p, "k"));
         MX_TRY(mx_graph_output(g, name, k));
         snprintf(name, sizeof(name), "%s", mx_block_name(p, "v"));
@@ -36,12 +36,12 @@ out:
 mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out) {
     mxw_status status;
     mx_graph *g = NULL;
-    mx_rows rows;
+    mx_decoder_rows rows;
     MX_TRY(mx_graph_create("decoder", &g));
-    mx_value x = mx_rows_begin(g, dims, &rows);
+    mx_value x = mx_decoder_begin(g, dims, &rows);
     for (int i = 0; i < dims->n_text_layer; i++)
-        x = mx_rows_block(g, x, i, &rows, NULL);
-    MX_TRY(mx_rows_candidates(g, x, &rows, NULL));
+        x = mx_decoder_block(g, x, i, &rows, NULL);
+    MX_TRY(mx_decoder_candidates(g, x, &rows, NULL));
     MX_TRY(mx_graph_status(g));
     *out = g;
     return MXW_OK;

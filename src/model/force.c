@@ -2,7 +2,7 @@
  * time listened to. Word times and the log probabilities of a transcript come from here. */
 #include <stdio.h>
 
-#include "model/rows.h"
+#include "model/decoder_blocks.h"
 
 /* The heads of block i, as a constant of the graph; 0 when it has none that follow time. */
 static mx_value heads_of(mx_graph *g, const mx_alignment *alignment, int i) {
@@ -19,31 +19,32 @@ static mx_value heads_of(mx_graph *g, const mx_alignment *alignment, int i) {
     return mx_graph_constant(g, name, &t);
 }
 
-/* Scores of the heads of one block for the rows that listen; 0: none. */
+/* Scores of the heads of one block for align_rows; 0: none. */
 static mx_value scores_of(mx_graph *g, mx_value query, int i, const mxw_dims *dims, const mx_alignment *alignment,
-                          mx_value listen, mx_value heard) {
+                          mx_value align_rows, mx_value align_slots) {
     mx_value heads = heads_of(g, alignment, i);
     if (!heads)
         return 0;
-    return mx_graph_attention_scores(g, mx_graph_gather(g, query, listen), mx_rows_cross_state(g, dims, i, "k"), heads,
-                                     heard, dims->n_text_head, mx_block_scale(dims->n_text_state, dims->n_text_head));
+    return mx_graph_attention_scores(g, mx_graph_gather(g, query, align_rows),
+                                     mx_decoder_cross_state(g, dims, i, "k"), heads, align_slots, dims->n_text_head,
+                                     mx_block_scale(dims->n_text_state, dims->n_text_head));
 }
 
 mxw_status mx_model_force(const mxw_dims *dims, const mx_alignment *alignment, mx_graph **out) {
     mxw_status status;
     mx_graph *g = NULL;
-    mx_rows rows;
+    mx_decoder_rows rows;
     mx_value parts[MX_MAX_INPUTS], picked;
     int n_parts = 0;
     MX_TRY(mx_graph_create("force", &g));
-    mx_value x = mx_rows_begin(g, dims, &rows);
-    int64_t listeners = mx_graph_size(g, "listeners", 65536);
-    mx_value listen = mx_graph_input(g, "listen", MXW_I32, 1, &listeners);
-    mx_value heard = mx_graph_input(g, "heard", MXW_I32, 1, &listeners);
+    mx_value x = mx_decoder_begin(g, dims, &rows);
+    int64_t aligned = mx_graph_size(g, "aligned", 65536);
+    mx_value align_rows = mx_graph_input(g, "align_rows", MXW_I32, 1, &aligned);
+    mx_value align_slots = mx_graph_input(g, "align_slots", MXW_I32, 1, &aligned);
     for (int i = 0; i < dims->n_text_layer; i++) {
         mx_value query;
-        x = mx_rows_block(g, x, i, &rows, &query);
-        mx_value scores = scores_of(g, query, i, dims, alignment, listen, heard);
+        x = mx_decoder_block(g, x, i, &rows, &query);
+        mx_value scores = scores_of(g, query, i, dims, alignment, align_rows, align_slots);
         status = scores && n_parts == MX_MAX_INPUTS
                      ? mx_fail(MXW_E_UNSUPPORTED, "alignment heads in more than %d layers", MX_MAX_INPUTS) : MXW_OK;
         if (status < 0)
@@ -52,7 +53,7 @@ mxw_status mx_model_force(const mxw_dims *dims, const mx_alignment *alignment, m
             parts[n_parts++] = scores;
     }
     MX_TRY(mx_graph_output(g, "scores", n_parts == 1 ? parts[0] : mx_graph_concat(g, parts, n_parts, 1)));
-    MX_TRY(mx_rows_candidates(g, x, &rows, &picked));
+    MX_TRY(mx_decoder_candidates(g, x, &rows, &picked));
     int64_t picks = mx_graph_size(g, "picks", 65536);
     mx_value wanted = mx_graph_input(g, "wanted", MXW_I32, 1, &picks);
     mx_value products = mx_graph_mul(g, picked, mx_graph_gather(g, rows.embedding, wanted));

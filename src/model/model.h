@@ -6,7 +6,7 @@
  * Weights are leaves under openai-whisper's names. Values that a tap may want carry names.
  *
  * Open sizes: windows, rows, sequences, picks, candidates, cells (rows of the self-attention cache), slots (windows
- * whose cross keys and values are kept), sets (rows of the suppression table), listeners (rows whose scores are
+ * whose cross keys and values are kept), sets (rows of the suppression table), aligned (rows whose scores are
  * wanted). */
 #ifndef MX_MODEL_H
 #define MX_MODEL_H
@@ -37,9 +37,9 @@ typedef struct mx_alignment {
 
 /* force: the decoder over tokens that are known. What the decoder has, and
  *   in  "wanted" i32 [picks]                  the token whose logit is wanted of each pick
- *       "listen", "heard" i32 [listeners]     rows whose scores are wanted, and the slot that each hears
+ *       "align_rows", "align_slots" i32 [aligned]     rows whose scores are wanted, and the slot that each hears
  *   out "logits" f32 [picks]                  of the wanted tokens, before any rule
- *       "scores" f32 [listeners, heads, n_audio_ctx]   of the alignment heads by layer, before the softmax */
+ *       "scores" f32 [aligned, heads, n_audio_ctx]   of the alignment heads by layer, before the softmax */
 mxw_status mx_model_force(const mxw_dims *dims, const mx_alignment *alignment, mx_graph **out);
 
 #define MX_LAYER_NORM_EPS 1e-5

@@ -1,7 +1,7 @@
 /* output/cues.h - subtitles from words, one cue after the other. */
 #ifndef MX_OUTPUT_CUES_H
 #define MX_OUTPUT_CUES_H
-#include "output/inside.h"
+#include "output/internal.h"
 
 typedef struct mx_cue_options {
     size_t max_line_width, max_line_count, max_words_per_line;   /* 0: none */

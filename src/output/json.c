@@ -1,6 +1,6 @@
 /* output/json.c - the whole result as Python's json.dump writes openai-whisper's: the same keys in the same order, ", "
  * and ": ", ASCII only, floats with the fewest digits that read back, no newline at the end. */
-#include "output/inside.h"
+#include "output/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

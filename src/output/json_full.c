@@ -1,6 +1,6 @@
 /* output/json_full.c - everything that is known of a result: what json has, and for each token its text, log
  * probability and alternatives, the language's probability, what happened, stage times, and how the run was made. */
-#include "output/inside.h"
+#include "output/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "output/inside.h"
+#include "output/internal.h"
 
 static const struct {
     const char *name;

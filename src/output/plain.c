@@ -1,6 +1,6 @@
 /* output/plain.c - one line per segment: txt (the text), tsv and csv (start and end in milliseconds, the text), lrc
  * (its start, the text; the start of each word where words have times). */
-#include "output/inside.h"
+#include "output/internal.h"
 
 #include <inttypes.h>
 #include <string.h>

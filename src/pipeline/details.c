@@ -75,7 +75,7 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
     MX_TRY(mx_decoding_force(s->decoding, s->language, prompt, n_prompt, tokens->items, tokens->n, &force.step));
     force.step.n_picks = MX_MIN(force.step.n_picks, (int)tokens->n);   /* the end of text is not asked for */
     r.n = (size_t)force.step.n_picks;
-    MX_TRY(mx_seat_force(s->seat, &force));
+    MX_TRY(mx_slot_force(s->slot, &force));
     if (r.status < 0) {   /* its line may be another thread's */
         status = mx_fail(r.status, "token details: %s", mxw_status_text(r.status));
         goto out;

@@ -11,26 +11,26 @@ typedef struct seen {
     const mx_decode_step *step;
 } seen;
 
-static void look(mx_runner *runner, const mx_inspection *i) {
-    mx_runner_tap(runner, i ? i->tap : NULL, i ? i->context : NULL);
-    mx_runner_watch(runner, i ? i->watch : NULL, i ? i->context : NULL);
+static void look(mx_step_runner *runner, const mx_inspection *i) {
+    mx_step_runner_tap(runner, i ? i->tap : NULL, i ? i->context : NULL);
+    mx_step_runner_watch(runner, i ? i->watch : NULL, i ? i->context : NULL);
 }
 
-static mxw_status encode_seen(void *context, mx_runner *runner, int seat) {
+static mxw_status encode_seen(void *context, mx_step_runner *runner, int slot) {
     const seen *s = context;
     look(runner, s->inspection);
-    mxw_status status = mx_runner_encode(runner, &(mx_turn){.seat = seat, .mel = s->session->window}, 1);
+    mxw_status status = mx_step_runner_encode(runner, &(mx_request){.slot = slot, .mel = s->session->window}, 1);
     look(runner, NULL);
     return status;
 }
 
-static mxw_status step_seen(void *context, mx_runner *runner, int seat) {
+static mxw_status step_seen(void *context, mx_step_runner *runner, int slot) {
     const seen *s = context;
-    mx_turn turn = {.seat = seat, .step = s->step, .k = MX_FORCE_CANDIDATES};
+    mx_request request = {.slot = slot, .step = s->step, .k = MX_FORCE_CANDIDATES};
     int padded = runner->padded;
     runner->padded = 0;   /* the rows that are seen are those of the step */
     look(runner, s->inspection);
-    mxw_status status = mx_runner_step(runner, &turn, 1, NULL, NULL);
+    mxw_status status = mx_step_runner_step(runner, &request, 1, NULL, NULL);
     look(runner, NULL);
     runner->padded = padded;
     return status;
@@ -48,7 +48,7 @@ static mxw_status decode_window(mx_session *s, mx_inspection *i) {
     mxw_status status;
     mx_decode_result result;
     MX_TRY(mx_decoding_start(s->decoding, s->language, NULL, 0, s->temperatures[0], 0));
-    MX_TRY(mx_seat_decode(s->seat, &(mx_steps){next_step, take_step, s->decoding}));
+    MX_TRY(mx_slot_decode(s->slot, &(mx_steps){next_step, take_step, s->decoding}));
     MX_TRY(mx_decoding_result(s->decoding, &result));
     s->carried.n = 0;   /* scratch that outlives the next start */
     MX_TRY(mx_tokens_add(&s->carried, result.tokens, result.n_tokens));
@@ -75,13 +75,13 @@ mxw_status mx_session_inspect(mx_session *s, mx_inspection *i) {
         mx_tensor mel = mx_tensor_of(MXW_F32, 2, shape, s->window);
         i->tap(i->context, "mel", &mel);
     }
-    MX_TRY(mx_seat_alone(s->seat, encode_seen, &all));
+    MX_TRY(mx_slot_exclusive(s->slot, encode_seen, &all));
     i->tokens = i->forced;
     i->n_tokens = i->n_forced;
     if (!i->forced)
         MX_TRY(decode_window(s, i));
     MX_TRY(mx_decoding_force(s->decoding, s->language, NULL, 0, i->tokens, i->n_tokens, &step));
-    MX_TRY(mx_seat_alone(s->seat, step_seen, &all));
+    MX_TRY(mx_slot_exclusive(s->slot, step_seen, &all));
     if (s->options.word_timestamps && i->tap)
         MX_TRY(mx_session_see_words(s, MX_MIN(left, MX_MEL_WINDOW), i));
     i->language = s->language;

@@ -15,7 +15,7 @@ typedef struct mxw_session mx_session;
 typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_FORCE, MX_PART_COUNT } mx_part;
 
 /* What lab/ changes on the way, so that a fault can be made on purpose. A member that is NULL changes nothing. */
-typedef struct mx_alter {
+typedef struct mx_fault_hooks {
     const char *name;                 /* of the fault; lives as long as the process */
     void *context;                    /* the recognizer's, until it is closed */
     mxw_status (*graph)(void *context, mx_part part, mx_graph *g);             /* just built */
@@ -23,11 +23,12 @@ typedef struct mx_alter {
     void (*mel)(void *context, int64_t n_frames, int n_mels, float *window);   /* [n_frames][n_mels] */
     int64_t max_windows;              /* of a recording; 0: all */
     void (*free)(void *context);
-} mx_alter;
+} mx_fault_hooks;
 
 mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out);
-/* The same with a fault in it; what alter->context holds is freed with the recognizer, or at once on failure. */
-mxw_status mx_recognizer_open_altered(const mxw_model_options *options, const mx_alter *alter, mx_recognizer **out);
+/* The same with a fault in it; what hooks->context holds is freed with the recognizer, or at once on failure. */
+mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, const mx_fault_hooks *hooks,
+                                          mx_recognizer **out);
 void mx_recognizer_close(mx_recognizer *r);
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info);
 /* What its programs did so far; struct_size is left alone. */
@@ -53,7 +54,7 @@ mxw_status mx_session_finish(mx_session *s);
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment);
 const mxw_result *mx_session_result(mx_session *s);
 mxw_status mx_session_manifest(mx_session *s, const char **json);
-mxw_status mx_session_replay(mx_session *s, const void *record, size_t n);
+mxw_status mx_session_resume(mx_session *s, const void *record, size_t n);
 
 /* A checkpoint as one file that whisper.cpp loads: weights (matrices: MXW_F16 or MXW_F32), filter bank, tokens. */
 mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *path);

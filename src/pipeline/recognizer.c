@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "model/model.h"
-#include "pipeline/conductor.h"
+#include "pipeline/batcher.h"
 
 static const struct {
     const char *name;
@@ -19,7 +19,7 @@ static const struct {
     [MX_PART_DECODER] = {"decoder", mx_model_decoder,
                          "rows=5,sequences=5,picks=5,candidates=6,sets=4,slots=1,cells=2240"},
     [MX_PART_FORCE] = {"force", NULL,
-                       "rows=100,sequences=1,picks=98,listeners=100,candidates=1,sets=4,slots=1,cells=2240"},
+                       "rows=100,sequences=1,picks=98,aligned=100,candidates=1,sets=4,slots=1,cells=2240"},
 };
 
 /* Windows that an accelerator encodes in one run, if so many are waiting. A processor's cores are busy with one. */
@@ -28,7 +28,7 @@ static const struct {
 static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
     const mx_recognizer *r = context;
     mxw_status status = mx_weights_find(r->weights, name, out);
-    return status >= 0 && r->alter.weight ? r->alter.weight(r->alter.context, name, out) : status;
+    return status >= 0 && r->hooks.weight ? r->hooks.weight(r->hooks.context, name, out) : status;
 }
 
 static mxw_status build_part(mx_recognizer *r, int part) {
@@ -48,8 +48,8 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
         status = build_part(r, i);
         program.like = i == MX_PART_FORCE ? r->programs[MX_PART_DECODER] : NULL;
-        if (status >= 0 && r->alter.graph)
-            status = r->alter.graph(r->alter.context, (mx_part)i, r->graphs[i]);
+        if (status >= 0 && r->hooks.graph)
+            status = r->hooks.graph(r->hooks.context, (mx_part)i, r->graphs[i]);
         mx_program_options other = program;
         if (i == MX_PART_ENCODER && options->encode_engine >= 0) {
             other.engine = (mxw_engine)options->encode_engine;
@@ -65,26 +65,27 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
 }
 
 mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out) {
-    return mx_recognizer_open_altered(options, &(mx_alter){0}, out);
+    return mx_recognizer_open_with_faults(options, &(mx_fault_hooks){0}, out);
 }
 
-mxw_status mx_recognizer_open_altered(const mxw_model_options *options, const mx_alter *alter, mx_recognizer **out) {
+mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, const mx_fault_hooks *hooks,
+                                          mx_recognizer **out) {
     mxw_status status;
     mx_recognizer *r = mx_alloc_zero(1, sizeof(*r));
     if (!r) {
-        if (alter->free)
-            alter->free(alter->context);
+        if (hooks->free)
+            hooks->free(hooks->context);
         return MXW_E_MEMORY;
     }
     int64_t start = mx_now_ns();
-    r->alter = *alter;
+    r->hooks = *hooks;
     pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
     r->encode_engine = options->encode_engine;
     r->precision = options->precision;
     r->batch = MX_MAX(options->batch, 1);
-    r->use = mx_alloc_zero(1, sizeof(*r->use));
-    status = r->use ? MXW_OK : MXW_E_MEMORY;
+    r->counters = mx_alloc_zero(1, sizeof(*r->counters));
+    status = r->counters ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
     MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
@@ -111,7 +112,7 @@ out:
 void mx_recognizer_close(mx_recognizer *r) {
     if (!r)
         return;
-    mx_conductor_close(r->conductor);
+    mx_batcher_close(r->batcher);
     pthread_mutex_destroy(&r->lock);
     for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force uses what the decoder keeps */
         mx_exec_unload(r->programs[i]);
@@ -121,9 +122,9 @@ void mx_recognizer_close(mx_recognizer *r) {
     mx_pool_close(r->pool);
     mx_text_close(r->text);
     mx_weights_close(r->weights);
-    if (r->alter.free)
-        r->alter.free(r->alter.context);
-    mx_free(r->use);
+    if (r->hooks.free)
+        r->hooks.free(r->hooks.context);
+    mx_free(r->counters);
     mx_free(r);
 }
 
@@ -135,22 +136,22 @@ void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {
                              .load_ms = r->load_ms,
                              .compile_ms = r->compile_ms,
                              .precision = r->precision,
-                             .injected = r->alter.name};
+                             .injected = r->hooks.name};
 }
 
-static mxw_stage_use use_of(const mx_recognizer *r, mx_use_kind kind) {
-    return (mxw_stage_use){.runs = atomic_load(&r->use->kinds[kind].runs),
-                           .items = atomic_load(&r->use->kinds[kind].items),
-                           .cells = atomic_load(&r->use->kinds[kind].cells),
-                           .ms = (double)atomic_load(&r->use->kinds[kind].ns) / 1e6};
+static mxw_stage_use use_of(const mx_recognizer *r, mx_counter_kind kind) {
+    return (mxw_stage_use){.runs = atomic_load(&r->counters->kinds[kind].runs),
+                           .items = atomic_load(&r->counters->kinds[kind].items),
+                           .cells = atomic_load(&r->counters->kinds[kind].cells),
+                           .ms = (double)atomic_load(&r->counters->kinds[kind].ns) / 1e6};
 }
 
 void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use) {
-    use->encode = use_of(r, MX_USE_ENCODE);
-    use->cross = use_of(r, MX_USE_CROSS);
-    use->prompt = use_of(r, MX_USE_PROMPT);
-    use->step = use_of(r, MX_USE_STEP);
-    use->force = use_of(r, MX_USE_FORCE);
+    use->encode = use_of(r, MX_COUNTER_ENCODE);
+    use->cross = use_of(r, MX_COUNTER_CROSS);
+    use->prompt = use_of(r, MX_COUNTER_PROMPT);
+    use->step = use_of(r, MX_COUNTER_STEP);
+    use->force = use_of(r, MX_COUNTER_FORCE);
 }
 
 static mxw_status sum_weights(const mx_weights *w, uint32_t *sum) {

@@ -1,10 +1,10 @@
-/* pipeline/recognizer.h - the insides of a recognizer, for the session and the conductor. */
+/* pipeline/recognizer.h - internals of a recognizer, for the session and the batcher. */
 #ifndef MX_RECOGNIZER_H
 #define MX_RECOGNIZER_H
 #include <pthread.h>
 
+#include "pipeline/counters.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/use.h"
 
 struct mxw_model {
     mx_weights *weights;
@@ -17,16 +17,16 @@ struct mxw_model {
     mxw_engine engine;
     mxw_precision precision;
     int encode_engine;                /* of the encoder alone; -1: engine */
-    mx_alter alter;                   /* all zero: nothing is changed */
+    mx_fault_hooks hooks;             /* all zero: nothing is changed */
     double load_ms, compile_ms;
-    mx_use *use;                      /* counts on while the rest stays as it is */
+    mx_counters *counters;            /* the one mutable part outside of the lock */
 
-    int batch;                        /* sessions that share a conductor, at most */
+    int batch;                        /* sessions that share a batcher, at most */
     int encode_width;                 /* windows in one run of the encoder, at most */
-    pthread_mutex_t lock;             /* guards what follows, and who sits where */
-    char sha256[65];                  /* of the weights file; empty until somebody asks */
+    pthread_mutex_t lock;             /* guards what follows, and which slots are attached */
+    char sha256[65];                  /* of the weights file; empty until it is first needed */
     uint32_t crc32;                   /* of the weights, ... */
-    int has_crc32;                    /* ... once it was asked for */
-    struct mx_conductor *conductor;   /* shared; NULL until a session needs it */
+    int has_crc32;                    /* ... once it was computed */
+    struct mx_batcher *batcher;       /* shared; NULL until a session needs it */
 };
 #endif

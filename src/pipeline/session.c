@@ -125,8 +125,8 @@ mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *op
     mx_decode_plan *plan = NULL;
     mxw_status status = open_plan(r, options, &plan);
     if (status >= 0) {
-        mx_seat_size size = mx_seat_size_of(plan, wants_force(options));
-        status = mx_conductor_reserve(r, &size, batch);
+        mx_slot_size size = mx_slot_size_of(plan, wants_force(options));
+        status = mx_batcher_reserve(r, &size, batch);
     }
     mx_decode_plan_close(plan);
     return status;
@@ -146,8 +146,8 @@ static mxw_status open_decoding(mx_session *s) {
     s->n_temperatures = MAX_TEMPERATURES;
     mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
-    MX_TRY(mx_seat_open(s->recognizer, s->plan, wants_force(o), o->should_abort ? mx_session_stop_if_asked : NULL, s,
-                        &s->seat));
+    MX_TRY(mx_slot_attach(s->recognizer, s->plan, wants_force(o), o->should_abort ? mx_session_stop_if_asked : NULL, s,
+                        &s->slot));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
     if (s->recognizer->batch == 1)   /* else the sessions share the threads among them */
         MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
@@ -175,7 +175,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     MX_TRY(encode_initial_prompt(s));
     MX_TRY(open_decoding(s));
     if (s->options.on_window)
-        MX_TRY(mx_binding_start(s));
+        MX_TRY(mx_fingerprint_start(s));
     s->opened_ns = mx_now_ns();
     *out = s;
     return MXW_OK;
@@ -188,7 +188,7 @@ void mx_session_close(mx_session *s) {
     if (!s)
         return;
     mx_mel_close(s->mel);
-    mx_seat_close(s->seat);
+    mx_slot_detach(s->slot);
     mx_decoding_close(s->decoding);
     mx_decode_plan_close(s->plan);
     mx_free(s->tokens.items);
@@ -230,7 +230,7 @@ mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
         return mx_fail(MXW_E_STATE, "feed after finish");
     int64_t start = mx_now_ns();
     if (s->options.on_window)
-        mx_binding_hear(&s->binding, samples, n);
+        mx_fingerprint_add(&s->fingerprint, samples, n);
     mxw_status status = mx_mel_feed(s->mel, samples, n);
     s->result.times.mel_ms += mx_since_ms(start);
     return status < 0 ? fail_for_good(s, status) : status;
@@ -320,22 +320,22 @@ typedef struct viewing {
     void *tap_context;
 } viewing;
 
-static mxw_status encode_tapped(void *context, mx_runner *runner, int seat) {
+static mxw_status encode_tapped(void *context, mx_step_runner *runner, int slot) {
     const viewing *v = context;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     const float *features;
-    mx_runner_tap(runner, v->tap, v->tap_context);
-    mxw_status status = mx_runner_encode(runner, &(mx_turn){.seat = seat, .mel = v->mel}, 1);
-    mx_runner_tap(runner, NULL, NULL);
+    mx_step_runner_tap(runner, v->tap, v->tap_context);
+    mxw_status status = mx_step_runner_encode(runner, &(mx_request){.slot = slot, .mel = v->mel}, 1);
+    mx_step_runner_tap(runner, NULL, NULL);
     if (status >= 0)
-        status = mx_runner_features(runner, &features);
+        status = mx_step_runner_features(runner, &features);
     if (status >= 0)
         memcpy(v->out, features, (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(*v->out));
     return status;
 }
 
 mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context) {
-    return mx_seat_alone(s->seat, encode_tapped, &(viewing){mel, out, tap, tap_context});
+    return mx_slot_exclusive(s->slot, encode_tapped, &(viewing){mel, out, tap, tap_context});
 }
 
 /* The log probability of each token among its pick's candidates. */
@@ -354,7 +354,7 @@ mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const
                             const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob) {
     mxw_status status;
     mx_decode_step step;
-    size_t n_picks = (size_t)mx_seat_size_of(s->plan, 0).n_picks;
+    size_t n_picks = (size_t)mx_slot_size_of(s->plan, 0).n_picks;
     int32_t *ids = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*ids));
     float *candidates = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*candidates));
     float *stats = mx_alloc_array(n_picks * MX_SELECT_STATS, sizeof(*stats));
@@ -364,10 +364,10 @@ mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const
     MX_TRY(mx_session_encode_window(s, seek, n_frames, 0));
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, 0, 0));
     mx_decoding_step(s->decoding, &step);
-    MX_TRY(mx_seat_step(s->seat, &step, 1, ids, candidates, stats));
+    MX_TRY(mx_slot_step(s->slot, &step, 1, ids, candidates, stats));
     *no_speech_prob = stats[MX_SELECT_NO_SPEECH];
     MX_TRY(mx_decoding_force(s->decoding, s->language, prompt, n_prompt, tokens, n_tokens, &step));
-    MX_TRY(mx_seat_step(s->seat, &step, MX_FORCE_CANDIDATES, ids, candidates, stats));
+    MX_TRY(mx_slot_step(s->slot, &step, MX_FORCE_CANDIDATES, ids, candidates, stats));
     read_forced(s, tokens, n_tokens, ids, candidates, step.n_picks, logprobs);
 out:
     mx_free(ids);

@@ -2,8 +2,8 @@
 #ifndef MX_SESSION_H
 #define MX_SESSION_H
 #include "feature/feature.h"
-#include "pipeline/conductor.h"
-#include "pipeline/record.h"
+#include "pipeline/batcher.h"
+#include "pipeline/resume.h"
 #include "words/words.h"
 
 typedef struct mx_tokens {
@@ -37,7 +37,7 @@ struct mxw_session {
     mx_arena memory;                  /* lifetime: session */
     mx_decode_plan *plan;
     mx_decoding *decoding;
-    mx_seat *seat;
+    mx_slot *slot;
     mx_mel *mel;
     const float *features;            /* of the first window, if they were given; not ours */
     float *window;                    /* [2 n_audio_ctx][n_mels] the window being decoded */
@@ -65,7 +65,7 @@ struct mxw_session {
     mxw_status failed;                /* a failure is final */
     char failure[512];                /* its line, told again to whoever goes on */
     int finished;                     /* no more samples */
-    mx_binding binding;               /* of records, if they are asked for */
+    mx_fingerprint fingerprint;       /* of its window records, if they are wanted */
 
     /* what has come out */
     mxw_segment *segments;
@@ -98,6 +98,6 @@ mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, 
 mxw_status mx_session_detect_language(mx_session *s);
 /* What an inspection sees of its tokens' word times, in the window of n_frames that was encoded last; words.c. */
 mxw_status mx_session_see_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
-/* The window at seek, in s->window, encoded for the seat. */
+/* The window at seek, in s->window, encoded for the slot. */
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
 #endif

@@ -15,15 +15,15 @@ static double frames_to_s(int64_t frames) { return (double)(frames * 160) / 1600
 static double timestamp_to_s(int64_t position) { return (double)position * (FRAMES_PER_TIMESTAMP * 160 / 16000.0); }
 
 mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out) {
-    const mx_alter *alter = &s->recognizer->alter;
+    const mx_fault_hooks *hooks = &s->recognizer->hooks;
     mxw_status status = mx_mel_window(s->mel, seek, n_frames, padded, out);
-    if (status >= 0 && alter->mel)
-        alter->mel(alter->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims.n_mels, out);
+    if (status >= 0 && hooks->mel)
+        hooks->mel(hooks->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims.n_mels, out);
     return status;
 }
 
-static mxw_status take_features(void *context, mx_runner *runner, int seat) {
-    return mx_runner_encode(runner, &(mx_turn){.seat = seat, .features = context}, 1);
+static mxw_status take_features(void *context, mx_step_runner *runner, int slot) {
+    return mx_step_runner_encode(runner, &(mx_request){.slot = slot, .features = context}, 1);
 }
 
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded) {
@@ -35,9 +35,9 @@ mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frame
     if (!s->result.times.first_encode_ns)
         s->result.times.first_encode_ns = start;
     if (s->features && s->result.n_windows == 0)
-        MX_TRY(mx_seat_alone(s->seat, take_features, (void *)(uintptr_t)s->features));
+        MX_TRY(mx_slot_exclusive(s->slot, take_features, (void *)(uintptr_t)s->features));
     else
-        MX_TRY(mx_seat_encode(s->seat, s->window));
+        MX_TRY(mx_slot_encode(s->slot, s->window));
     s->result.times.encode_ms += mx_since_ms(start);
 out:
     return status;
@@ -58,7 +58,7 @@ mxw_status mx_session_detect_language(mx_session *s) {
         return MXW_E_MEMORY;
     MX_TRY(mx_session_encode_window(s, 0, 0, 1));
     int64_t start = mx_now_ns();
-    MX_TRY(mx_seat_step(s->seat, &step, 1, &id, &logprob, stats));
+    MX_TRY(mx_slot_step(s->slot, &step, 1, &id, &logprob, stats));
     s->result.times.decode_ms += mx_since_ms(start);
     s->language = mx_text_language_of(s->recognizer->text, id);
     s->result.language_probability = exp(logprob);
@@ -103,7 +103,7 @@ static mxw_status decode_once(mx_session *s, const int32_t *prompt, size_t n_pro
     mxw_status status;
     uint64_t window = (uint64_t)s->result.n_windows * MX_MAX(s->n_temperatures, 1) + (uint64_t)attempt;
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, s->temperatures[attempt], window));
-    MX_TRY(mx_seat_decode(s->seat, &(mx_steps){next_step, take_step, s->decoding}));
+    MX_TRY(mx_slot_decode(s->slot, &(mx_steps){next_step, take_step, s->decoding}));
     MX_TRY(mx_session_stop_if_asked(s));
     MX_TRY(mx_decoding_result(s->decoding, result));
 out:
@@ -319,7 +319,7 @@ static int find_clip(mx_session *s, int64_t *end) {
 }
 
 /* Whether frames [0, end) are there, or all that will ever be. */
-static int heard(const mx_session *s, int64_t end) {
+static int has_frames(const mx_session *s, int64_t end) {
     return s->finished || (s->options.mel_reference == MXW_MEL_RUNNING && mx_mel_frames(s->mel) >= end);
 }
 
@@ -337,16 +337,16 @@ mxw_status mx_session_advance(mx_session *s) {
     size_t n_before = s->n_segments;
     int64_t end;
     if (!s->language) {
-        if (!heard(s, MX_MEL_WINDOW))
+        if (!has_frames(s, MX_MEL_WINDOW))
             return MXW_MORE;
         MX_TRY(mx_session_detect_language(s));
     }
-    const mx_alter *alter = &s->recognizer->alter;
+    const mx_fault_hooks *hooks = &s->recognizer->hooks;
     while (s->n_segments == n_before) {
-        if ((alter->max_windows && s->result.n_windows >= alter->max_windows) || !find_clip(s, &end))
+        if ((hooks->max_windows && s->result.n_windows >= hooks->max_windows) || !find_clip(s, &end))
             return MXW_END;
         int64_t n_frames = MX_MIN(MX_MEL_WINDOW, end - s->seek);
-        if (!heard(s, s->seek + n_frames))
+        if (!has_frames(s, s->seek + n_frames))
             return MXW_MORE;
         MX_TRY(mx_session_encode_window(s, s->seek, n_frames, 0));
         MX_TRY(decode_with_fallback(s, &result));
@@ -355,7 +355,7 @@ mxw_status mx_session_advance(mx_session *s) {
         else
             MX_TRY(add_window(s, &result, n_frames));
         s->result.n_windows++;
-        MX_TRY(mx_session_record(s, n_before));
+        MX_TRY(mx_session_give_record(s, n_before));
         mx_session_report(s);
     }
     status = MXW_OK;

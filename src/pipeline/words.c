@@ -20,7 +20,7 @@ static int64_t s_to_frames(double seconds) { return (int64_t)nearbyint(seconds *
 
 typedef struct aligning {
     mx_session *session;
-    mx_listening listening;
+    mx_align_scores scores;
     size_t n_tokens;
     float *matrix;           /* [n_tokens + 1][n_frames] */
     const mx_inspection *seen;   /* who looks on, or NULL */
@@ -36,11 +36,11 @@ static void take_forced(void *context, const mx_forced *forced) {
         a->probabilities[i] = exp((double)forced->logits[i] - (double)stats[MX_SELECT_LOG_SUM]);
         a->probabilities[i] = MX_MIN(a->probabilities[i], 1);
     }
-    a->listening.scores = forced->scores;
-    a->listening.n_rows = (size_t)forced->n_rows;
-    a->listening.n_heads = (size_t)forced->n_heads;
-    a->listening.n_keys = (size_t)forced->n_keys;
-    a->status = mx_words_matrix(&a->listening, a->session->recognizer->pool, a->matrix);
+    a->scores.scores = forced->scores;
+    a->scores.n_rows = (size_t)forced->n_rows;
+    a->scores.n_heads = (size_t)forced->n_heads;
+    a->scores.n_keys = (size_t)forced->n_keys;
+    a->status = mx_words_matrix(&a->scores, a->session->recognizer->pool, a->matrix);
 }
 
 /* The tokens of all pieces that are text, one after the other. */
@@ -55,30 +55,30 @@ static mxw_status gather_text(mx_session *s) {
 }
 
 static void show(const aligning *a, int32_t *frames) {
-    int64_t rows = (int64_t)a->n_tokens + 1, shape[] = {rows, (int64_t)a->listening.n_frames};
+    int64_t rows = (int64_t)a->n_tokens + 1, shape[] = {rows, (int64_t)a->scores.n_frames};
     mx_tensor matrix = mx_tensor_of(MXW_F32, 2, shape, a->matrix), begins = mx_tensor_of(MXW_I32, 1, &rows, frames);
     a->seen->tap(a->seen->context, "words.attention", &matrix);
     a->seen->tap(a->seen->context, "words.frames", &begins);
 }
 
 /* frames [n + 1] and probabilities [n] of tokens of text in the window that was encoded last. */
-static mxw_status listen(mx_session *s, const int32_t *tokens, size_t n, size_t n_frames, int32_t *frames,
+static mxw_status force_align(mx_session *s, const int32_t *tokens, size_t n, size_t n_frames, int32_t *frames,
                          double *probabilities, const mx_inspection *seen) {
     mxw_status status;
     aligning a = {.session = s, .n_tokens = n, .probabilities = probabilities, .seen = seen};
-    mx_force force = {.wanted = tokens, .k = 1, .listens = 1, .take = take_forced, .context = &a};
-    MX_TRY(mx_decoding_align(s->decoding, s->language, tokens, n, &force.step, &a.listening.n_before));
-    a.listening.n_frames = n_frames;
+    mx_force force = {.wanted = tokens, .k = 1, .wants_scores = 1, .take = take_forced, .context = &a};
+    MX_TRY(mx_decoding_align(s->decoding, s->language, tokens, n, &force.step, &a.scores.n_before));
+    a.scores.n_frames = n_frames;
     a.matrix = mx_alloc_array(n + 1, n_frames * sizeof(*a.matrix));
     status = a.matrix ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
-    MX_TRY(mx_seat_force(s->seat, &force));
+    MX_TRY(mx_slot_force(s->slot, &force));
     if (a.status < 0) {   /* its line may be another thread's */
         status = mx_fail(a.status, "word times: %s", mxw_status_text(a.status));
         goto out;
     }
-    MX_TRY(mx_words_path(a.matrix, n + 1, n_frames, frames));
+    MX_TRY(mx_words_dtw(a.matrix, n + 1, n_frames, frames));
     if (seen)
         show(&a, frames);
 out:
@@ -95,7 +95,7 @@ static mxw_status align(mx_session *s, size_t n_frames) {
     status = probabilities && frames ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
-    MX_TRY(listen(s, text->items, text->n, n_frames, frames, probabilities, NULL));
+    MX_TRY(force_align(s, text->items, text->n, n_frames, frames, probabilities, NULL));
     MX_TRY(mx_words_align(s->recognizer->text, s->language, &options, text->items, text->n, frames, probabilities,
                           &s->words));
 out:
@@ -107,7 +107,7 @@ out:
 mxw_status mx_session_align(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *tokens, size_t n,
                             int32_t *frames, double *probabilities) {
     mxw_status status = mx_session_encode_window(s, seek, n_frames, 0);
-    return status < 0 ? status : listen(s, tokens, n, (size_t)(n_frames / 2), frames, probabilities, NULL);
+    return status < 0 ? status : force_align(s, tokens, n, (size_t)(n_frames / 2), frames, probabilities, NULL);
 }
 
 mxw_status mx_session_see_words(mx_session *s, int64_t n_frames, const mx_inspection *seen) {
@@ -122,7 +122,7 @@ mxw_status mx_session_see_words(mx_session *s, int64_t n_frames, const mx_inspec
     double *probabilities = mx_alloc_array(text->n, sizeof(*probabilities));
     int32_t *frames = mx_alloc_array(text->n + 1, sizeof(*frames));
     status = probabilities && frames
-                 ? listen(s, text->items, text->n, (size_t)(n_frames / 2), frames, probabilities, seen)
+                 ? force_align(s, text->items, text->n, (size_t)(n_frames / 2), frames, probabilities, seen)
                  : MXW_E_MEMORY;
     mx_free(probabilities);
     mx_free(frames);

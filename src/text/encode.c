@@ -1,10 +1,10 @@
 /* text/encode.c - text to ids: cut into pieces, then in each piece merge the neighbours of the lowest rank, leftmost
  * first, until none can be merged. A heap of candidate merges keeps a piece of n bytes at n log n. */
-#include "text/inside.h"
+#include "text/internal.h"
 
 #include <string.h>
 
-#include "text/split.h"
+#include "text/pretokenize.h"
 
 typedef struct merge {
     int32_t rank;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/inside.h"
+#include "text/internal.h"
 
 #define N_TIMESTAMPS 1501 /* 0.00 to 30.00 seconds in steps of 0.02 */
 

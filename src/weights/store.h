@@ -17,10 +17,10 @@ typedef struct mx_raw {
 } mx_raw;
 
 /* Where a canonical tensor lies: rows part/parts of a tensor of the file. */
-typedef struct mx_place {
+typedef struct mx_tensor_source {
     char name[160];
     int part, parts;
-} mx_place;
+} mx_tensor_source;
 
 typedef struct mx_format {
     const char *label;            /* "OpenAI .pt" */
@@ -28,7 +28,7 @@ typedef struct mx_format {
     const char *decoder_layer;
     int (*probe)(const uint8_t *bytes, size_t n);
     mxw_status (*read)(mx_weights *w);                    /* fills raws; may set dims */
-    void (*place)(const char *pattern, int layer, mx_place *place);
+    void (*source)(const char *pattern, int layer, mx_tensor_source *source);
     mxw_status (*settle)(mx_weights *w);                  /* raws are sorted now; may be NULL */
     mxw_status (*check)(mx_weights *w);                   /* every tensor is in place now; may be NULL */
 } mx_format;
@@ -70,7 +70,7 @@ mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **ou
 mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_tensor *view, mx_raw **out);
 mx_raw *mx_raw_find(const mx_weights *w, const char *name);    /* after reading */
 /* The rows of one canonical tensor inside its raw one: E_MISSING, E_FORMAT name it. */
-mxw_status mx_raw_part(const mx_raw *raw, const mx_place *place, mx_tensor *view);
+mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_tensor *view);
 
 /* arch.c: what the dimensions call for. */
 typedef struct mx_arch_tensor {
@@ -91,7 +91,7 @@ void mx_arch_name(const char *pattern, int layer, char *out, size_t n);
 mxw_status mx_dims_derive(mx_weights *w);
 
 /* rules.c: what must hold of tensors that Whisper has no room for. */
-mxw_status mx_rule_zero_bias(mx_raw *raw, const mx_place *place);   /* a key's bias: all zeros */
+mxw_status mx_rule_zero_bias(mx_raw *raw, const mx_tensor_source *source);   /* a key's bias: all zeros */
 /* The output matrix, if the file has one, is the embedding. */
 mxw_status mx_rule_tied(const mx_weights *w, const char *embedding, const char *projection);
 

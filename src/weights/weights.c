@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sha256.h"
-#include "weights/cursor.h"
+#include "weights/format/cursor.h"
 #include "weights/store.h"
 
 static const mx_format *const formats[] = {&mx_format_pt, &mx_format_ct2, &mx_format_safetensors,
@@ -51,14 +51,14 @@ mx_raw *mx_raw_find(const mx_weights *w, const char *name) {
     return w->n_raws ? bsearch(&key, w->raws, w->n_raws, sizeof(key), compare_raws) : NULL;
 }
 
-mxw_status mx_raw_part(const mx_raw *raw, const mx_place *place, mx_tensor *view) {
+mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_tensor *view) {
     *view = raw->view;
-    if (place->parts == 1)
+    if (source->parts == 1)
         return MXW_OK;
-    if (view->rank < 1 || view->dims[0] % place->parts)
-        return mx_fail(MXW_E_FORMAT, "tensor %s does not split into %d parts", raw->name, place->parts);
-    view->dims[0] /= place->parts;
-    int64_t rows = view->dims[0] * place->part;
+    if (view->rank < 1 || view->dims[0] % source->parts)
+        return mx_fail(MXW_E_FORMAT, "tensor %s does not split into %d parts", raw->name, source->parts);
+    view->dims[0] /= source->parts;
+    int64_t rows = view->dims[0] * source->part;
     view->data = (char *)view->data + rows * view->strides[0] * (int64_t)mx_dtype_bytes(view->dtype);
     return MXW_OK;
 }
@@ -81,17 +81,17 @@ static mxw_status check_shape(const mx_arch_tensor *want, const char *name, cons
 static mxw_status resolve(mx_weights *w, int64_t index, mx_canonical *named) {
     mx_arch_tensor want = mx_arch_get(&w->dims, index);
     char name[160];
-    mx_place place;
+    mx_tensor_source source;
     mx_arch_name(want.pattern, want.layer, name, sizeof(name));
-    w->format->place(want.pattern, want.layer, &place);
-    mx_raw *raw = mx_raw_find(w, place.name);
-    if (!raw && strcmp(place.name, name) != 0)
-        return mx_fail(MXW_E_MISSING, "tensor %s is missing (%s in the file's own names)", name, place.name);
+    w->format->source(want.pattern, want.layer, &source);
+    mx_raw *raw = mx_raw_find(w, source.name);
+    if (!raw && strcmp(source.name, name) != 0)
+        return mx_fail(MXW_E_MISSING, "tensor %s is missing (%s in the file's own names)", name, source.name);
     if (!raw)
         return mx_fail(MXW_E_MISSING, "tensor %s is missing", name);
     named->raw = raw;
     raw->used = 1;
-    mxw_status status = mx_raw_part(raw, &place, &named->view);
+    mxw_status status = mx_raw_part(raw, &source, &named->view);
     if (status == MXW_OK)
         status = check_shape(&want, name, &named->view);
     if (status < 0)

@@ -12,7 +12,7 @@
 #define BESIDE (MEDIAN / 2)
 
 typedef struct making {
-    const mx_listening *in;
+    const mx_align_scores *in;
     float *matrix;
     size_t n_kept;         /* rows of the matrix */
     float *heads;          /* [GROUP][n_rows][n_frames] */
@@ -84,7 +84,7 @@ static void pad(float *to, const float *row, size_t n) {
 
 static void make_head(void *context, int64_t i) {
     const making *m = context;
-    const mx_listening *in = m->in;
+    const mx_align_scores *in = m->in;
     size_t n = in->n_frames, at = (size_t)i;
     float *w = m->heads + at * in->n_rows * n, *padded = m->padded + at * (n + 2 * BESIDE);
     double *mean = m->sums + at * 2 * n;
@@ -101,7 +101,7 @@ static void make_head(void *context, int64_t i) {
 /* One row of the matrix: the group's heads added to it, in order; their mean once the last is there. */
 static void add_heads(void *context, int64_t row) {
     const making *m = context;
-    const mx_listening *in = m->in;
+    const mx_align_scores *in = m->in;
     size_t n = in->n_frames;
     float *y = m->matrix + (size_t)row * n;
     if (m->first == 0)
@@ -115,7 +115,7 @@ static void add_heads(void *context, int64_t row) {
         y[j] /= (float)in->n_heads;
 }
 
-mxw_status mx_words_matrix(const mx_listening *in, mx_pool *pool, float *matrix) {
+mxw_status mx_words_matrix(const mx_align_scores *in, mx_pool *pool, float *matrix) {
     size_t group = MX_MIN(in->n_heads, GROUP);
     making m = {.in = in, .matrix = matrix, .n_kept = in->n_rows - in->n_before - 1};
     m.heads = mx_alloc_array(group * in->n_rows, in->n_frames * sizeof(*m.heads));

@@ -14,20 +14,20 @@
 #define MX_WORD_FRAMES_PER_S 50
 
 /* The rows of a forced run: [before][1 + n_tokens][end of text]. */
-typedef struct mx_listening {
+typedef struct mx_align_scores {
     const float *scores;    /* [n_rows][n_heads][n_keys], before the softmax */
     size_t n_rows, n_heads, n_keys;
     size_t n_before;        /* rows before the one that predicts the first token */
     size_t n_frames;        /* of the keys: how many are sound; the rest is padding */
-} mx_listening;
+} mx_align_scores;
 
 /* matrix [n_rows - n_before - 1][n_frames], filled in: the mean over the heads of their weights, each frame's made
  * comparable over all rows, smoothed along time. */
-mxw_status mx_words_matrix(const mx_listening *listening, mx_pool *pool, float *matrix);
+mxw_status mx_words_matrix(const mx_align_scores *scores, mx_pool *pool, float *matrix);
 
 /* Where in time each row of a matrix [n][n_frames] begins on the path of the greatest sum from the first corner to the
  * last: frames [n]. */
-mxw_status mx_words_path(const float *matrix, size_t n, size_t n_frames, int32_t *frames);
+mxw_status mx_words_dtw(const float *matrix, size_t n, size_t n_frames, int32_t *frames);
 
 typedef struct mx_word {
     size_t begin, end;      /* bytes of the text; equal where it was joined to a neighbour */
@@ -51,7 +51,7 @@ typedef struct mx_word_options {
     const char *prepend, *append;   /* characters that join the word after, or before, them */
 } mx_word_options;
 
-/* tokens [n]: of text alone; frames [n + 1]: of mx_words_path; probabilities [n]. */
+/* tokens [n]: of text alone; frames [n + 1]: of mx_words_dtw; probabilities [n]. */
 mxw_status mx_words_align(const mx_text *text, const char *language, const mx_word_options *options,
                           const int32_t *tokens, size_t n, const int32_t *frames, const double *probabilities,
                           mx_words *out);

@@ -1,7 +1,7 @@
 /* Any bytes as the hub's list of a repository's files. What must hold: refused with one line, or files of plain names,
  * each with a sum that is one or none. */
 #include "fuzz_checkpoint.h"
-#include "hub/inside.h"
+#include "hub/internal.h"
 
 static void try_list(const uint8_t *data, size_t n, int model_bin) {
     mx_arena arena = {0};

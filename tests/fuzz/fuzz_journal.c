@@ -17,7 +17,7 @@ static int write_nowhere(void *user, const void *bytes, size_t n) {
     return 0;
 }
 
-static void on_window(void *user, const void *record, size_t n) { must(!user && record && n > sizeof(mx_binding)); }
+static void on_window(void *user, const void *record, size_t n) { must(!user && record && n > sizeof(mx_fingerprint)); }
 
 /* A session that has heard nothing, ready for records. */
 static mxw_session *open_session(int details) {
@@ -34,8 +34,8 @@ static void try_record(const uint8_t *data, size_t n, int details) {
     mxw_session *session = open_session(details);
     struct {
         uint32_t magic, form;
-        mx_binding binding;
-    } head = {0x7277786d, 1, session->binding};
+        mx_fingerprint fingerprint;
+    } head = {0x7277786d, 1, session->fingerprint};
     uint8_t *record = malloc(sizeof(head) + n);
     size_t written = 0;
     memcpy(record, &head, sizeof(head));

@@ -4,7 +4,7 @@
 #include <zlib.h>
 
 #include "fuzz_checkpoint.h"
-#include "weights/pickle.h"
+#include "weights/format/pickle.h"
 
 static const mxw_dims least = {.n_mels = 1, .n_audio_ctx = 2, .n_audio_state = 2, .n_audio_head = 1, .n_audio_layer = 1,
                                .n_vocab = 2, .n_text_ctx = 1, .n_text_state = 2, .n_text_head = 1, .n_text_layer = 1};

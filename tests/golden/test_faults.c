@@ -15,7 +15,7 @@
 #include "golden.h"
 #include "pipeline/pipeline.h"
 #include "randn.h"
-#include "weights/zip.h"
+#include "weights/format/zip.h"
 
 #define CLIP "package:pocketsphinx-librivox-0870"
 #define SECOND_CLIP "package:pocketsphinx-librivox-0880"

@@ -81,8 +81,8 @@ gen_item gen_get_item(const mx_format *format, const gen_options *o, int64_t ind
     mx_arch_tensor t = mx_arch_get(&o->dims, index);
     gen_item it = {.shape = mx_tensor_of(o->dtype == MXW_I8 ? MXW_F32 : o->dtype, t.rank, t.dims, NULL)};
     mx_arch_name(t.pattern, t.layer, it.name, sizeof(it.name));
-    format->place(t.pattern, t.layer, &it.place);
-    snprintf(it.file_name, sizeof(it.file_name), "%s", it.place.name);
+    format->source(t.pattern, t.layer, &it.source);
+    snprintf(it.file_name, sizeof(it.file_name), "%s", it.source.name);
     it.left_out = o->without && (strcmp(o->without, it.name) == 0 || strcmp(o->without, it.file_name) == 0);
     return it;
 }
@@ -286,14 +286,14 @@ static int ct2_tensor(mx_str *s, const gen_options *o, const gen_item *first, in
                       int *records) {
     mx_tensor shape = first->shape;
     int64_t part = mx_tensor_count(&shape);
-    int parts = first->place.parts, quantised = o->dtype == MXW_I8 && shape.rank > 1;
+    int parts = first->source.parts, quantised = o->dtype == MXW_I8 && shape.rank > 1;
     float *values = mx_alloc_zero((size_t)(part * parts), 4);
     if (!values)
         return 1;
     for (int64_t i = index; i < n_items && i < index + 8; i++) {
         gen_item it = gen_get_item(&mx_format_ct2, o, i);
         if (strcmp(it.file_name, first->file_name) == 0)
-            gen_values(o, it.name, &it.shape, values + it.place.part * part);
+            gen_values(o, it.name, &it.shape, values + it.source.part * part);
     }
     if (o->key_bias && parts == 3 && shape.rank == 1)
         values[part] = 0.5f;

@@ -6,7 +6,7 @@
 
 typedef struct gen_item {
     char name[160], file_name[160];
-    mx_place place;
+    mx_tensor_source source;
     mx_tensor shape;   /* no data */
     int left_out;
 } gen_item;

@@ -186,7 +186,7 @@ static void test_fitting(int fits, int compiled) {
     mxw_model_close(model);
 }
 
-/* With every seat taken, one more has no room, and says so; nobody else notices. */
+/* With every slot taken, one more has no room, and says so; nobody else notices. */
 static void test_one_more(void) {
     mxw_session_options wide = widest();
     mxw_session *sessions[2], *third = NULL;
@@ -197,7 +197,7 @@ static void test_one_more(void) {
     CHECK_EQ_INT(mxw_session_open(model, &wide, &third), MXW_E_MEMORY);
     CHECK(tells(""));
     CHECK_EQ_INT(mxw_model_reserve(model, &wide, 1), MXW_E_STATE);
-    CHECK(strstr(mxw_last_error(), "2 of the model's are open") != NULL);
+    CHECK(strstr(mxw_last_error(), "2 sessions of the model are open") != NULL);
     for (int i = 0; i < 2; i++)
         mxw_session_close(sessions[i]);
     transcribe_all(model, 2);
@@ -253,24 +253,24 @@ static void test_allocations(int64_t stride) {
 
 /* Holds the device until so many others wait for it, so that they are merged. */
 typedef struct gate {
-    mx_seat *seat;
+    mx_slot *slot;
     int wanted;
     atomic_int held;
 } gate;
 
 static void pause_briefly(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 
-static mxw_status hold(void *context, mx_runner *runner, int seat) {
+static mxw_status hold(void *context, mx_step_runner *runner, int slot) {
     gate *g = context;
     atomic_store(&g->held, 1);
-    for (int i = 0; mx_seat_counts(g->seat).waiting < g->wanted && i < 60000; i++)
+    for (int i = 0; mx_slot_counts(g->slot).waiting < g->wanted && i < 60000; i++)
         pause_briefly();
     return MXW_OK;
 }
 
 static void *hold_gate(void *argument) {
     gate *g = argument;
-    mx_seat_alone(g->seat, hold, g);
+    mx_slot_exclusive(g->slot, hold, g);
     return NULL;
 }
 
@@ -282,7 +282,7 @@ static void *encode(void *argument) {
 
 static void encode_together(mx_session **sessions, int n) {
     pthread_t gate_thread, threads[N];
-    gate g = {.seat = sessions[0]->seat, .wanted = n - 1};
+    gate g = {.slot = sessions[0]->slot, .wanted = n - 1};
     CHECK_EQ_INT(pthread_create(&gate_thread, NULL, hold_gate, &g), 0);
     while (!atomic_load(&g.held))
         pause_briefly();
@@ -299,7 +299,8 @@ static void encode_together(mx_session **sessions, int n) {
 static int n_told;
 
 static void count_lines(void *user, const mxw_log_record *record) {
-    n_told += record->level == MXW_LOG_WARN && strstr(record->message, "windows are not encoded at once") != NULL;
+    n_told += record->level == MXW_LOG_WARN &&
+              strstr(record->message, "windows do not fit into one encoder run") != NULL;
 }
 
 /* Values are taken as they come: too many windows at once become fewer, said once. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "hub/inside.h"
+#include "hub/internal.h"
 
 #define N_SAMPLES (2 * (size_t)MXW_SAMPLE_RATE)
 

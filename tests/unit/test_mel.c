@@ -309,30 +309,31 @@ static void test_shared(void) {
 /* What is compiled for other instruction sets gives the same bits, and the logarithm is right to more than f32 has. */
 static void test_lanes(void) {
     static mx_spectrum spectrum;
-    static float x[MX_SPECTRUM_FFT][MX_LANES], want[MX_FILTERS_MAX][MX_LANES], got[MX_FILTERS_MAX][MX_LANES];
-    static double power[MX_SPECTRUM_BINS][MX_LANES], other[MX_SPECTRUM_BINS][MX_LANES];
+    static float x[MX_SPECTRUM_FFT][MX_FRAME_LANES];
+    static float want[MX_FILTERS_MAX][MX_FRAME_LANES], got[MX_FILTERS_MAX][MX_FRAME_LANES];
+    static double power[MX_SPECTRUM_BINS][MX_FRAME_LANES], other[MX_SPECTRUM_BINS][MX_FRAME_LANES];
     mx_filters filters;
     mx_filters_init(&filters, 128);
     mx_spectrum_init(&spectrum);
     for (int round = 0; round < 40; round++) {
         double loud = round == 39 ? 1e30 : pow(10, round / 4.0 - 7);   /* in the end beyond what f32 has */
         for (int i = 0; i < MX_SPECTRUM_FFT; i++)
-            for (int l = 0; l < MX_LANES; l++)
+            for (int l = 0; l < MX_FRAME_LANES; l++)
                 x[i][l] = (float)(noise() * loud);
-        mx_lanes_of(0)->power(&spectrum, x, power);
-        mx_lanes_of(0)->project(&filters, power, want);
+        mx_fft_of(0)->power(&spectrum, x, power);
+        mx_fft_of(0)->project(&filters, power, want);
         for (int i = 0; i < filters.n_mels; i++)
-            for (int l = 0; l < MX_LANES; l++) {
+            for (int l = 0; l < MX_FRAME_LANES; l++) {
                 double sum = 0;
                 for (int j = 0; j < filters.count[i]; j++)
                     sum += (double)filters.weight[filters.offset[i] + j] * power[filters.first[i] + j][l];
                 double right = log10(fmax((float)sum, 1e-10f));
                 CHECK(isinf(right) ? isinf(want[i][l]) : fabs(want[i][l] - right) <= 5e-7);
             }
-        for (int set = 1; mx_lanes_set(set); set++)
-            if (mx_cpu_has(mx_lanes_set(set))) {
-                mx_lanes_of(set)->power(&spectrum, x, other);
-                mx_lanes_of(set)->project(&filters, other, got);
+        for (int set = 1; mx_fft_set(set); set++)
+            if (mx_cpu_has(mx_fft_set(set))) {
+                mx_fft_of(set)->power(&spectrum, x, other);
+                mx_fft_of(set)->project(&filters, other, got);
                 CHECK(memcmp(power, other, sizeof(power)) == 0);
                 CHECK(memcmp(want, got, sizeof(want)) == 0);
             }

@@ -1,6 +1,6 @@
 /* test_pipeline_batch.c - sessions that share a device give what each gives alone, byte for byte: other lengths, other
  * searches, other prompts, languages to detect, fallbacks, clips, words; for batches of 1, 2, 3, 8 and 16 and several
- * thread counts; whoever fails, stops, or finds no seat. That runs are merged is seen, not hoped for.
+ * thread counts; whoever fails, stops, or finds no slot. That runs are merged is seen, not hoped for.
  *
  * usage: test_pipeline_batch [WHERE] [full|beside]    full: every batch with every thread count, every allocation
  * failing; beside: only what is encoded while others decode */
@@ -150,12 +150,12 @@ static void test_batches(int full) {
         }
 }
 
-/* Twelve at once where there are three seats, the first of them small: the rest run apart. */
+/* Twelve at once where there are three slots, the first of them small: the rest run apart. */
 static void test_without_a_seat(void) {
     mxw_model *model = open_batch(3, 2, 2);
     if (model)
         run_all(model, 12);
-    check_equal("seats/workers", 3, 12);
+    check_equal("slots/workers", 3, 12);
     mxw_model_close(model);
 }
 
@@ -165,24 +165,24 @@ static void test_without_a_seat(void) {
 
 /* Holds the device until so many others wait for it: then what they ask is merged, whatever the timing. */
 typedef struct gate {
-    mx_seat *seat;
+    mx_slot *slot;
     int wanted, gave_up;
     atomic_int held, open;   /* open: let go, whoever waits */
 } gate;
 
 static void pause_briefly(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 
-static mxw_status hold(void *context, mx_runner *runner, int seat) {
+static mxw_status hold(void *context, mx_step_runner *runner, int slot) {
     gate *g = context;
     atomic_store(&g->held, 1);
-    for (int i = 0; mx_seat_counts(g->seat).waiting < g->wanted && !g->open && !g->gave_up; i++, pause_briefly())
+    for (int i = 0; mx_slot_counts(g->slot).waiting < g->wanted && !g->open && !g->gave_up; i++, pause_briefly())
         g->gave_up = i > 60000;
     return MXW_OK;
 }
 
 static void *hold_gate(void *argument) {
     gate *g = argument;
-    mx_seat_alone(g->seat, hold, g);
+    mx_slot_exclusive(g->slot, hold, g);
     return NULL;
 }
 
@@ -228,7 +228,7 @@ static void *decode(void *argument) {
     mx_decode_result result;
     w->status = mx_decoding_start(w->session->decoding, "de", NULL, 0, w->session->temperatures[0], 0);
     if (w->status >= 0)
-        w->status = mx_seat_decode(w->session->seat, &(mx_steps){next, take, w});
+        w->status = mx_slot_decode(w->session->slot, &(mx_steps){next, take, w});
     snprintf(w->line, sizeof(w->line), "%s", w->status < 0 ? mxw_last_error() : "");
     if (w->status < 0 || mx_decoding_result(w->session->decoding, &result) < 0)
         return NULL;
@@ -240,7 +240,7 @@ static void *decode(void *argument) {
 /* All windows through a stage, each on its thread, at the same moment. */
 static void together(mx_session *holder, window *windows, void *(*stage)(void *)) {
     pthread_t threads[N_SEATS], gate_thread;
-    gate g = {.seat = holder->seat, .wanted = N_SEATS};
+    gate g = {.slot = holder->slot, .wanted = N_SEATS};
     CHECK_EQ_INT(pthread_create(&gate_thread, NULL, hold_gate, &g), 0);
     while (!g.held)   /* a window that came before it would start alone */
         pause_briefly();
@@ -288,7 +288,7 @@ static void test_merged(int spoilt) {
     }
     together(holder, windows, encode);
     together(holder, windows, decode);
-    mx_conductor_counts counts = mx_seat_counts(holder->seat);
+    mx_batcher_counts counts = mx_slot_counts(holder->slot);
     CHECK_EQ_INT(counts.windows, N_SEATS);
     CHECK_EQ_INT(counts.encoder_runs, 2);
     CHECK_EQ_INT(counts.decoder_runs, most);
@@ -322,7 +322,7 @@ static int next_with_company(void *context, mx_decode_step *step, int *k) {
     int more = next(context, step, k);
     if (more && w->n_steps == 3) {
         atomic_store(&may_encode, 1);
-        for (int i = 0; mx_seat_counts(w->session->seat).waiting < 1 && i < 60000; i++)
+        for (int i = 0; mx_slot_counts(w->session->slot).waiting < 1 && i < 60000; i++)
             pause_briefly();
     }
     return more;
@@ -353,7 +353,7 @@ static void test_beside(void) {
     CHECK_EQ_INT(pthread_create(&thread, NULL, come_later, &windows[1]), 0);
     encode(&windows[0]);
     CHECK_EQ_INT(mx_decoding_start(first->decoding, "de", NULL, 0, first->temperatures[0], 0), MXW_OK);
-    CHECK_EQ_INT(mx_seat_decode(first->seat, &(mx_steps){next_with_company, take, &windows[0]}), MXW_OK);
+    CHECK_EQ_INT(mx_slot_decode(first->slot, &(mx_steps){next_with_company, take, &windows[0]}), MXW_OK);
     CHECK_EQ_INT(mx_decoding_result(first->decoding, &result), MXW_OK);
     CHECK(result.n_tokens == alone[0].n_tokens &&
           memcmp(result.tokens, alone[0].tokens, alone[0].n_tokens * sizeof(int32_t)) == 0);
@@ -361,9 +361,9 @@ static void test_beside(void) {
     CHECK(windows[1].status == MXW_OK && windows[1].n_tokens == alone[1].n_tokens &&
           memcmp(windows[1].tokens, alone[1].tokens, alone[1].n_tokens * sizeof(int32_t)) == 0);
     CHECK(windows[0].n_steps > 3 && windows[1].n_steps == alone[1].n_steps);
-    mx_conductor_counts counts = mx_seat_counts(first->seat);
+    mx_batcher_counts counts = mx_slot_counts(first->slot);
     CHECK_EQ_INT(counts.windows, 2);
-    CHECK_EQ_INT(counts.windows_beside, mx_exec_replays(model->programs[MX_PART_DECODER]));
+    CHECK_EQ_INT(counts.windows_overlapped, mx_exec_replays(model->programs[MX_PART_DECODER]));
     for (int i = 0; i < 2; i++) {
         mxw_session_close(windows[i].session);
         mxw_session_close(alone[i].session);
@@ -416,7 +416,7 @@ static void test_stop_while_waiting(void) {
     mxw_session_options kept = jobs[1].options;
     const mxw_segment *segment;
     pthread_t gate_thread;
-    gate g = {.seat = holder->seat, .wanted = N_SEATS};   /* never so many: it opens when told to */
+    gate g = {.slot = holder->slot, .wanted = N_SEATS};   /* never so many: it opens when told to */
     jobs[1].options.should_abort = should_abort;
     jobs[1].options.user = &jobs[1];
     jobs[1].stop_at = 3;
@@ -509,7 +509,7 @@ static void test_steady(void) {
         CHECK_EQ_INT(mx_session_encode_window(w.session, 0, 300, 0), MXW_OK);
         mx_mem_fail_after(-1);
         CHECK_EQ_INT(mx_decoding_start(w.session->decoding, "de", NULL, 0, 0, 0), MXW_OK);
-        CHECK_EQ_INT(mx_seat_decode(w.session->seat, &(mx_steps){counted_next, take, &w}), MXW_OK);
+        CHECK_EQ_INT(mx_slot_decode(w.session->slot, &(mx_steps){counted_next, take, &w}), MXW_OK);
         for (int i = round ? 1 : 3; i <= w.n_steps && round >= 2 * records; i++)   /* warm after the first beams */
             CHECK_EQ_INT(at_step[i], at_step[i - 1]);
         CHECK(w.n_steps >= 5);

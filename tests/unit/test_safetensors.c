@@ -137,14 +137,14 @@ static void test_every_tensor_missing(void) {
     for (int64_t i = 0; i < n; i++) {
         mx_arch_tensor t = mx_arch_get(&o.dims, i);
         char name[160], line[400];
-        mx_place place;
+        mx_tensor_source source;
         mx_arch_name(t.pattern, t.layer, name, sizeof(name));
-        mx_format_safetensors.place(t.pattern, t.layer, &place);
+        mx_format_safetensors.source(t.pattern, t.layer, &source);
         o.without = name;
         o.shards = (int)(i % 3);
         gen_remove(at("hf"));
         CHECK_EQ_INT(gen_safetensors(at("hf"), &o), 0);
-        snprintf(line, sizeof(line), "%s", place.name);
+        snprintf(line, sizeof(line), "%s", source.name);
         open_fails("hf", MXW_E_MISSING, line);
     }
     gen_options cut = {.dims = gen_small_dims(), .cut = "decoder.ln.bias"};

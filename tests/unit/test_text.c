@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "check.h"
-#include "text/split.h"
+#include "text/pretokenize.h"
 
 static json_t *load(const char *name) {
     char path[4096];

@@ -136,10 +136,10 @@ static void test_every_tensor_missing(void) {
             CHECK_EQ_INT(ct2 ? gen_ct2(path, &o) : gen_pt(path, &o), 0);
             CHECK_EQ_INT(mx_weights_open(path, NULL, &w), MXW_E_MISSING);
             CHECK(w == NULL);
-            mx_place place;
-            (ct2 ? mx_format_ct2 : mx_format_pt).place(t.pattern, t.layer, &place);
+            mx_tensor_source source;
+            (ct2 ? mx_format_ct2 : mx_format_pt).source(t.pattern, t.layer, &source);
             /* Of a fused record the first part is the one missed; the file's own name says which record. */
-            snprintf(want, sizeof(want), "%s", ct2 ? place.name : name);
+            snprintf(want, sizeof(want), "%s", ct2 ? source.name : name);
             if (!CHECK(strstr(mxw_last_error(), want) && strstr(mxw_last_error(), " is missing")))
                 printf("    %s: %s\n", want, mxw_last_error());
         }

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "weights/pickle.h"
+#include "weights/format/pickle.h"
 #include "weights/store.h"
 
 static char folder[4096];

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "weights/store.h"
-#include "weights/zip.h"
+#include "weights/format/zip.h"
 
 static mx_weights *generated(const char *folder, mxw_dtype dtype) {
     gen_options o = {.dims = gen_small_dims(), .dtype = dtype, .seed = 5};

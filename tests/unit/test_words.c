@@ -99,7 +99,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* One head of a matrix, plainly: z [rows][n]. */
-static void plain_head(const mx_listening *in, size_t head, double *z) {
+static void plain_head(const mx_align_scores *in, size_t head, double *z) {
     size_t n = in->n_frames;
     for (size_t r = 0; r < in->n_rows; r++) {
         const float *x = in->scores + (r * in->n_heads + head) * in->n_keys;
@@ -138,7 +138,7 @@ static void one_matrix(size_t rows, size_t heads, size_t keys, size_t frames, si
     float *scores = calloc(rows * heads * keys, sizeof(*scores));
     float *matrix = calloc(kept * frames, sizeof(*matrix)), *again = calloc(kept * frames, sizeof(*again));
     double *z = calloc(rows * frames, sizeof(*z)), *want = calloc(kept * frames, sizeof(*want));
-    mx_listening in = {scores, rows, heads, keys, before, frames};
+    mx_align_scores in = {scores, rows, heads, keys, before, frames};
     mx_pool *pool = NULL;
     double worst = 0;
     for (size_t i = 0; i < rows * heads * keys; i++)
@@ -167,7 +167,7 @@ static void one_matrix(size_t rows, size_t heads, size_t keys, size_t frames, si
 
 /* ---- the path ---------------------------------------------------------------------------------------------------- */
 
-/* The same with whole tables, as it is written in books; ties as words/path.c promises them. */
+/* The same with whole tables, as it is written in books; ties as words/dtw.c promises them. */
 static void plain_path(const float *m, size_t n, size_t frames, int32_t *starts) {
     double cost[8][16];
     int from[8][16];
@@ -198,7 +198,7 @@ static void test_path(void) {
         int32_t got[7], want[7];
         for (size_t i = 0; i < n * frames; i++)
             m[i] = round % 2 ? (float)(uniform() * 2 - 1) : (float)(int)(word() % 3) - 1;   /* with and without ties */
-        CHECK_EQ_INT(mx_words_path(m, n, frames, got), MXW_OK);
+        CHECK_EQ_INT(mx_words_dtw(m, n, frames, got), MXW_OK);
         plain_path(m, n, frames, want);
         CHECK(memcmp(got, want, n * sizeof(*got)) == 0);
         CHECK_EQ_INT(got[0], 0);

@@ -1,0 +1,24 @@
+/* model/decoder_blocks.h - rows of tokens through the decoder: what its step and its forced run share. */
+#ifndef MX_DECODER_BLOCKS_H
+#define MX_DECODER_BLOCKS_H
+#include "model/blocks.h"
+
+/* What places each row: which sequence, where in it, where its cache row goes, which window it hears. */
+typedef struct mx_decoder_rows {
+    const mxw_dims *dims;
+    mx_value sequence, position, cell, slot, cells;
+    mx_value embedding;   /* of the vocabulary */
+    int64_t n_cells;      /* the open size */
+} mx_decoder_rows;
+
+/* Declares the inputs "token", "position", "sequence", "cell", "slot" and "cells"; the rows' embedding. */
+mx_value mx_decoder_begin(mx_graph *g, const mxw_dims *dims, mx_decoder_rows *rows);
+/* Block i. *query, unless NULL, gets what its cross attention asks with, [rows, d]. */
+mx_value mx_decoder_block(mx_graph *g, mx_value x, int i, const mx_decoder_rows *rows, mx_value *query);
+/* Hidden rows to candidates: only the picked rows meet the vocabulary. Declares "pick", "rules" and "suppress", gives
+ * the outputs "ids", "logprobs" and "stats". *picked, unless NULL, gets the picked rows as the vocabulary meets them.
+ * */
+mxw_status mx_decoder_candidates(mx_graph *g, mx_value x, const mx_decoder_rows *rows, mx_value *picked);
+/* The cross keys ("k") or values ("v") of block i, of every slot. */
+mx_value mx_decoder_cross_state(mx_graph *g, const mxw_dims *dims, int i, const char *suffix);
+#endif

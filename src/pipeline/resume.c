@@ -1,0 +1,354 @@
+/* pipeline/resume.c - windows as records, and back. One function says what is in a record, for both ways. */
+#include "pipeline/resume.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/utf8.h"
+#include "pipeline/session.h"
+
+#define RECORD_MAGIC 0x7277786d   /* "mxwr" */
+#define RECORD_FORM 1             /* counts up when what a record holds changes */
+
+/* Whoever adds a field to a segment, or an option that text depends on, adds it to carry_segment or options_digest, and
+ * then names the new last one here. */
+#define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
+_Static_assert(IS_LAST(mxw_segment, n_alternatives), "carry_segment has every field of a segment");
+_Static_assert(IS_LAST(mxw_session_options, features), "options_digest has every option that text depends on");
+
+/* ---- what a record is bound to ----------------------------------------------------------------------------------- */
+
+static uint64_t digest(uint64_t seed, const void *bytes, size_t n) {   /* FNV-1a */
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < n; i++)
+        seed = (seed ^ p[i]) * 0x100000001b3u;
+    return seed;
+}
+
+#define DIGEST_SEED 0xcbf29ce484222325u
+
+void mx_fingerprint_add(mx_fingerprint *fingerprint, const float *samples, size_t n) {
+    uint64_t sum = fingerprint->samples;
+    for (size_t i = 0; i < n; i++) {   /* a sample at a step: however many come at once, the sum is the same */
+        uint32_t bits;
+        memcpy(&bits, &samples[i], sizeof(bits));
+        sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
+        sum ^= sum >> 29;
+    }
+    fingerprint->samples = sum;
+}
+
+static void print_option(mx_str *out, const char *name, const char *value) {
+    mx_str_print(out, "%s%s%s\n", name, value ? "=" : "", value ? value : "");
+}
+
+/* All of them as text: also the version and where it runs, since both can change a last bit. */
+static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
+    const mxw_session_options *o = &s->options;
+    mx_str text = {0};
+    const char *device = mx_exec_device(mx_recognizer_program(s->recognizer, MX_PART_DECODER));
+    mx_str_print(&text, "%s %d %d %.*s\n", MXW_VERSION, (int)s->recognizer->engine, (int)s->recognizer->precision,
+                 (int)strcspn(device, ":"), device);
+    mx_str_print(&text, "%d %a %a %d %d %a %a %d %d %d\n", (int)o->task, o->temperature, o->temperature_increment,
+                 o->best_of, o->beam_size, o->patience, o->length_penalty, o->suppress_blank, o->carry_initial_prompt,
+                 o->condition_on_previous_text);
+    mx_str_print(&text, "%a %a %a %d %d %a %llu %d %a\n", o->compression_ratio_threshold, o->logprob_threshold,
+                 o->no_speech_threshold, o->sample_len, o->without_timestamps, o->max_initial_timestamp,
+                 (unsigned long long)o->seed, (int)o->mel_reference, o->start_s);
+    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    size_t n_features = (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state;
+    uint64_t features = s->features ? digest(DIGEST_SEED, s->features, n_features * sizeof(*s->features)) : 0;
+    mx_str_print(&text, "%d %llu %s\n", s->recognizer->encode_engine, (unsigned long long)features,
+                 s->recognizer->hooks.name ? s->recognizer->hooks.name : "");
+    mx_str_print(&text, "%d %a %d\n", o->word_timestamps, o->hallucination_silence_threshold, o->token_details);
+    print_option(&text, "prepend_punctuations", o->prepend_punctuations);
+    print_option(&text, "append_punctuations", o->append_punctuations);
+    print_option(&text, "language", s->language);
+    print_option(&text, "suppress_tokens", o->suppress_tokens);
+    print_option(&text, "initial_prompt", o->initial_prompt);
+    print_option(&text, "prefix", o->prefix);
+    print_option(&text, "clip_timestamps", o->clip_timestamps);
+    mxw_status status = mx_str_status(&text);
+    if (status >= 0)
+        *sum = digest(DIGEST_SEED, text.data, text.n);
+    mx_str_free(&text);
+    return status;
+}
+
+mxw_status mx_fingerprint_start(mx_session *s) {
+    uint32_t crc;
+    mxw_status status = mx_recognizer_crc32(s->recognizer, &crc);
+    s->fingerprint = (mx_fingerprint){.model = crc, .samples = DIGEST_SEED};
+    return status < 0 ? status : options_digest(s, &s->fingerprint.options);
+}
+
+/* ---- both ways --------------------------------------------------------------------------------------------------- */
+
+typedef struct archive {
+    mx_str *out;            /* writing, or NULL: reading */
+    const uint8_t *in;
+    size_t n, at;
+    mx_arena *memory;       /* for what is read */
+    mxw_status status;      /* the first thing that went wrong; everything read from then on is 0 */
+} archive;
+
+static void fail(archive *a, mxw_status status) {
+    if (a->status >= 0)
+        a->status = status == MXW_E_FORMAT ? mx_fail(status, "record: malformed") : status;
+}
+
+static int has(archive *a, size_t n) {
+    if (a->status >= 0 && n > a->n - a->at)
+        fail(a, MXW_E_FORMAT);
+    return a->status >= 0;
+}
+
+static void carry(archive *a, void *value, size_t n) {
+    if (n == 0)
+        return;
+    if (a->out) {
+        mx_str_add(a->out, value, n);
+    } else if (has(a, n)) {
+        memcpy(value, a->in + a->at, n);
+        a->at += n;
+    } else {
+        memset(value, 0, n);
+    }
+}
+
+#define CARRY(a, field) carry(a, &(field), sizeof(field))
+
+/* Room, cleared, for n items and one more of what is read; an item takes a byte of it at least. */
+static void *make_room(archive *a, uint64_t n, size_t size) {
+    if (!has(a, n <= a->n ? (size_t)n : SIZE_MAX))
+        return NULL;
+    void *room = mx_arena_alloc(a->memory, ((size_t)n + 1) * size);
+    if (!room)
+        fail(a, MXW_E_MEMORY);
+    return room;
+}
+
+static void carry_text(archive *a, const char **text) {
+    uint64_t n = *text ? strlen(*text) : 0;
+    CARRY(a, n);
+    if (a->out) {
+        mx_str_add(a->out, *text ? *text : "", (size_t)n);
+        return;
+    }
+    char *copy = make_room(a, n, 1);
+    *text = copy ? copy : "";
+    if (!copy)
+        return;
+    carry(a, copy, (size_t)n);
+    if (strlen(copy) != n || mx_utf8_check(copy, (size_t)n) != n)
+        fail(a, MXW_E_FORMAT);
+}
+
+static void carry_tokens(archive *a, const int32_t **tokens, size_t *n_tokens) {
+    uint64_t n = *n_tokens;
+    CARRY(a, n);
+    if (!a->out) {
+        *tokens = make_room(a, n, sizeof(**tokens));
+        *n_tokens = *tokens ? (size_t)n : 0;
+    }
+    carry(a, (void *)(uintptr_t)*tokens, *n_tokens * sizeof(**tokens));
+}
+
+static void carry_words(archive *a, mxw_segment *s) {
+    uint64_t n = s->words ? s->n_words : UINT64_MAX;   /* none is not the same as not asked for */
+    CARRY(a, n);
+    if (n == UINT64_MAX)
+        return;
+    mxw_word *words = a->out ? (mxw_word *)(uintptr_t)s->words : make_room(a, n, sizeof(*words));
+    s->words = words;
+    s->n_words = words ? (size_t)n : 0;
+    for (size_t i = 0; i < s->n_words; i++) {
+        CARRY(a, words[i].start);
+        CARRY(a, words[i].end);
+        carry_text(a, &words[i].word);
+        CARRY(a, words[i].probability);
+    }
+}
+
+static void carry_details(archive *a, const mxw_token **tokens, uint64_t n) {
+    mxw_token *items = a->out ? (mxw_token *)(uintptr_t)*tokens : make_room(a, n, sizeof(*items));
+    *tokens = items;
+    for (uint64_t i = 0; items && i < n && a->status >= 0; i++) {
+        CARRY(a, items[i].id);
+        CARRY(a, items[i].logprob);
+        carry_text(a, &items[i].text);
+    }
+}
+
+static void carry_segment(archive *a, mxw_segment *s) {
+    uint64_t n_alternatives = s->details ? s->n_alternatives : UINT64_MAX;
+    CARRY(a, s->seek);
+    CARRY(a, s->start);
+    CARRY(a, s->end);
+    carry_text(a, &s->text);
+    carry_tokens(a, &s->tokens, &s->n_tokens);
+    CARRY(a, s->temperature);
+    CARRY(a, s->avg_logprob);
+    CARRY(a, s->compression_ratio);
+    CARRY(a, s->no_speech_prob);
+    carry_words(a, s);
+    CARRY(a, n_alternatives);
+    if (n_alternatives != UINT64_MAX) {
+        s->n_alternatives = (size_t)MX_MIN(n_alternatives, 32);
+        carry_details(a, &s->details, s->n_tokens);
+        carry_details(a, &s->alternatives, s->n_tokens * s->n_alternatives);
+    }
+    /* id, channel and speaker are the session's own */
+}
+
+/* Where the loop over windows stands after the record's window. */
+typedef struct standing {
+    int64_t number;                 /* of windows done */
+    int64_t seek, clip;
+    uint64_t prompt_reset_since;
+    int64_t n_fallbacks;
+    double language_probability;
+    double last_speech_s;
+    const char *language;
+    mxw_segment *segments;          /* of this window */
+    uint64_t n_segments;
+} standing;
+
+static void carry_standing(archive *a, standing *s) {
+    CARRY(a, s->number);
+    CARRY(a, s->seek);
+    CARRY(a, s->clip);
+    CARRY(a, s->prompt_reset_since);
+    CARRY(a, s->n_fallbacks);
+    CARRY(a, s->language_probability);
+    CARRY(a, s->last_speech_s);
+    carry_text(a, &s->language);
+    CARRY(a, s->n_segments);
+    if (!a->out)
+        s->segments = make_room(a, s->n_segments, sizeof(*s->segments));
+    for (uint64_t i = 0; i < s->n_segments && a->status >= 0; i++)
+        carry_segment(a, &s->segments[i]);
+}
+
+typedef struct head {
+    uint32_t magic, form;
+    mx_fingerprint fingerprint;
+} head;
+
+/* ---- out --------------------------------------------------------------------------------------------------------- */
+
+mxw_status mx_session_give_record(mx_session *s, size_t first) {
+    mx_str bytes = {0};
+    archive a = {.out = &bytes};
+    head h = {RECORD_MAGIC, RECORD_FORM, s->fingerprint};
+    standing now = {.number = s->result.n_windows,
+                    .seek = s->seek,
+                    .clip = s->clip,
+                    .prompt_reset_since = s->prompt_reset_since,
+                    .n_fallbacks = s->result.n_fallbacks_temperature,
+                    .language_probability = s->result.language_probability,
+                    .last_speech_s = s->last_speech_s,
+                    .language = s->language,
+                    .segments = s->segments + first,
+                    .n_segments = s->n_segments - first};
+    if (!s->options.on_window)
+        return MXW_OK;
+    CARRY(&a, h);
+    carry_standing(&a, &now);
+    mxw_status status = mx_str_status(&bytes);
+    if (status >= 0)
+        s->options.on_window(s->options.user, bytes.data, bytes.n);
+    mx_str_free(&bytes);
+    return status;
+}
+
+/* ---- back -------------------------------------------------------------------------------------------------------- */
+
+static mxw_status check_head(archive *a, const mx_session *s) {
+    head h;
+    CARRY(a, h);
+    if (a->status < 0)
+        return a->status;
+    if (h.magic != RECORD_MAGIC)
+        return mx_fail(MXW_E_FORMAT, "record: malformed");
+    if (h.form != RECORD_FORM)
+        return mx_fail(MXW_E_UNSUPPORTED, "record: made by another version");
+    if (h.fingerprint.model != s->fingerprint.model)
+        return mx_fail(MXW_E_ARGUMENT, "record: of another model");
+    if (h.fingerprint.options != s->fingerprint.options)
+        return mx_fail(MXW_E_ARGUMENT, "record: made with other options, or by another version or engine");
+    if (h.fingerprint.samples != s->fingerprint.samples)
+        return mx_fail(MXW_E_ARGUMENT, "record: of another recording");
+    return MXW_OK;
+}
+
+/* What is read must be something that a window can leave behind. */
+static mxw_status check_standing(const mx_session *s, const standing *then) {
+    uint64_t n_tokens = s->tokens.n;
+    int right = then->seek >= 0 && then->seek < INT64_MAX / 2 && then->clip >= 0 && then->clip <= s->n_clips &&
+                then->n_fallbacks >= 0 && mx_language_find(then->language) != NULL;
+    for (uint64_t i = 0; i < then->n_segments; i++) {
+        const mxw_segment *segment = &then->segments[i];
+        for (size_t j = 0; j < segment->n_tokens; j++)
+            right = right && segment->tokens[j] >= 0 && segment->tokens[j] < s->plan->special.n_vocab;
+        n_tokens += segment->n_tokens;
+    }
+    if (!right || then->prompt_reset_since > n_tokens)
+        return mx_fail(MXW_E_FORMAT, "record: malformed");
+    if (then->number != s->result.n_windows + 1)
+        return mx_fail(MXW_E_STATE, "record: of window %lld, but number %lld is next", (long long)then->number,
+                       (long long)s->result.n_windows + 1);
+    return MXW_OK;
+}
+
+/* Room for all of it first: then nothing can fail half-way. */
+static mxw_status take(mx_session *s, const standing *then) {
+    mxw_status status;
+    size_t n = (size_t)then->n_segments, n_tokens = s->tokens.n;
+    for (size_t i = 0; i < n; i++)
+        n_tokens += then->segments[i].n_tokens;
+    MX_TRY(mx_grow(&s->segments, &s->capacity, s->n_segments + n, sizeof(*s->segments)));
+    MX_TRY(mx_grow(&s->tokens.items, &s->tokens.capacity, n_tokens, sizeof(*s->tokens.items)));
+    s->seek = then->seek;
+    s->clip = (int)then->clip;
+    s->language = mx_language_find(then->language);
+    s->prompt_reset_since = (size_t)then->prompt_reset_since;
+    s->result.n_windows = then->number;
+    s->result.n_fallbacks_temperature = then->n_fallbacks;
+    s->result.language_probability = then->language_probability;
+    s->last_speech_s = then->last_speech_s;
+    for (size_t i = 0; i < n; i++) {
+        mxw_segment *segment = &s->segments[s->n_segments];
+        *segment = then->segments[i];
+        segment->id = (int64_t)s->n_segments++;
+        segment->channel = s->options.channel;
+        segment->speaker = s->options.speaker;
+        mx_tokens_add(&s->tokens, segment->tokens, segment->n_tokens);
+        if (s->options.on_segment)
+            s->options.on_segment(s->options.user, segment);
+    }
+    mx_session_report(s);
+out:
+    return status;
+}
+
+mxw_status mx_session_resume(mx_session *s, const void *record, size_t n) {
+    archive a = {.in = record, .n = n, .memory = &s->memory};
+    standing then = {0};
+    if (s->failed < 0)
+        return mx_fail(s->failed, "%s", s->failure);
+    if (!s->options.on_window)
+        return mx_fail(MXW_E_STATE, "replay: the session was opened without on_window");
+    if (!s->finished)
+        return mx_fail(MXW_E_STATE, "replay before finish");
+    mxw_status status = check_head(&a, s);
+    if (status < 0)
+        return status;
+    carry_standing(&a, &then);
+    if (a.status >= 0 && a.at != a.n)
+        fail(&a, MXW_E_FORMAT);
+    if (a.status >= 0)
+        a.status = check_standing(s, &then);
+    return a.status < 0 ? a.status : take(s, &then);
+}

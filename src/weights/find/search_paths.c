@@ -1,0 +1,190 @@
+/* weights/find/search_paths.c - where a model may already lie on this machine: our own folder, then the caches that
+ * openai-whisper, Hugging Face's libraries and faster-whisper keep. Nothing is ever written into those. */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "weights/store.h"
+
+#define OURS "max-whisper"
+#define OPENAI "openai-whisper"
+#define HUGGING_FACE "Hugging Face"
+#define FASTER "faster-whisper"
+
+#define MAX_NAME 96   /* of an owner or a repository on the hub */
+
+/* ---- the caches of others ------------------------------------------------------------------------------ */
+
+/* $XDG_CACHE_HOME, else ~/.cache: where all of them begin. A relative variable is ignored, as by the specification. */
+static void cache_home(mx_str *out) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/')
+        mx_str_text(out, cache);
+    else
+        mx_str_print(out, "%s/.cache", home ? home : "");
+}
+
+/* Hugging Face's folder of repositories, by the variables that its libraries read, in their order. */
+static void hub_cache(mx_str *out) {
+    static const struct {
+        const char *variable, *below;
+    } rows[] = {{"HF_HUB_CACHE", ""}, {"HUGGINGFACE_HUB_CACHE", ""}, {"HF_HOME", "/hub"}};
+    for (size_t i = 0; i < MX_COUNT(rows); i++) {
+        const char *value = getenv(rows[i].variable);
+        if (value && *value) {
+            mx_str_print(out, "%s%s", value, rows[i].below);
+            return;
+        }
+    }
+    cache_home(out);
+    mx_str_text(out, "/huggingface/hub");
+}
+
+static int plain_revision(const char *text) {
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)text[i]))
+            return 0;
+    return n > 0 && n <= 64;
+}
+
+/* The commit that refs/main names; empty if there is none. */
+static void main_revision(const char *repository, char revision[80]) {
+    char path[4096];
+    revision[0] = 0;
+    int n = snprintf(path, sizeof(path), "%s/refs/main", repository);
+    FILE *file = n > 0 && n < (int)sizeof(path) ? fopen(path, "rb") : NULL;
+    if (!file)
+        return;
+    size_t got = fread(revision, 1, 79, file);
+    fclose(file);
+    revision[got] = 0;
+    revision[strcspn(revision, " \r\n")] = 0;
+    if (!plain_revision(revision))
+        revision[0] = 0;
+}
+
+/* The weights of one snapshot; E_NOT_FOUND if it has none (a tokenizer alone, or a download that was not finished). */
+static mxw_status look_in_snapshot(const char *repository, const char *revision, mx_str *path) {
+    mx_str folder = {0};
+    mx_str_print(&folder, "%s/snapshots/%s", repository, revision);
+    mxw_status status = mx_str_status(&folder);
+    if (status == MXW_OK)
+        status = mx_file_is_dir(mx_str_get(&folder)) ? mx_look_in_folder(mx_str_get(&folder), path)
+                                                     : MXW_E_NOT_FOUND;
+    mx_str_free(&folder);
+    return status == MXW_E_MEMORY || status == MXW_OK ? status : MXW_E_NOT_FOUND;
+}
+
+/* The newest snapshot that has weights, for a cache without refs/main (a revision was asked for by its number). */
+static mxw_status newest_snapshot(const char *repository, mx_str *path) {
+    char best[80] = "";
+    struct timespec newest = {0};
+    mx_str folder = {0};
+    mx_str_print(&folder, "%s/snapshots", repository);
+    DIR *dir = mx_str_status(&folder) == MXW_OK ? opendir(mx_str_get(&folder)) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct stat st;
+        if (!plain_revision(entry->d_name) || look_in_snapshot(repository, entry->d_name, path) != MXW_OK ||
+            stat(mx_str_get(path), &st) != 0)
+            continue;
+        if (!best[0] || st.st_mtim.tv_sec > newest.tv_sec ||
+            (st.st_mtim.tv_sec == newest.tv_sec && strcmp(entry->d_name, best) > 0)) {
+            newest = st.st_mtim;
+            snprintf(best, sizeof(best), "%s", entry->d_name);
+        }
+    }
+    if (dir)
+        closedir(dir);
+    mx_str_free(&folder);
+    return best[0] ? look_in_snapshot(repository, best, path) : MXW_E_NOT_FOUND;
+}
+
+static mxw_status look_in_hub(const char *name, mx_str *path) {
+    const char *slash = strchr(name, '/');
+    char revision[80];
+    mx_str repository = {0};
+    hub_cache(&repository);
+    mx_str_print(&repository, "/models--%.*s--%s", (int)(slash - name), name, slash + 1);
+    mxw_status status = mx_str_status(&repository);
+    if (status == MXW_OK) {
+        main_revision(mx_str_get(&repository), revision);
+        status = revision[0] ? look_in_snapshot(mx_str_get(&repository), revision, path) : MXW_E_NOT_FOUND;
+        if (status == MXW_E_NOT_FOUND)
+            status = newest_snapshot(mx_str_get(&repository), path);
+    }
+    mx_str_free(&repository);
+    return status;
+}
+
+static mxw_status look_in_openai(const char *name, mx_str *path) {
+    mx_str_clear(path);
+    cache_home(path);
+    mx_str_print(path, "/whisper/%s.pt", name);
+    if (mx_str_status(path) < 0)
+        return mx_str_status(path);
+    return mx_file_exists(mx_str_get(path)) && !mx_file_is_dir(mx_str_get(path)) ? MXW_OK : MXW_E_NOT_FOUND;
+}
+
+/* ---- the search ------------------------------------------------------------------------------------------ */
+
+/* Candidate `i` of a released model: E_NOT_FOUND if nothing lies there; *source NULL past the last. */
+static mxw_status look_at(const mx_released *r, const char *model_dir, int i, mx_str *path, const char **source) {
+    int given = model_dir && *model_dir;
+    const char *repository = NULL;
+    *source = OURS;
+    if (i == 0)
+        return mx_look_by_name(mx_model_dir(model_dir), r->name, path);
+    if (i == 1)
+        return r->alias ? mx_look_by_name(mx_model_dir(model_dir), r->alias, path) : MXW_E_NOT_FOUND;
+    *source = given ? NULL : OPENAI;
+    if (i == 2 || given)
+        return given ? MXW_E_NOT_FOUND : look_in_openai(r->name, path);
+    for (int faster = 0, k = i - 3; faster < 2; faster++) {
+        *source = faster ? FASTER : HUGGING_FACE;
+        for (int n = 0; (repository = mx_released_repository(r, faster, n)); n++)
+            if (k-- == 0)
+                return look_in_hub(repository, path);
+    }
+    *source = NULL;
+    return MXW_E_NOT_FOUND;
+}
+
+mxw_status mx_model_find(const mx_released *r, const char *model_dir, int which, mx_str *path, const char **source) {
+    const char *whose = OURS;
+    for (int i = 0; whose; i++) {
+        mxw_status status = look_at(r, model_dir, i, path, &whose);
+        if (status == MXW_E_NOT_FOUND || (status == MXW_OK && which-- > 0))
+            continue;
+        if (source)
+            *source = whose;
+        return status;
+    }
+    return MXW_E_NOT_FOUND;
+}
+
+int mx_is_repository(const char *text) {
+    const char *slash = strchr(text, '/');
+    if (!slash || slash == text || !slash[1] || strchr(slash + 1, '/') || slash - text > MAX_NAME ||
+        strlen(slash + 1) > MAX_NAME || *text == '.' || slash[1] == '.')
+        return 0;
+    for (const char *p = text; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("-_./", *p))
+            return 0;
+    return !strstr(text, "--") && !strstr(text, "..");
+}
+
+mxw_status mx_model_find_repository(const char *repository, const char *model_dir, mx_str *path) {
+    char name[2 * MAX_NAME + 8];
+    const char *slash = strchr(repository, '/');
+    snprintf(name, sizeof(name), "%.*s--%s", (int)(slash - repository), repository, slash + 1);
+    mxw_status status = mx_look_by_name(mx_model_dir(model_dir), name, path);
+    if (status == MXW_E_NOT_FOUND && !(model_dir && *model_dir))
+        status = look_in_hub(repository, path);
+    return status;
+}

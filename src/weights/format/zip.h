@@ -1,0 +1,30 @@
+/* weights/format/zip.h - the entries of a ZIP file in memory, as views: nothing is copied or inflated. */
+#ifndef MX_WEIGHTS_ZIP_H
+#define MX_WEIGHTS_ZIP_H
+#include "base/mem.h"
+
+typedef struct mx_zip_entry {
+    const char *name;      /* not 0-terminated */
+    size_t name_n;
+    uint64_t header;       /* offset of the local header */
+    uint64_t stored, size; /* bytes in the file, bytes once unpacked */
+    uint32_t crc;
+    uint16_t method, flags;
+} mx_zip_entry;
+
+typedef struct mx_zip {
+    const uint8_t *bytes;
+    size_t n;
+    mx_zip_entry *entries;   /* sorted by name, each name once */
+    size_t n_entries;
+} mx_zip;
+
+int mx_zip_probe(const uint8_t *bytes, size_t n);
+/* Reads the directory; ZIP64 too. Entries live in the arena, names in bytes. */
+mxw_status mx_zip_read(const uint8_t *bytes, size_t n, mx_arena *arena, mx_zip *zip);
+const mx_zip_entry *mx_zip_find(const mx_zip *zip, const char *name, size_t name_n);   /* NULL if there is none */
+/* The bytes of an entry as they lie in the file, e->stored of them: packed if its method says so. */
+mxw_status mx_zip_stored(const mx_zip *zip, const mx_zip_entry *entry, const uint8_t **data);
+/* The bytes of an entry that is stored as it is; packed or encrypted ones are refused. */
+mxw_status mx_zip_data(const mx_zip *zip, const mx_zip_entry *entry, const uint8_t **data);
+#endif

@@ -1,0 +1,43 @@
+/* weights/names/rules.c - tensors that other formats may have and Whisper has no room for: they must change nothing. */
+#include <string.h>
+
+#include "weights/store.h"
+
+static int all_zero(const mx_tensor *t) {
+    size_t size = mx_dtype_bytes(t->dtype);
+    for (int64_t i = 0; i < mx_tensor_count(t); i++) {
+        mx_tensor one = {.dtype = t->dtype, .data = (char *)t->data + i * t->strides[0] * (int64_t)size};
+        float value = 1;
+        if (mx_tensor_to_f32(&one, &value) < 0 || value != 0)
+            return 0;
+    }
+    return 1;
+}
+
+mxw_status mx_rule_zero_bias(mx_raw *raw, const mx_tensor_source *source) {
+    mx_tensor view;
+    mxw_status status = mx_raw_part(raw, source, &view);
+    if (status < 0)
+        return status;
+    raw->used = 1;
+    if (view.rank != 1 || !all_zero(&view))
+        return mx_fail(MXW_E_UNSUPPORTED, "tensor %s has a bias for the key; Whisper's attention has none",
+                       source->name);
+    return MXW_OK;
+}
+
+mxw_status mx_rule_tied(const mx_weights *w, const char *embedding_name, const char *projection_name) {
+    const mx_raw *embedding = mx_raw_find(w, embedding_name);
+    mx_raw *projection = mx_raw_find(w, projection_name);
+    if (!projection || !embedding)
+        return MXW_OK;
+    projection->used = 1;
+    if (projection->view.data == embedding->view.data)
+        return MXW_OK;
+    if (projection->view.dtype != embedding->view.dtype ||
+        mx_tensor_bytes(&projection->view) != mx_tensor_bytes(&embedding->view) ||
+        memcmp(projection->view.data, embedding->view.data, mx_tensor_bytes(&embedding->view)) != 0)
+        return mx_fail(MXW_E_UNSUPPORTED, "tensor %s differs from %s; Whisper's output matrix is its embedding",
+                       projection->name, embedding->name);
+    return MXW_OK;
+}
