@@ -7,7 +7,7 @@
 #include "common/options.h"
 #include "common/suggest.h"
 #include "transcribe/outputs.h"
-#include "transcribe/recording.h"
+#include "transcribe/screen.h"
 #include "transcribe/transcribe_options.h"
 
 typedef struct sample {
@@ -216,7 +216,7 @@ static void test_times_and_names(void) {
     };
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         char text[40];
-        recording_timestamp(text, sizeof(text), times[i].seconds);
+        screen_timestamp(text, sizeof(text), times[i].seconds);
         CHECK_STR(text, times[i].text);
     }
     static const char *const names[][2] = {

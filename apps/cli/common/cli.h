@@ -17,16 +17,6 @@ typedef struct common_options {
     int log_format; /* 0 human, 1 json */
 } common_options;
 
-/* Options of whatever opens a model. */
-typedef struct model_choice {
-    const char *model, *model_dir;
-    int engine;    /* mxw_engine */
-    int precision; /* mxw_precision */
-    const char *device;
-    int64_t threads;
-    int encode_engine, decode_engine; /* 0: engine; else one more than the mxw_engine */
-} model_choice;
-
 enum { MAX_OPTIONS_BYTES = 1024 }; /* of any subcommand's struct */
 
 typedef struct command {
@@ -58,18 +48,7 @@ void help_print_group(const char *first_word);
 /* A few lines on standard error. */
 void help_print_short(void);
 
-extern const char *const engine_names[];    /* in the order of mxw_engine */
-extern const char *const precision_names[]; /* in the order of mxw_precision */
-extern const char *const half_engine_names[]; /* "same", then those */
 extern const char *const log_format_names[];
-int check_device(const char *value, char *message, size_t size);
-int check_language(const char *value, char *message, size_t size);
-/* Opens the model for so many sessions at once; on failure says why and returns the exit status. */
-int open_model(const model_choice *choice, int batch, mxw_model **model);
-/* After a device's memory did not suffice, as `why` says: whether to go on with the CPU, which is said, or not, which
- * is an error. */
-int memory_suffices_on_cpu(const model_choice *choice, const char *why);
-int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint);
 
 /* A table reads by rows. */
 /* clang-format off */
@@ -88,32 +67,6 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
      .target = offsetof(common_options, log_format), .choices = log_format_names,                                      \
      .help = "human: plain lines; json: one JSON object per line, with component and times."},                         \
     {.name = "help", .letter = 'h', .kind = OPTION_HELP, .group = "Messages", .help = "Show this help and exit."}
-
-#define MODEL_DIR_ROW(type, member)                                                                                    \
-    {.name = "model-dir", .kind = OPTION_NAME, .placeholder = "DIR", .group = "Model and device",                      \
-     .target = offsetof(type, member),                                                                                 \
-     .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else the per-user cache)."}
-
-#define MODEL_ROWS(type, member)                                                                                       \
-    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
-     .group = "Model and device", .target = offsetof(type, member.model),                                              \
-     .help = "Released name (see model list), checkpoint file, or its folder."},                                       \
-    MODEL_DIR_ROW(type, member.model_dir),                                                                             \
-    ENGINE_ROWS(type, member.engine, member.device, member.threads, member.precision)
-
-#define ENGINE_ROWS(type, engine_, device_, threads_, precision_)                                                      \
-    {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \
-     .target = offsetof(type, engine_), .choices = engine_names,                                                       \
-     .help = "cpu: op by op on the processor; gpu: op by op on CUDA; max: the compiled graph."},                       \
-    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",                    \
-     .group = "Model and device", .target = offsetof(type, device_), .check = check_device,                            \
-     .help = "Where to run; the devices subcommand lists them."},                                                      \
-    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
-     .target = offsetof(type, threads_), .low = 0, .high = 1024,                                                       \
-     .help = "Processor threads; 0: as many as this process may use."},                                                \
-    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
-     .group = "Model and device", .target = offsetof(type, precision_), .choices = precision_names,                    \
-     .help = "Of engine max on a GPU: exact; f16: faster, products of halves. Elsewhere it is exact."}
 /* clang-format on */
 
 #endif

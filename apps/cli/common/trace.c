@@ -60,10 +60,7 @@ static void on_trace(void *user, const mxw_trace_event *event) {
     pthread_mutex_unlock(&lock);
 }
 
-void trace_ask(mxw_model_options *options) {
-    if (file)
-        options->on_trace = on_trace;
-}
+void (*trace_callback(void))(void *user, const mxw_trace_event *event) { return file ? on_trace : NULL; }
 
 int trace_close(void) {
     if (!file)

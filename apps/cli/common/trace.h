@@ -9,8 +9,8 @@
 
 /* 0 with a line said if the file cannot be written. */
 int trace_open(const char *path);
-/* Asks the library for events, if a trace is open. */
-void trace_ask(mxw_model_options *options);
+/* What a model's options need as on_trace: NULL unless a trace is open. */
+void (*trace_callback(void))(void *user, const mxw_trace_event *event);
 /* 0 with a line said if something could not be written; 1 also when none is open. */
 int trace_close(void);
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cli.h"
+#include "common/model.h"
 
 enum { DEMO_MAX_PANELS = 3, DEMO_STAGES = 5, DEMO_MESSAGE = 512 };
 

@@ -87,20 +87,15 @@ static void on_segment(void *user, const mxw_segment *segment) {
 /* ---- working -------------------------------------------------------------------------------------------- */
 
 static mxw_status open_worker(worker *w, const demo_options *o, int engine) {
-    mxw_model_options options;
+    model_choice choice = {.model = o->model, .model_dir = o->model_dir, .engine = engine, .threads = o->threads,
+                           .device = engine == MXW_ENGINE_MAX ? o->device : "auto"};
     mxw_model_info info;
-    mxw_model_options_default(&options);
-    options.model = o->model;
-    options.model_dir = o->model_dir;
-    options.engine = (mxw_engine)engine;
-    options.device = engine == MXW_ENGINE_MAX ? o->device : "auto";
-    options.threads = (int)o->threads;
     for (int i = 0; i < mxw_device_count() && !w->free_before; i++) {   /* before anything of ours is there */
         mxw_device_info device;
         if (mxw_device_get(i, &device) >= 0 && strcmp(device.id, "cpu") && device.usable)
             w->free_before = device.memory_free_bytes;
     }
-    mxw_status status = mxw_model_open(&options, &w->model);
+    mxw_status status = model_open(&choice, NULL, &w->model);
     if (status < 0)
         return status;
     status = mxw_model_get_info(w->model, &info);

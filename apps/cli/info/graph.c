@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cli.h"
 #include "common/log.h"
+#include "common/model.h"
 #include "common/stdout.h"
 #include "common/suggest.h"
 

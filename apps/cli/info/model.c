@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cli.h"
 #include "common/json_writer.h"
 #include "common/log.h"
+#include "common/model.h"
 #include "common/stdout.h"
 
 typedef struct model_options {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/cli.h"
 #include "common/log.h"
+#include "common/model.h"
 #include "common/progress.h"
 #include "common/stdout.h"
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cli.h"
 #include "common/json_writer.h"
 #include "common/log.h"
+#include "common/model.h"
 #include "common/stdout.h"
 
 typedef struct test_options {

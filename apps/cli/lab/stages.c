@@ -95,17 +95,8 @@ void lab_session_options(mxw_session_options *options) {
 const char *lab_language(const char *option) { return option && strcmp(option, "auto") ? option : NULL; }
 
 int lab_open(const model_choice *choice, int names, const char *inject, mxw_model **model) {
-    mxw_model_options options;
-    mxw_model_options_default(&options);
-    options.model = choice->model;
-    options.model_dir = choice->model_dir;
-    options.engine = (mxw_engine)choice->engine;
-    options.device = choice->device;
-    options.threads = (int)choice->threads;
-    options.keep_names = names;
-    options.precision = (mxw_precision)choice->precision;
-    options.inject = inject;
-    mxw_status status = mxw_model_open(&options, model);
+    model_needs needs = {.keep_names = names, .inject = inject};
+    mxw_status status = model_open(choice, &needs, model);
     if (status < 0)
         log_failure(NULL, status);
     return status < 0 ? EXIT_FAILED : EXIT_OK;

@@ -4,8 +4,8 @@
 #ifndef CLI_LAB_STAGES_H
 #define CLI_LAB_STAGES_H
 
-#include "common/cli.h"
 #include "common/json_writer.h"
+#include "common/model.h"
 
 typedef struct lab_samples {
     float *data;

@@ -121,25 +121,17 @@ static int precision_of(const session *s, const proof *p) {
 
 static mxw_features *capture(const session *s, const proof *p, int names) {
     model_choice choice = choice_of(s->options, p->engine, p->device);
-    mxw_model_options m;
+    model_needs needs = {.keep_names = names, .inject = s->options->inject};
     mxw_features_options options;
     mxw_model *model = NULL;
     mxw_features *features = NULL;
-    mxw_model_options_default(&m);
-    m.model = choice.model;
-    m.model_dir = choice.model_dir;
-    m.engine = p->engine;
-    m.device = p->device;
-    m.threads = (int)choice.threads;
-    m.keep_names = names;
-    m.precision = (mxw_precision)precision_of(s, p);
-    m.inject = s->options->inject;
+    choice.precision = precision_of(s, p);
     mxw_session_options decoding;
     mxw_features_options_default(&options);
     lab_session_options(&decoding);
     options.session = &decoding;
     options.like = s->reference;
-    if (mxw_model_open(&m, &model) >= 0)
+    if (model_open(&choice, &needs, &model) >= 0)
         mxw_features_capture(model, s->samples.data, s->samples.n, &options, &features);
     mxw_model_close(model);
     return features;

@@ -11,18 +11,10 @@
 
 mxw_status report_open(const report_run *r, const report_engine *e, int names,
                        void (*on_trace)(void *, const mxw_trace_event *), void *user, mxw_model **model) {
-    mxw_model_options options;
-    mxw_model_options_default(&options);
-    options.model = r->options->model;
-    options.model_dir = r->options->model_dir;
-    options.engine = e->engine;
-    options.device = e->device;
-    options.threads = (int)r->options->threads;
-    options.precision = (mxw_precision)e->precision;
-    options.keep_names = names;
-    options.on_trace = on_trace;
-    options.trace_user = user;
-    return mxw_model_open(&options, model);
+    model_choice choice = {.model = r->options->model, .model_dir = r->options->model_dir, .engine = (int)e->engine,
+                           .precision = e->precision, .device = e->device, .threads = r->options->threads};
+    model_needs needs = {.keep_names = names, .on_trace = on_trace, .trace_user = user};
+    return model_open(&choice, &needs, model);
 }
 
 /* ---- which engines -------------------------------------------------------------------------------------- */

@@ -1,10 +1,7 @@
 /* cli/transcribe/batch.c - threads that each take the next recording of the list, until it is empty. */
 #include "transcribe/batch.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +10,7 @@
 #include "common/log.h"
 #include "common/progress.h"
 #include "common/stdout.h"
+#include "transcribe/interrupt.h"
 #include "transcribe/recording.h"
 
 /* How many recordings at once, unless told: on a processor, enough for steps to be worth sharing without much memory;
@@ -28,48 +26,13 @@ typedef struct job {
     char **failures; /* [n] why each failed that did */
 } job;
 
-static sem_t news; /* a worker has ended, or a signal came */
-static atomic_int several_threads;
-static int tell_signal; /* on a terminal */
-
-/* ---- signals -------------------------------------------------------------------------------------------- */
-
-/* The first asks for a clean stop, the second is obeyed at once. Alone, nothing is lost by leaving a pipe that may
- * never end; others may still have something to print. */
-static void interrupt(int signal_number) {
-    static const char line[] = "max-whisper: stopping after the current window; once more to stop at once\n";
-    int saved = errno;
-    if (recording_interrupted() || (!several_threads && recording_waits_for_input())) {
-        progress_abandon();
-        _exit(128 + signal_number);
-    }
-    recording_interrupt(signal_number);
-    if (tell_signal) {
-        progress_abandon();
-        if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
-            tell_signal = 0;
-    }
-    if (several_threads)
-        sem_post(&news);
-    errno = saved;
-}
-
-/* One that was ignored (nohup, a background job) stays so. */
-static void catch_signal(int number) {
-    struct sigaction action = {.sa_flags = SA_RESTART}, before;
-    action.sa_handler = interrupt;
-    sigemptyset(&action.sa_mask);
-    if (!sigaction(number, NULL, &before) && before.sa_handler != SIG_IGN)
-        sigaction(number, &action, NULL);
-}
-
 /* ---- workers -------------------------------------------------------------------------------------------- */
 
 static void *work(void *argument) {
     job *j = argument;
     recording_end end = RECORDING_DONE;
     pthread_mutex_lock(&j->lock);
-    while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped && !recording_interrupted()) {
+    while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped && !interrupt_signal()) {
         int place = j->next++;
         pthread_mutex_unlock(&j->lock);
         end = recording_transcribe(&j->batch, place, &j->list->items[place], &j->failures[place]);
@@ -79,14 +42,14 @@ static void *work(void *argument) {
     }
     j->n_running--;
     pthread_mutex_unlock(&j->lock);
-    sem_post(&news);
+    interrupt_wake();
     return NULL;
 }
 
 /* Whether all that still runs is a recording that waits for standard input, which a signal cannot end. */
 static int is_stuck(job *j) {
     pthread_mutex_lock(&j->lock);
-    int stuck = recording_interrupted() && j->n_running == 1 && recording_waits_for_input();
+    int stuck = interrupt_signal() && j->n_running == 1 && interrupt_waits_for_input();
     pthread_mutex_unlock(&j->lock);
     return stuck;
 }
@@ -100,13 +63,12 @@ static int n_running(job *j) {
 
 static void wait_for_workers(job *j) {
     while (n_running(j) > 0) {
-        while (sem_wait(&news) && errno == EINTR)
-            ;
+        interrupt_wait();
         if (is_stuck(j)) {
             ordered_finish(j->batch.output);
             progress_stop();
             out_flush();
-            _exit(128 + recording_interrupted());
+            _exit(128 + interrupt_signal());
         }
     }
 }
@@ -115,7 +77,7 @@ static void wait_for_workers(job *j) {
 static void run_workers(job *j, int n_workers) {
     pthread_t *threads = n_workers > 1 ? calloc((size_t)n_workers, sizeof(*threads)) : NULL;
     int n_started = 0;
-    several_threads = threads != NULL;
+    interrupt_use_workers(threads != NULL);
     j->n_running = threads ? n_workers : 1;
     while (threads && n_started < n_workers && !pthread_create(&threads[n_started], NULL, work, j))
         n_started++;
@@ -127,7 +89,7 @@ static void run_workers(job *j, int n_workers) {
         for (int i = 0; i < n_started; i++)
             pthread_join(threads[i], NULL);
     } else {
-        several_threads = 0;
+        interrupt_use_workers(0);
         work(j);
     }
     free(threads);
@@ -135,17 +97,11 @@ static void run_workers(job *j, int n_workers) {
 
 /* ---- the job -------------------------------------------------------------------------------------------- */
 
-static int uses_accelerator(const model_choice *model) {
-    if (model->engine == MXW_ENGINE_CPU || !strcmp(model->device, "cpu"))
-        return 0;
-    return model->engine == MXW_ENGINE_GPU || !strncmp(model->device, "cuda", 4) || mxw_accelerator_count() > 0;
-}
-
 /* How many of n sessions at once. */
 static int choose_batch(const transcribe_options *o, int n) {
     int64_t batch = o->batch;
     if (n > 1 && batch <= 0)
-        batch = uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
+        batch = model_uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
     return batch <= 0 || n < batch ? n : (int)batch;
 }
 
@@ -158,8 +114,8 @@ static int share_out(job *j, const transcribe_options *o) {
     return j->batch.batch / j->batch.channels;
 }
 
-/* The bar for all of them; a file's size stands for its length. */
-static void start_progress(const transcribe_options *o, const inputs *list) {
+/* One bar for all of them; a file's size stands for its duration. 1: messages for a person are wanted. */
+static int start_progress(const transcribe_options *o, const inputs *list) {
     int wanted = !o->common.quiet && o->verbose >= 0 && progress_possible();
     double *sizes = wanted ? calloc((size_t)list->n, sizeof(*sizes)) : NULL;
     for (int i = 0; sizes && i < list->n; i++) {
@@ -170,7 +126,7 @@ static void start_progress(const transcribe_options *o, const inputs *list) {
     }
     progress_start(list->n, sizes, sizes != NULL);
     free(sizes);
-    tell_signal = wanted;
+    return wanted;
 }
 
 /* ---- how it went ---------------------------------------------------------------------------------------- */
@@ -200,12 +156,12 @@ static void tell_failures(const job *j) {
 }
 
 static int tell_end(job *j, const transcribe_options *o) {
-    int interrupted = recording_interrupted() && j->n_done + j->n_failed < j->n;
+    int interrupted = interrupt_signal() && j->n_done + j->n_failed < j->n;
     if (j->n_failed && j->n > 1)
         tell_failures(j);
     if (interrupted) {
         tell_stopped(j, o);
-        return 128 + recording_interrupted();
+        return 128 + interrupt_signal();
     }
     if (j->batch.stopped)
         return j->batch.exit_status;
@@ -226,10 +182,7 @@ int batch_run(const transcribe_options *options, const inputs *list, int several
     pthread_mutex_init(&j.lock, NULL);
     pthread_mutex_init(&j.batch.lock, NULL);
     pthread_cond_init(&j.batch.freed, NULL);
-    sem_init(&news, 0, 0);
-    start_progress(options, list);
-    catch_signal(SIGINT);
-    catch_signal(SIGTERM);
+    interrupt_catch(start_progress(options, list));
     run_workers(&j, n_workers);
     ordered_finish(j.batch.output);
     progress_stop();

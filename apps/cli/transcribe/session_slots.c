@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/progress.h"
+#include "transcribe/interrupt.h"
 
 /* Reserves memory for as many sessions as fit, by bisection below `wanted`, which does not fit. 0: not even one. */
 static int fit_fewer(mxw_model *model, const mxw_session_options *session, int wanted) {
@@ -49,7 +50,7 @@ static int open_and_reserve(recording_batch *batch, const model_choice *choice) 
     cpu.device = "cpu";
     mxw_model_close(batch->model);
     batch->model = NULL;
-    return memory_suffices_on_cpu(choice, why) ? open_and_reserve(batch, &cpu) : EXIT_FAILED;
+    return model_falls_back_to_cpu(choice, why) ? open_and_reserve(batch, &cpu) : EXIT_FAILED;
 }
 
 int session_slots_load(recording_batch *batch) {
@@ -67,7 +68,7 @@ int session_slots_load(recording_batch *batch) {
 
 int session_slots_acquire(recording_batch *batch) {
     pthread_mutex_lock(&batch->lock);
-    while (batch->n_open >= batch->batch && !batch->stopped && !recording_interrupted())
+    while (batch->n_open >= batch->batch && !batch->stopped && !interrupt_signal())
         pthread_cond_wait(&batch->freed, &batch->lock);
     int taken = batch->n_open < batch->batch;
     batch->n_open += taken;

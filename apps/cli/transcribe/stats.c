@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/cli.h"
 #include "common/json_writer.h"
+#include "common/model.h"
 
 char *stats_line(const mxw_model *model, const char *path, const mxw_result *result, int n_resumed, size_t *length) {
     mxw_model_info info;

@@ -2,7 +2,7 @@
 #ifndef CLI_TRANSCRIBE_TRANSCRIBE_OPTIONS_H
 #define CLI_TRANSCRIBE_TRANSCRIBE_OPTIONS_H
 
-#include "common/cli.h"
+#include "common/model.h"
 
 typedef struct transcribe_options {
     common_options common;

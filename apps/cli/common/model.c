@@ -1,0 +1,126 @@
+/* cli/common/model.c - opens models and checkpoints, and checks the options that choose them. */
+#include "common/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/suggest.h"
+#include "common/trace.h"
+
+const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
+const char *const precision_names[] = {"exact", "f16", NULL};
+const char *const half_engine_names[] = {"same", "cpu", "gpu", "max", NULL};
+
+/* ---- checks of values ----------------------------------------------------------------------------------- */
+
+int check_device(const char *value, char *message, size_t size) {
+    if (!strcmp(value, "auto") || !strcmp(value, "cpu") || !strcmp(value, "cuda"))
+        return 1;
+    size_t digits = !strncmp(value, "cuda:", 5) ? strspn(value + 5, "0123456789") : 0;
+    if (digits && digits <= 3 && !value[5 + digits])
+        return 1;
+    suggestion near;
+    suggestion_start(&near, value);
+    suggestion_offer(&near, "cpu");
+    suggestion_offer(&near, "cuda");
+    suggestion_offer(&near, "cuda:0");
+    suggestion_offer(&near, "auto");
+    options_say(message, size, "'%.60s' is not auto, cpu, cuda or cuda:N%s%s%s", value,
+                near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+    return 0;
+}
+
+int check_language(const char *value, char *message, size_t size) {
+    if (!strcmp(value, "auto") || mxw_language_find(value))
+        return 1;
+    suggestion near;
+    suggestion_start(&near, value);
+    for (int i = 0; mxw_language_name(i); i++)
+        suggestion_offer(&near, mxw_language_name(i));
+    for (int i = 0; mxw_language_code(i); i++)
+        suggestion_offer(&near, mxw_language_code(i));
+    if (near.best)
+        options_say(message, size, "unknown language '%.60s'; did you mean '%s'?", value, near.best);
+    else
+        options_say(message, size,
+                    "unknown language '%.60s'; a code or an English name is needed: en, english, de, ...", value);
+    return 0;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------- */
+
+/* Encoder and decoder on two engines: each on the requested device where its engine can run there. */
+static void choose_halves(const model_choice *choice, mxw_model_options *options) {
+    int decode = choice->decode_engine ? choice->decode_engine - 1 : choice->engine;
+    int encode = choice->encode_engine ? choice->encode_engine - 1 : choice->engine;
+    options->engine = (mxw_engine)decode;
+    if (decode == encode)
+        return;
+    options->encode_engine = encode;
+    options->encode_device = encode == MXW_ENGINE_CPU ? "cpu" : choice->device;
+    if (decode == MXW_ENGINE_CPU)
+        options->device = "cpu";
+}
+
+mxw_status model_open(const model_choice *choice, const model_needs *needs, mxw_model **model) {
+    mxw_model_options options;
+    mxw_model_options_default(&options);
+    options.model = choice->model;
+    options.model_dir = choice->model_dir;
+    options.precision = (mxw_precision)choice->precision;
+    options.device = choice->device;
+    options.threads = (int)choice->threads;
+    choose_halves(choice, &options);
+    if (needs) {
+        options.batch = needs->batch ? needs->batch : options.batch;
+        options.keep_names = needs->keep_names;
+        options.inject = needs->inject;
+        options.on_trace = needs->on_trace;
+        options.trace_user = needs->trace_user;
+    }
+    return mxw_model_open(&options, model);
+}
+
+int model_uses_accelerator(const model_choice *choice) {
+    if (choice->engine == MXW_ENGINE_CPU || !strcmp(choice->device, "cpu"))
+        return 0;
+    return choice->engine == MXW_ENGINE_GPU || !strncmp(choice->device, "cuda", 4) || mxw_accelerator_count() > 0;
+}
+
+int model_falls_back_to_cpu(const model_choice *choice, const char *why) {
+    int on_gpu = choice->engine != MXW_ENGINE_CPU && strcmp(choice->device, "cpu") && mxw_accelerator_count() > 0;
+    int may_choose = choice->engine == MXW_ENGINE_MAX && !strcmp(choice->device, "auto") && !choice->encode_engine &&
+                     !choice->decode_engine;
+    if (on_gpu && may_choose)
+        log_say(MXW_LOG_WARN, "%s; continuing with --device cpu", why);
+    else
+        log_error("%s%s", why, on_gpu ? "; --engine max --device cpu runs without the GPU" : "");
+    return on_gpu && may_choose;
+}
+
+/* A reason that suggests another name is a mistake on the command line. */
+static int log_model_failure(mxw_status status) {
+    log_failure(NULL, status);
+    return strstr(mxw_last_error(), "did you mean") ? EXIT_USAGE : EXIT_FAILED;
+}
+
+int open_model(const model_choice *choice, int batch, mxw_model **model) {
+    model_needs needs = {.batch = batch, .on_trace = trace_callback()};
+    mxw_status status = model_open(choice, &needs, model);
+    if (status == MXW_E_MEMORY) {
+        char why[1024];
+        model_choice on_cpu = *choice;
+        snprintf(why, sizeof(why), "%s", mxw_last_error());
+        if (!model_falls_back_to_cpu(choice, why))
+            return EXIT_FAILED;
+        on_cpu.device = "cpu";
+        status = model_open(&on_cpu, &needs, model);
+    }
+    return status < 0 ? log_model_failure(status) : EXIT_OK;
+}
+
+int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint) {
+    mxw_status status = mxw_checkpoint_open(name_or_path, model_dir, checkpoint);
+    return status < 0 ? log_model_failure(status) : EXIT_OK;
+}

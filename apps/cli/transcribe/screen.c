@@ -1,0 +1,79 @@
+/* cli/transcribe/screen.c - prints segments and results at a recording's place in the ordered output. */
+#include "transcribe/screen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+screen_form screen_choose(const transcribe_options *o) {
+    if (o->format && !o->output_dir)
+        return strcmp(o->format, "jsonl") ? SCREEN_FORMAT : SCREEN_JSON_LINES;
+    if (o->format)
+        return SCREEN_NOTHING;
+    if (o->verbose == 1 && !(o->output_dir && o->common.quiet))
+        return SCREEN_LINES;
+    return o->output_dir ? SCREEN_NOTHING : SCREEN_TEXT;
+}
+
+void screen_timestamp(char *out, size_t size, double seconds) {
+    long long ms = seconds > 0 && seconds < 1e12 ? llrint(seconds * 1000.0) : 0;
+    long long hours = ms / 3600000;
+    int n = hours ? snprintf(out, size, "%02lld:", hours) : 0;
+    snprintf(out + n, size - (size_t)n, "%02lld:%02lld.%03lld", ms / 60000 % 60, ms / 1000 % 60, ms % 1000);
+}
+
+static int write_out(void *user, const void *bytes, size_t n) {
+    screen *s = user;
+    return ordered_write(s->output, s->place, bytes, n);
+}
+
+static void write_text(screen *s, const char *text) { write_out(s, text, strlen(text)); }
+
+static void print_line(screen *s, const mxw_segment *segment) {
+    const char *text = segment->text ? segment->text : "";
+    text += strspn(text, " \t\r\n");
+    size_t n = strlen(text);
+    while (n && strchr(" \t\r\n", text[n - 1]))
+        n--;
+    if (!n)
+        return;
+    char start[40], end[40], times[96];
+    screen_timestamp(start, sizeof(start), segment->start);
+    screen_timestamp(end, sizeof(end), segment->end);
+    snprintf(times, sizeof(times), "[%s --> %s] ", start, end);
+    ordered_begin(s->output, s->place, s->name);
+    write_text(s, times);
+    if (segment->speaker) {
+        char speaker[40];
+        snprintf(speaker, sizeof(speaker), "[%s] ", segment->speaker);
+        write_text(s, speaker);
+    }
+    for (size_t i = 0, line = 0; i < n; i = line + 1) { /* a newline inside would break "one segment, one line" */
+        line = i + strcspn(text + i, "\r\n");
+        line = line < n ? line : n;
+        write_out(s, text + i, line - i);
+        write_text(s, line < n ? " " : "");
+    }
+    write_text(s, "\n");
+    ordered_flush(s->output, s->place);
+}
+
+void screen_segment(screen *s, const mxw_segment *segment) {
+    if (s->form == SCREEN_LINES)
+        print_line(s, segment);
+    if (s->form != SCREEN_JSON_LINES)
+        return;
+    mxw_segment_write(segment, write_out, s);
+    ordered_flush(s->output, s->place);
+}
+
+mxw_status screen_result(screen *s, const mxw_result *result, const char *format, const mxw_write_options *options,
+                         int newline) {
+    if (s->form == SCREEN_TEXT)
+        ordered_begin(s->output, s->place, s->name);
+    mxw_status status = mxw_result_write_as(result, format, options, write_out, s);
+    if (status >= 0 && newline)
+        write_text(s, "\n");
+    ordered_flush(s->output, s->place);
+    return status;
+}
