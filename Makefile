@@ -64,7 +64,7 @@ test-full: test-data build ## the same and every clip, option and long file
 
 kcheck: build ## check every kernel against its reference; ARGS='--bench [words]' times them beside other libraries
 	@case "$(ARGS)" in *--bench*) tools/setup bench ;; esac
-	@MXW_MODULE_DIR=$(BUILD)/max-whisper-modules $(BUILD)/tests/kernel/kcheck $(ARGS)
+	@MXW_MODULE_DIR=$(BUILD)/max-whisper-modules $(BUILD)/tests/kernel/cpu/kcheck $(ARGS)
 
 gpu-check: build ## say whether a GPU can be used, which one, and why not
 	@$(BUILD)/max-whisper gpu-check $(ARGS)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools", "lib"))
 from fetchlib import cache_folder, say  # noqa: E402
 
 # peer -> what pip is asked for, and what it takes on disk

@@ -15,7 +15,7 @@ import sys
 import wave
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "lib"))
 from fetchlib import cache_folder  # noqa: E402
 
 PROMPTS_TEXT = "/usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../unit/check.h"
+#include "kit/check.h"
 #include "bench/bench.h"
 
 static int close_to(double got, double want) {

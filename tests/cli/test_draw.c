@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../unit/check.h"
+#include "kit/check.h"
 #include "report/chart.h"
 #include "report/doc.h"
 #include "report/pictures.h"

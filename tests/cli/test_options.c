@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../unit/check.h"
+#include "kit/check.h"
 #include "common/json_writer.h"
 #include "common/options.h"
 #include "common/suggest.h"

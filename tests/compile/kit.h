@@ -10,7 +10,7 @@
 #define COMPILE_KIT_H
 #include "compile/compile.h"
 
-#include "../graph/harness.h"
+#include "kit/harness.h"
 #include "pattern_device.h"
 
 #define MAX_LEAVES 48

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../graph/fake_device.h"
+#include "kit/fake_device.h"
 #include "plain.h"
 
 pattern_counts pattern_seen;

@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-#include "../graph/fake_device.h"
-#include "../unit/check.h"
+#include "kit/fake_device.h"
+#include "kit/check.h"
 #include "bounds.h"
 #include "pattern_device.h"
 #include "plain.h"

@@ -5,8 +5,8 @@
  *   test_memory [graphs [tries]]   how many graphs on each device; of each at most so many allocations, evenly */
 #include "base/base.h"
 
-#include "../graph/fake_device.h"
-#include "../unit/check.h"
+#include "kit/fake_device.h"
+#include "kit/check.h"
 #include "pattern_device.h"
 #include "session.h"
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../unit/pipeline_kit.h"
+#include "kit/pipeline_kit.h"
 #include "fuzz_checkpoint.h"
 #include "pipeline/session.h"
 #include "transcribe/journal.h"

@@ -9,11 +9,11 @@
  * As many threads as the batch has seats take file after file. */
 #include <pthread.h>
 
-#include "../unit/check.h"
-#include "../unit/pipeline_kit.h"
+#include "kit/check.h"
+#include "kit/pipeline_kit.h"
 #include "base/mem.h"
-#include "compare.h"
-#include "session_options.h"
+#include "kit/compare.h"
+#include "kit/session_options.h"
 
 #define TOLERANCE 1e-3
 #define MAX_BATCH 64

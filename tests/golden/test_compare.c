@@ -1,7 +1,7 @@
 /* tests/golden/test_compare.c - the judge is judged: a right transcription passes, each kind of fault is caught, and
  * only a near tie of the reference's own, in the very window where the files part, excuses a difference. */
-#include "../unit/check.h"
-#include "compare.h"
+#include "kit/check.h"
+#include "kit/compare.h"
 
 #define TOLERANCE 1e-3
 

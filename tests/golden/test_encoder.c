@@ -9,8 +9,8 @@
  * must have 0.99999, the stages before it 0.9999, and 1e-3. */
 #include <math.h>
 
-#include "../unit/check.h"
-#include "golden.h"
+#include "kit/check.h"
+#include "kit/golden.h"
 #include "pipeline/pipeline.h"
 #include "randn.h"
 

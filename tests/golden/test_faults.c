@@ -8,11 +8,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "../unit/check.h"
-#include "../unit/gen_checkpoint.h"
+#include "kit/check.h"
+#include "kit/gen_checkpoint.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "golden.h"
+#include "kit/golden.h"
 #include "pipeline/pipeline.h"
 #include "randn.h"
 #include "weights/format/zip.h"

@@ -2,9 +2,9 @@
  * max abs difference 5e-5, mean 2e-6. */
 #include <math.h>
 
-#include "../unit/check.h"
+#include "kit/check.h"
 #include "feature/feature.h"
-#include "golden.h"
+#include "kit/golden.h"
 
 #define MAX_DIFFERENCE 5e-5
 #define MEAN_DIFFERENCE 2e-6

@@ -1,9 +1,9 @@
 /* tests/golden/test_silence.c - recordings without speech: what openai-whisper makes of them, word for word, and no
- * more. The recordings are those of tools/silence_golden.py, made here again from whole numbers. Model tiny.en. */
+ * more. The recordings are those of tests/golden/make/silence.py, made here again from whole numbers. Model tiny.en. */
 #include <math.h>
 
-#include "../unit/check.h"
-#include "golden.h"
+#include "kit/check.h"
+#include "kit/golden.h"
 
 #define TOLERANCE 1e-3
 

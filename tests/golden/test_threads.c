@@ -1,8 +1,8 @@
 /* tests/golden/test_threads.c - the released tiny.en on real speech with 1, 2, 3 and 8 threads, each engine: the same
  * bytes for any number of threads. */
-#include "../unit/check.h"
-#include "../unit/pipeline_kit.h"
-#include "golden.h"
+#include "kit/check.h"
+#include "kit/pipeline_kit.h"
+#include "kit/golden.h"
 
 #define CLIP "package:pocketsphinx-librivox-0870"
 

@@ -9,10 +9,10 @@
  * window of the first difference is under 1e-3: such a file is listed with the margin, anything else fails. */
 #include <math.h>
 
-#include "../unit/check.h"
-#include "compare.h"
+#include "kit/check.h"
+#include "kit/compare.h"
 #include "pipeline/pipeline.h"
-#include "session_options.h"
+#include "kit/session_options.h"
 
 #define TOLERANCE 1e-3
 

@@ -10,10 +10,10 @@
  * that the golden greedy run decoded, of the whole development set. */
 #include <math.h>
 
-#include "../unit/check.h"
-#include "golden.h"
+#include "kit/check.h"
+#include "kit/golden.h"
 #include "pipeline/pipeline.h"
-#include "session_options.h"
+#include "kit/session_options.h"
 
 #define TOLERANCE 1e-3
 #define TIE 1e-2

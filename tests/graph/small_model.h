@@ -1,7 +1,7 @@
 /* small_model.h - an encoder and a decoder with every kind of op in them, for tests of running. */
 #ifndef SMALL_MODEL_H
 #define SMALL_MODEL_H
-#include "harness.h"
+#include "kit/harness.h"
 
 /* ---- a small model with every kind of op in it ------------------------------------------------------------------- */
 

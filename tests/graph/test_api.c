@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "../unit/check.h"
+#include "kit/check.h"
 
 enum { H = 9, W = 8, C1 = 3, C2 = 4, CLASSES = 5 };
 

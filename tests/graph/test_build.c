@@ -1,7 +1,7 @@
 /* test_build.c - building: every kind of mistake is refused with op, expected and got; the text form; open sizes. */
 #include "graph/graph.h"
 
-#include "../unit/check.h"
+#include "kit/check.h"
 
 typedef mx_value (*build_fn)(mx_graph *g);
 

@@ -1,6 +1,6 @@
 /* test_ops.c - every op of op/ops.def against a float64 reference written here, on odd shapes: broadcasts, empty axes,
  * one row, tails of every tile. An op that no test names is reported and fails. */
-#include "harness.h"
+#include "kit/harness.h"
 
 static int tested[MX_OP_COUNT];
 #define OP(id) (tested[MX_OP_##id] = 1)

@@ -1,6 +1,6 @@
 /* test_ops_nn.c - products, convolutions and attention against a float64 reference written here, on odd shapes: one
  * row, tails of every tile, empty axes, broadcasts. */
-#include "harness.h"
+#include "kit/harness.h"
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 

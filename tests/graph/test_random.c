@@ -2,7 +2,7 @@
  * ends with outputs or a line; nothing crashes, nothing leaks. Two runs of a graph give the same bits.
  * MXW_RANDOM_GRAPHS sets how many graphs; the first number printed with a failure is the graph's seed. */
 #include "graph/build.h"
-#include "harness.h"
+#include "kit/harness.h"
 
 enum { NODES = 24, MAX_SIZES = 3 };
 

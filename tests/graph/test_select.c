@@ -1,6 +1,6 @@
 /* test_select.c - select (op/select.h) against a plain float64 implementation of its rules, on random rows and rules;
  * ties, nothing left, NaN; and the draw: its distribution by chi-square, its independence of everything but the key. */
-#include "harness.h"
+#include "kit/harness.h"
 
 #include <float.h>
 

@@ -1,6 +1,6 @@
 /* test_shapes.c - ops at the shapes of released models: the device under test against the CPU, and windows and rows
  * alone against the same in a batch, to the bit. Bounds are far under what TF32 or a half would give. */
-#include "harness.h"
+#include "kit/harness.h"
 
 typedef mx_value (*build_fn)(mx_graph *g, const mx_value *in);
 

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../golden/golden.h"
-#include "../unit/check.h"
-#include "../unit/gen_checkpoint.h"
-#include "../unit/pipeline_kit.h"
+#include "kit/golden.h"
+#include "kit/check.h"
+#include "kit/gen_checkpoint.h"
+#include "kit/pipeline_kit.h"
 #include "lab/lab.h"
 
 static const struct {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../unit/check.h"
-#include "../unit/gen_checkpoint.h"
-#include "../unit/pipeline_kit.h"
+#include "kit/check.h"
+#include "kit/gen_checkpoint.h"
+#include "kit/pipeline_kit.h"
 #include "lab/exact.h"
 #include "lab/lab.h"
 

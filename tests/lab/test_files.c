@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/check.h"
-#include "../unit/gen_checkpoint.h"
+#include "kit/check.h"
+#include "kit/gen_checkpoint.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "lab/lab.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/check.h"
-#include "../unit/gen_checkpoint.h"
-#include "../unit/pipeline_kit.h"
+#include "kit/check.h"
+#include "kit/gen_checkpoint.h"
+#include "kit/pipeline_kit.h"
 #include "lab/lab.h"
 
 enum { SECONDS = 4 };

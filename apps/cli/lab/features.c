@@ -305,7 +305,7 @@ const command command_features_compare = {
     .word_name = "two dumps, or a dump and a recording",
     .summary = "Hold two runs against each other, stage by stage; exit 1 if one parts.",
     .details = "SECOND is a dump, or a recording that is run now with this model and engine, its decoder forced over "
-               "the tokens of FIRST. A dump of openai-whisper comes from 'tools/reference.py features'.",
+               "the tokens of FIRST. A dump of openai-whisper comes from 'tests/golden/make/reference.py features'.",
     .options = compare_rows,
     .options_size = sizeof(features_options),
     .run = run_compare,

@@ -1,0 +1,65 @@
+/* tests/kit/golden_model.c - the released models for the golden tests; see golden.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit/golden.h"
+
+static mxw_engine engine = MXW_ENGINE_CPU;
+static const char *device = "auto";
+static int keep_names;
+static mxw_precision precision = MXW_PRECISION_EXACT;
+
+void golden_take_engine(int *argc, char **argv) {
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        if (strcmp(argv[i], "--engine=max") == 0)
+            engine = MXW_ENGINE_MAX;
+        else if (strcmp(argv[i], "--engine=gpu") == 0)
+            engine = MXW_ENGINE_GPU;
+        else if (strncmp(argv[i], "--device=", 9) == 0)
+            device = argv[i] + 9;
+        else if (strcmp(argv[i], "--precision=f16") == 0)
+            precision = MXW_PRECISION_F16;
+        else if (strcmp(argv[i], "--keep-names") == 0)
+            keep_names = 1;
+        else
+            argv[kept++] = argv[i];
+    }
+    *argc = kept;
+}
+
+int golden_is_f16(void) { return precision == MXW_PRECISION_F16; }
+
+int golden_all_stages(void) { return engine != MXW_ENGINE_MAX || keep_names; }
+
+mxw_model *golden_model(const char *test, const char *name) { return golden_model_batch(test, name, 1); }
+
+mxw_model *golden_model_batch(const char *test, const char *name, int batch) {
+    mxw_checkpoint *checkpoint = NULL;
+    mxw_status status = mxw_checkpoint_open(name, NULL, &checkpoint);
+    mxw_checkpoint_close(checkpoint);
+    if (status == MXW_E_NOT_FOUND) {
+        printf("SKIP: %s: model %s is not installed (make model MODEL=%s)\n", test, name, name);
+        exit(GOLDEN_SKIP);
+    }
+    mxw_model *model = NULL;
+    mxw_model_options options;
+    mxw_model_options_default(&options);
+    options.model = name;
+    options.engine = engine;
+    options.device = device;
+    options.keep_names = keep_names;
+    options.precision = precision;
+    options.batch = batch;
+    status = status < 0 ? status : mxw_model_open(&options, &model);
+    if (status == MXW_E_DEVICE) {
+        printf("SKIP: %s: %s\n", test, mxw_last_error());
+        exit(GOLDEN_SKIP);
+    }
+    if (status < 0) {
+        printf("%s: model %s: %s\n", test, name, mxw_last_error());
+        exit(1);
+    }
+    return model;
+}

@@ -1,0 +1,32 @@
+/* test_cpu.c - base/cpu.h: MXW_CPU takes away what is better than it names, and gives nothing that is not there. */
+#include "base/cpu.h"
+
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "kit/check.h"
+
+#if defined(__x86_64__)
+static const char *const sets[] = {"ref", "avx2", "avx512", "avx512vnni"};
+#elif defined(__aarch64__)
+static const char *const sets[] = {"ref", "neon"};
+#else
+static const char *const sets[] = {"ref"};
+#endif
+
+int main(void) {
+    unsetenv("MXW_CPU");
+    CHECK(mx_cpu_has("ref"));
+    CHECK(!mx_cpu_has("") && !mx_cpu_has("avx") && !mx_cpu_has("REF"));
+    for (size_t i = 0; i < MX_COUNT(sets); i++)
+        CHECK_EQ_INT(mx_cpu_may(sets[i]), mx_cpu_has(sets[i]));
+    for (size_t cap = 0; cap < MX_COUNT(sets); cap++) {
+        setenv("MXW_CPU", sets[cap], 1);
+        for (size_t i = 0; i < MX_COUNT(sets); i++)
+            CHECK_EQ_INT(mx_cpu_may(sets[i]), i <= cap && mx_cpu_has(sets[i]));
+    }
+    setenv("MXW_CPU", "something else", 1);   /* names none of them: all stay */
+    for (size_t i = 0; i < MX_COUNT(sets); i++)
+        CHECK_EQ_INT(mx_cpu_may(sets[i]), mx_cpu_has(sets[i]));
+    return check_done();
+}

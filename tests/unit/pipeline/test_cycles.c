@@ -1,0 +1,76 @@
+/* test_cycles.c - models opened and closed over and over: nothing is left behind, on the host or on the device.
+ *
+ * usage: test_cycles [DEVICE] [CYCLES]    cpu (the default), fake or cuda[:N]; every tenth cycle also transcribes */
+#include "kit/check.h"
+#include "kit/pipeline_kit.h"
+
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "device/device.h"
+
+#define N_SAMPLES ((size_t)MXW_SAMPLE_RATE)
+#define GROWTH 4.0                   /* MiB of the process: of a heap that settles */
+#define SLACK ((uint64_t)64 << 20)   /* others may use the GPU, too; a model that stays shows in a few cycles */
+
+static uint64_t free_on_device(const char *name) {
+    const mx_device *device;
+    return mx_device_find(name, &device) >= 0 && device->memory_free ? device->memory_free(device) : 0;
+}
+
+/* Of this process, in MiB: what libraries keep shows here, too. */
+static double resident(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576;
+}
+
+static void cycle(const char *path, int transcribe) {
+    static float samples[N_SAMPLES];
+    mxw_model *model = NULL;
+    mxw_session_options o = kit_short_options(3);
+    o.word_timestamps = 1;
+    mx_str json = {0};
+    if (!CHECK_EQ_INT(kit_open(path, 1, &model), MXW_OK))
+        printf("    %s\n", mxw_last_error());
+    kit_samples(3, 0, N_SAMPLES, samples);
+    if (model && transcribe)
+        CHECK_EQ_INT(kit_transcribe(model, &o, samples, N_SAMPLES, &json), MXW_OK);
+    mx_str_free(&json);
+    mxw_model_close(model);
+}
+
+int main(int argc, char **argv) {
+    const char *device = argc > 1 ? argv[1] : "cpu";
+    int cycles = argc > 2 ? atoi(argv[2]) : 30, warm = 10;
+    char folder[4096], path[4200];
+    uint64_t before = 0;
+    double resident_before = 0;
+    kit_on("cycles", device);
+    if (gen_temp(folder, sizeof(folder)) != 0)
+        return 1;
+    snprintf(path, sizeof(path), "%s/small.pt", folder);
+    gen_options o = {.dims = kit_dims(51864, 64, 1, 1), .dtype = MXW_F16, .seed = 9};
+    if (CHECK(gen_pt(path, &o) == 0)) {
+        for (int i = 0; i < cycles && !check_failed; i++) {
+            cycle(path, i % 10 == 0);
+            CHECK_EQ_INT(mx_mem_live(), 0);
+            before = i == warm ? free_on_device(device) : before;
+            resident_before = i == warm ? resident() : resident_before;
+        }
+        uint64_t after = free_on_device(device);
+        printf("%s: %d cycles, free after %d: %.1f MiB, at the end: %.1f MiB\n", device, cycles, warm,
+               (double)before / 1048576, (double)after / 1048576);
+        CHECK(after + SLACK >= before);
+        double resident_after = resident();
+        printf("%s: the process has %.1f MiB after %d, %.1f MiB at the end\n", device, resident_before, warm,
+               resident_after);
+        CHECK(strcmp(device, "cpu") != 0 || resident_after - resident_before < GROWTH);
+    }
+    gen_remove(folder);
+    return check_done();
+}

@@ -1,0 +1,134 @@
+/* test_tensor.c - halves against their definition, and copies of views of every layout against the plain definition. */
+#include "kit/check.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "tensor/tensor.h"
+
+static uint64_t state = 7;
+
+static uint64_t draw(void) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return state >> 33;
+}
+
+/* What IEEE 754 says the bits are worth. */
+static double half_value(uint16_t half) {
+    int exponent = half >> 10 & 31, mantissa = half & 1023;
+    double magnitude = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+    if (exponent == 31)
+        magnitude = mantissa ? NAN : INFINITY;
+    return half >> 15 ? -magnitude : magnitude;
+}
+
+static void test_halves(void) {
+    static uint16_t halves[65536];
+    static float dense[65536], strided[32768];
+    int64_t n = 65536, n_even = 32768;
+    int wrong = 0, unequal = 0, turned = 0;
+    for (int i = 0; i < 65536; i++)
+        halves[i] = (uint16_t)i;
+    mx_tensor t = mx_tensor_of(MXW_F16, 1, &n, halves);
+    CHECK_EQ_INT(mx_tensor_to_f32(&t, dense), MXW_OK);
+    mx_tensor even = mx_tensor_of(MXW_F16, 1, &n_even, halves);
+    even.strides[0] = 2;
+    CHECK_EQ_INT(mx_tensor_to_f32(&even, strided), MXW_OK);
+    for (int i = 0; i < 65536; i++) {
+        float one = mx_f16_to_f32((uint16_t)i);
+        double want = half_value((uint16_t)i);
+        wrong += isnan(want) ? !isnan(one) : (double)one != want || !signbit(one) != !signbit(want);
+        unequal += memcmp(&one, &dense[i], 4) != 0 || (i % 2 == 0 && memcmp(&one, &strided[i / 2], 4) != 0);
+        turned += !isnan(want) && mx_f32_to_f16(one) != i;
+    }
+    CHECK_EQ_INT(wrong, 0);
+    CHECK_EQ_INT(unequal, 0);
+    CHECK_EQ_INT(turned, 0);
+}
+
+static float plain_value(mxw_dtype dtype, const void *p) {
+    union {
+        float f32;
+        uint16_t half;
+        int32_t i32;
+        int8_t i8;
+        uint8_t u8;
+        int64_t i64;
+        double f64;
+    } x;
+    memcpy(&x, p, mx_dtype_bytes(dtype));
+    switch (dtype) {
+    case MXW_F32: return x.f32;
+    case MXW_F16: return mx_f16_to_f32(x.half);
+    case MXW_BF16: return mx_bf16_to_f32(x.half);
+    case MXW_I32: return (float)x.i32;
+    case MXW_I8: return x.i8;
+    case MXW_U8: return x.u8;
+    case MXW_I64: return (float)x.i64;
+    case MXW_F64: return (float)x.f64;
+    }
+    return 0;
+}
+
+/* A view of random shape whose axes lie in random order in memory, with gaps or without. */
+static mx_tensor random_view(mxw_dtype dtype, char *bytes, int gap) {
+    mx_tensor t = {.dtype = dtype, .rank = 1 + (int)(draw() % 4), .data = bytes};
+    int order[MX_MAX_RANK];
+    int64_t stride = 1;
+    for (int i = 0; i < t.rank; i++) {
+        t.dims[i] = t.rank > 2 ? 1 + (int64_t)(draw() % 9) : 1 + (int64_t)(draw() % 77);
+        order[i] = i;
+    }
+    for (int i = t.rank - 1; i > 0; i--) {
+        int j = (int)(draw() % (unsigned)(i + 1)), kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+    for (int i = 0; i < t.rank; i++) {
+        t.strides[order[i]] = stride;
+        stride *= t.dims[order[i]] + gap;
+    }
+    return t;
+}
+
+static void check_view(const mx_tensor *t) {
+    size_t bytes = mx_dtype_bytes(t->dtype);
+    int64_t n = mx_tensor_count(t), index[MX_MAX_RANK] = {0};
+    char *packed = mx_alloc((size_t)n * bytes);
+    float *wide = mx_alloc((size_t)n * sizeof(*wide));
+    int wrong = 0;
+    mx_tensor_pack(t, packed);
+    CHECK_EQ_INT(mx_tensor_to_f32(t, wide), MXW_OK);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t offset = 0;
+        for (int d = 0; d < t->rank; d++)
+            offset += index[d] * t->strides[d];
+        const char *p = (const char *)t->data + offset * (int64_t)bytes;
+        float want = plain_value(t->dtype, p);
+        wrong += memcmp(packed + (size_t)i * bytes, p, bytes) != 0 || memcmp(&wide[i], &want, 4) != 0;
+        for (int d = t->rank - 1; d >= 0 && ++index[d] == t->dims[d]; d--)
+            index[d] = 0;
+    }
+    CHECK_EQ_INT(wrong, 0);
+    mx_free(packed);
+    mx_free(wide);
+}
+
+static void test_views(void) {
+    size_t room = 1 << 20;
+    char *bytes = mx_alloc(room);
+    for (size_t i = 0; i < room; i++)
+        bytes[i] = (char)draw();
+    for (int round = 0; round < 60; round++)
+        for (int dtype = MXW_F32; dtype <= MXW_F64; dtype++) {
+            mx_tensor t = random_view((mxw_dtype)dtype, bytes + draw() % 64, round % 3);   /* aligned to nothing */
+            check_view(&t);
+        }
+    mx_free(bytes);
+}
+
+int main(void) {
+    test_halves();
+    test_views();
+    return check_done();
+}
