@@ -1,10 +1,9 @@
-/* gpu_kernels.c - times the compiled products and attention of a GPU at Whisper's shapes, through the device's table.
- * usage: gpu_kernels [model [windows|rows|listeners|power|zeros]]: tiny (the default), base, small, medium, large; only
- * the encoder's shapes, only the decoder's, or of these only attention.
- * Prints microseconds of a call, best of some rounds, and what that is in TFLOP/s of the model's own arithmetic: an
- * exact product is two or three on the cores. power: of many windows, a call after a rest and a call when it has been
- * made for half a second, which the card's limit of power may have slowed down; zeros: the same with zeros for numbers,
- * which take less of it. */
+/* gpu_kernels.c - times the compiled GEMMs and attention of a GPU at Whisper's shapes, through the device's table.
+ * usage: gpu_kernels [model [windows|rows|attention|power|zeros]]: tiny (the default), base, small, medium, large; only
+ * the encoder's shapes, only the decoder's, or only the decoder's attention.
+ * Prints microseconds per call, best of some rounds, and TFLOP/s of the model's own arithmetic: an exact product is two
+ * or three on the tensor cores. power: with many windows, a call after a pause and after half a second of calls, which
+ * the card's power limit may have slowed down; zeros: the same with all-zero data, which draws less power. */
 #include "base/base.h"
 #include "base/clock.h"
 #include "device/device.h"
@@ -297,9 +296,9 @@ static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
     gpu->free(gpu, y.data);
 }
 
-/* Five rows to a window, over 1500 keys of it or over 101 of a cache, of which rows of a window share 100. Bytes: what
- * must be read of keys and values, each once. */
-static void time_listeners(int64_t windows, int64_t d, int cached) {
+/* Five rows per window, over its 1500 keys or over 101 keys of a cache, of which rows of a window share 100. Bytes: the
+ * keys and values that must be read, each once. */
+static void time_decoder_attention(int64_t windows, int64_t d, int cached) {
     const int64_t rows = windows * 5, keys = cached ? 101 : 1500, ctx = 448, entries = windows * (cached ? 450 : 1500);
     mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
     int32_t *host = mx_alloc_zero((size_t)(rows * (2 + ctx)), sizeof(*host));
@@ -374,9 +373,9 @@ int main(int argc, char **argv) {
     zeros = strcmp(only, "zeros") == 0;
     power = zeros || strcmp(only, "power") == 0;
     int encoder = !*only || power || strcmp(only, "windows") == 0, decoder = !*only || strcmp(only, "rows") == 0;
-    int listeners = decoder || strcmp(only, "listeners") == 0;
-    if (!encoder && !listeners) {
-        fprintf(stderr, "gpu_kernels: %s: expected windows, rows, listeners, power or zeros\n", only);
+    int attention = decoder || strcmp(only, "attention") == 0;
+    if (!encoder && !attention) {
+        fprintf(stderr, "gpu_kernels: %s: expected windows, rows, attention, power or zeros\n", only);
         return 2;
     }
     for (size_t i = 0; i < MX_COUNT(models); i++) {
@@ -385,9 +384,9 @@ int main(int argc, char **argv) {
         int64_t many = models[i].many;
         for (int64_t windows = power ? many : 1; windows <= many && encoder; windows *= many)
             time_windows(windows, models[i].d, 80);
-        for (int64_t windows = 1; windows <= 64 && listeners; windows *= windows == 1 ? 16 : 4)
+        for (int64_t windows = 1; windows <= 64 && attention; windows *= windows == 1 ? 16 : 4)
             for (int cached = 0; cached < 2; cached++)
-                time_listeners(windows, models[i].d, cached);
+                time_decoder_attention(windows, models[i].d, cached);
         static const int64_t rows[] = {1, 5, 12, 40, 320};
         for (size_t j = 0; j < MX_COUNT(rows) && decoder; j++)
             time_rows(rows[j], models[i].d);

@@ -1,9 +1,9 @@
-/* test_gpu_chain.c - steps of a small decoder on a GPU, recorded and replayed (few rows become one kernel, chain.cu),
- * beside the same program run node by node: every output of every step is the same, byte for byte, so what was written
- * to the caches is too. Then rows alone beside the same rows together.
+/* test_gpu_megakernel.c - steps of a small decoder on a GPU as a captured graph, in which few rows become one
+ * megakernel, against the same program run node by node: every output of every step is equal byte for byte, and so is
+ * what was written to the caches. Then rows alone against the same rows together.
  * Skipped where there is no CUDA device.
  *
- * usage: test_gpu_chain [brief|least]    brief, least: one of the models, fewer steps, for a slow checker */
+ * usage: test_gpu_megakernel [brief|least]    brief, least: one of the models, fewer steps, for a slow checker */
 #include "base/base.h"
 #include "device/device.h"
 #include "exec/exec.h"
@@ -344,7 +344,7 @@ int main(int argc, char **argv) {
                                 MXW_PRECISION_EXACT, 1};
     mx_pool *pool;
     if (mx_device_find("cuda", &gpu) < 0) {
-        printf("SKIP: gpu-chain: %s\n", mx_error());
+        printf("SKIP: gpu-megakernel: %s\n", mx_error());
         return 77;
     }
     if (!CHECK(mx_pool_open(2, &pool) >= 0))

@@ -1,8 +1,8 @@
-/* test_gpu_products.c - the compiled products of a GPU through its table, weights packed by it, against sums in double:
- * every option there and left out, strided rows, stacked weights of several types, both precisions, sizes from one to
- * those of released models. Then the bits: a row's are the same alone, among few and among many, and whether it goes
- * from product to product as f32 or in a form of the device's own.
- * usage: test_gpu_products [brief]: only sizes that bring each kernel in once, for tools that take much longer.
+/* test_gpu_gemm.c - the compiled GEMMs of a GPU through its function table, weights packed by it, against f64 sums:
+ * every optional input present and absent, strided rows, stacked weights of several types, both precisions, sizes from
+ * one to those of released models. Then the bits: a row's are the same alone, among few and among many, and whether it
+ * passes from GEMM to GEMM as f32 or in the MMA operand layout.
+ * usage: test_gpu_gemm [brief]: only sizes that reach each kernel once, for tools that take much longer.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
 #include "device/device.h"
@@ -452,7 +452,7 @@ static void check_pairs(const product (*list)[2], size_t n) {
 int main(int argc, char **argv) {
     brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     if (mx_device_find("cuda", &gpu) < 0) {
-        printf("SKIP: gpu-products: %s\n", mx_error());
+        printf("SKIP: gpu-gemm: %s\n", mx_error());
         return 77;
     }
     if (brief) {
