@@ -1,4 +1,4 @@
-/* cli/commands.c - the table of subcommands, and how one is found. */
+/* cli/commands.c - the table of subcommands, made from commands.def, and how one is found. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,51 +6,56 @@
 #include "common/cli.h"
 #include "common/suggest.h"
 
-const command *const commands[] = {
-    &command_transcribe,
-    &command_bench,
-    &command_demo,
-    &command_report,
-    &command_verify,
-    &command_features_extract,
-    &command_features_compare,
-    &command_features_diverge,
-    &command_features_decode,
-    &command_model_list,
-    &command_model_fetch,
-    &command_model_inspect,
-    &command_model_export,
-    &command_devices,
-    &command_gpu_check,
-    &command_graph_dump,
-    &command_graph_test,
-    &command_version,
-    &command_help,
-    NULL,
+const subcommand commands[] = {
+#define COMMAND(words, identifier) {words, &command_##identifier},
+#include "commands.def"
+#undef COMMAND
+    {NULL, NULL},
 };
 
 const char *const log_format_names[] = {"human", "json", NULL};
 
+const char *command_group(int index) {
+    static char names[64][24]; /* filled once, in order; the table is far shorter */
+    int n = 0;
+    for (const subcommand *c = commands; c->words && n < 64; c++) {
+        size_t length = strcspn(c->words, " ");
+        if (n && strlen(names[n - 1]) == length && !strncmp(names[n - 1], c->words, length))
+            continue;
+        snprintf(names[n++], sizeof(names[0]), "%.*s", (int)length, c->words);
+    }
+    return index < n ? names[index] : NULL;
+}
+
+int command_is_group(const char *word) {
+    for (const subcommand *c = commands; c->words; c++) {
+        size_t length = strcspn(c->words, " ");
+        if (c->words[length] && strlen(word) == length && !strncmp(c->words, word, length))
+            return 1;
+    }
+    return 0;
+}
+
 /* ---- which subcommand ----------------------------------------------------------------------------------- */
 
-/* Length of the first word of a command's name; the rest, if any, is behind a space. */
-static size_t first_word(const command *c) { return strcspn(c->name, " "); }
+/* Length of the first word of a subcommand's name; the second, if any, follows a space. */
+static size_t first_word(const subcommand *c) { return strcspn(c->words, " "); }
 
-static int starts_with(const command *c, const char *word) {
-    return strlen(word) == first_word(c) && !strncmp(c->name, word, strlen(word));
+static int starts_with(const subcommand *c, const char *word) {
+    return strlen(word) == first_word(c) && !strncmp(c->words, word, strlen(word));
 }
 
 /* "model" was read: the second word must complete it. */
-static const command *find_second(const char *first, const char *second, char *message, size_t size) {
+static const subcommand *find_second(const char *first, const char *second, char *message, size_t size) {
     char list[96] = "";
     suggestion near;
     suggestion_start(&near, second ? second : "");
-    for (int i = 0; commands[i]; i++) {
-        if (!starts_with(commands[i], first))
+    for (const subcommand *c = commands; c->words; c++) {
+        if (!starts_with(c, first))
             continue;
-        const char *rest = commands[i]->name + first_word(commands[i]) + 1;
+        const char *rest = c->words + first_word(c) + 1;
         if (second && !strcmp(rest, second))
-            return commands[i];
+            return c;
         suggestion_offer(&near, rest);
         size_t used = strlen(list);
         snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", rest);
@@ -61,41 +66,41 @@ static const command *find_second(const char *first, const char *second, char *m
         options_say(message, size, "unknown subcommand '%s %.40s'; did you mean '%s %s'?", first, second, first,
                     near.best);
     else
-        options_say(message, size, "unknown subcommand '%s %.40s'; there is: %s", first, second, list);
+        options_say(message, size, "unknown subcommand '%s %.40s'; available: %s", first, second, list);
     return NULL;
 }
 
-/* A lone word that is no file and has nothing of a path is a mistyped subcommand, not a recording. */
+/* A single word that is not a file and does not look like a path is a mistyped subcommand, not a recording. */
 static int is_mistyped(const char *word, char *message, size_t size) {
     if (word[0] == '-' || strpbrk(word, "./") || !access(word, F_OK))
         return 0;
+    char list[256] = "";
     suggestion near;
     suggestion_start(&near, word);
-    for (int i = 0; commands[i]; i++)
-        suggestion_offer(&near, commands[i]->name);
-    suggestion_offer(&near, "model");
-    suggestion_offer(&near, "graph");
-    suggestion_offer(&near, "features");
+    for (const subcommand *c = commands; c->words; c++)
+        suggestion_offer(&near, c->words);
+    for (int i = 0; command_group(i); i++) {
+        size_t used = strlen(list);
+        suggestion_offer(&near, command_group(i));
+        snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", command_group(i));
+    }
     if (near.best)
         options_say(message, size, "'%.60s' is neither a file nor a subcommand; did you mean '%s'?", word, near.best);
     else
-        options_say(message, size,
-                    "'%.60s' is neither a file nor a subcommand (transcribe, bench, demo, report, model, verify, "
-                    "features, devices, gpu-check, graph, version, help)",
-                    word);
+        options_say(message, size, "'%.60s' is neither a file nor a subcommand (%s)", word, list);
     return 1;
 }
 
-const command *command_find(int argc, char **argv, int *n_name_words, char *message, size_t size) {
-    *n_name_words = 0;
+const subcommand *command_find(int argc, char **argv, int *n_words, char *message, size_t size) {
+    *n_words = 0;
     if (argc == 0)
-        return &command_transcribe;
-    for (int i = 0; commands[i]; i++) {
-        if (!starts_with(commands[i], argv[0]))
+        return &commands[0];
+    for (const subcommand *c = commands; c->words; c++) {
+        if (!starts_with(c, argv[0]))
             continue;
-        int two = commands[i]->name[first_word(commands[i])] == ' ';
-        *n_name_words = 1 + two;
-        return two ? find_second(argv[0], argc > 1 ? argv[1] : NULL, message, size) : commands[i];
+        int two = c->words[first_word(c)] == ' ';
+        *n_words = 1 + two;
+        return two ? find_second(argv[0], argc > 1 ? argv[1] : NULL, message, size) : c;
     }
-    return is_mistyped(argv[0], message, size) ? NULL : &command_transcribe;
+    return is_mistyped(argv[0], message, size) ? NULL : &commands[0];
 }

@@ -16,19 +16,19 @@ static int usage_error(const char *message) {
     return EXIT_USAGE;
 }
 
-static int wrong_word_count(const command *c, char **words, int n) {
+static int wrong_word_count(const subcommand *s, char **words, int n) {
+    const command *c = s->command;
     if (n < c->min_words)
-        log_error("'%s' needs %s; 'max-whisper help %s' tells more", c->name, c->word_name, c->name);
+        log_error("'%s' needs %s; 'max-whisper help %s' tells more", s->words, c->word_name, s->words);
     else
-        log_error("'%s' takes no argument '%.80s'", c->name, words[c->max_words]);
+        log_error("'%s' takes no argument '%.80s'", s->words, words[c->max_words]);
     return EXIT_USAGE;
 }
 
 /* "max-whisper --quiet devices": a subcommand comes first; a file of that name is given as ./devices. */
 static int is_late_subcommand(char **words, int n, char *message, size_t size) {
-    for (int i = 0; n > 0 && commands[i]; i++) {
-        size_t length = strcspn(commands[i]->name, " ");
-        if (strlen(words[0]) == length && !strncmp(words[0], commands[i]->name, length)) {
+    for (int i = 0; n > 0 && command_group(i); i++) {
+        if (!strcmp(words[0], command_group(i))) {
             options_say(message, size, "subcommand '%s' must come before its options", words[0]);
             return 1;
         }
@@ -36,7 +36,8 @@ static int is_late_subcommand(char **words, int n, char *message, size_t size) {
     return 0;
 }
 
-static int run_command(const command *c, int implied, int argc, char **argv) {
+static int run_command(const subcommand *s, int implied, int argc, char **argv) {
+    const command *c = s->command;
     union {
         common_options common;
         char bytes[MAX_OPTIONS_BYTES];
@@ -45,7 +46,7 @@ static int run_command(const command *c, int implied, int argc, char **argv) {
     options_outcome outcome;
     switch (options_parse(c->options, &options, argc, argv, &outcome)) {
     case OPTIONS_WANT_HELP:
-        help_print(c, implied);
+        help_print(s, implied);
         return EXIT_OK;
     case OPTIONS_WRONG:
         return usage_error(outcome.message);
@@ -59,7 +60,7 @@ static int run_command(const command *c, int implied, int argc, char **argv) {
         level = MXW_LOG_ERROR;
     log_start((mxw_log_level)level, options.common.log_format == 1);
     if (outcome.n_words < c->min_words || outcome.n_words > c->max_words)
-        return wrong_word_count(c, outcome.words, outcome.n_words);
+        return wrong_word_count(s, outcome.words, outcome.n_words);
     return c->run(&options, outcome.words, outcome.n_words);
 }
 
@@ -73,7 +74,7 @@ static int dispatch(int argc, char **argv) {
         argv[0] = version;
     char message[256];
     int n_name_words;
-    const command *c = command_find(argc, argv, &n_name_words, message, sizeof(message));
+    const subcommand *c = command_find(argc, argv, &n_name_words, message, sizeof(message));
     if (!c && n_name_words == 2 && argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         help_print_group(argv[0]);
         return EXIT_OK;

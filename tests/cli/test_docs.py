@@ -1,22 +1,23 @@
-"""tests/cli/test_docs.py PROGRAM - help, manual page and bash completion tell the same: every option, every default."""
+"""tests/cli/test_docs.py PROGRAM DOCS - help, manual pages and bash completion agree: every option, every default.
+
+DOCS is the folder of the build that holds the generated pages and the completion."""
 import os
 import re
 import shutil
 import subprocess
+import sys
 
 from clitest import ROOT, check, check_equal, done, run
 
-MANUAL = os.path.join(ROOT, "docs", "man", "max-whisper.1")
+DOCS = os.path.abspath(sys.argv[2])
+MANUAL = os.path.join(DOCS, "max-whisper.1")
 LIBRARY_MANUAL = os.path.join(ROOT, "docs", "man", "max_whisper.3")
 HEADER = os.path.join(ROOT, "include", "max_whisper.h")
-COMPLETION = os.path.join(ROOT, "apps", "cli", "completion.bash")
+COMPLETION = os.path.join(DOCS, "max-whisper")
 COMMANDS = ["transcribe", "bench", "demo", "report", "verify", "features extract", "features compare",
             "features diverge", "features decode", "model list", "model fetch", "model inspect", "model export",
             "devices", "gpu-check", "graph dump", "graph test", "version", "help"]
-# Options that the manual tells of where it tells of their subcommand.
-LOCAL = {"--json", "--tensors", "--type", "--runs", "--warm-up", "--starts", "--save", "--engines", "--plain",
-         "--timeout", "--hub", "--revision", "--again", "--stall", "--all", "--ops-only", "--output", "--like",
-         "--fused", "--start", "--baseline", "--tolerance", "--plot"}
+MESSAGES = {"--quiet", "--log-level", "--log-format", "--help"}   # of every subcommand, in the main page
 
 
 def options_of(command):
@@ -37,12 +38,14 @@ def options_of(command):
     return found
 
 
-def manual_text():
-    """The page as plain words on one line each paragraph"""
-    with open(MANUAL, encoding="utf-8") as stream:
+def manual_text(page=MANUAL):
+    """A page as plain words on one line each paragraph"""
+    with open(page, encoding="utf-8") as stream:
         source = stream.read()
     source = re.sub(r"\\\[u([0-9A-F]{4})\]", lambda code: chr(int(code.group(1), 16)), source)
-    return source.replace("\\-", "-").replace("\\fR", "").replace("\\fI", "").replace("\\fB", "")
+    for escape, plain in (("\\-", "-"), ("\\&", ""), ("\\(dq", '"'), ("\\fR", ""), ("\\fI", ""), ("\\fB", "")):
+        source = source.replace(escape, plain)
+    return source
 
 
 def manual_entries():
@@ -71,8 +74,8 @@ def completed(*words):
 
 def test_manual(options):
     entries = manual_entries()
-    known = set().union(*options.values())
-    for name in known - LOCAL:
+    known = set(options["transcribe"])
+    for name in known:
         check(name in entries, f"the manual has {name}")
     for name in set(entries) - known - {"--version"}:
         check(False, f"the manual's {name} is an option")
@@ -81,18 +84,14 @@ def test_manual(options):
             told = re.search(r"^Default:\s+(.*)\.$", entries[name], re.MULTILINE)
             told = told and told.group(1)
             check_equal(told, default, f"the manual's default of {name}")
-    text = manual_text()
-    for command in COMMANDS:
-        check(f"max-whisper {command}" in text, f"the manual's synopsis has {command}")
-    for name in LOCAL:
-        check(name in text, f"the manual has {name}")
 
 
 def test_manual_is_clean():
     if not shutil.which("groff"):
         print("SKIP: manual page: groff is not installed")
         return
-    for page in (MANUAL, LIBRARY_MANUAL):
+    pages = [os.path.join(DOCS, name) for name in sorted(os.listdir(DOCS)) if name.endswith(".1")]
+    for page in [LIBRARY_MANUAL, *pages]:
         made = subprocess.run(["groff", "-man", "-Tutf8", "-ww", page], capture_output=True, text=True, check=False)
         check(made.returncode == 0 and made.stderr == "", f"groff has nothing to say about {page}", made.stderr)
 
@@ -108,18 +107,34 @@ def test_library_manual():
     check_equal(told - declared, set(), "functions that max_whisper.3 makes up")
 
 
-def test_subcommand_pages():
-    """Each subcommand leads to the manual, which has an entry for it."""
-    folder = os.path.dirname(MANUAL)
-    subcommands = {command.split()[0] for command in COMMANDS}
-    pages = {name[len("max-whisper-"):-2] for name in os.listdir(folder) if name.startswith("max-whisper-")}
-    check_equal(pages, subcommands, "pages of subcommands")
-    for name in pages:
-        with open(os.path.join(folder, f"max-whisper-{name}.1"), encoding="utf-8") as stream:
-            check_equal(stream.read(), ".so man1/max-whisper.1\n", f"the page of {name}")
+def test_subcommands():
+    """commands.def is the only list: help, the manual's list and the pages of their own follow from it."""
+    with open(os.path.join(ROOT, "apps", "cli", "commands.def"), encoding="utf-8") as stream:
+        listed = re.findall(r'^COMMAND\("([^"]+)", \w+\)$', stream.read(), re.MULTILINE)
+    check_equal(listed, COMMANDS, "commands.def")
+    overview = run("help")[1].split("Subcommands:\n")[1].split("\n\n")[0]
     section = manual_text().split(".SH SUBCOMMANDS")[1].split("\n.SH ")[0]
     for command in COMMANDS:
-        check(re.search(rf'^\.BR? "?{command}\b', section, re.MULTILINE), f"the manual's entry of {command}")
+        check(re.search(rf"^  {command}\b", overview, re.MULTILINE), f"the overview has {command}", overview)
+        check(re.search(rf"^\.TP\n{command}\b", section, re.MULTILINE), f"the manual's list has {command}", section)
+
+
+def test_subcommand_pages(options):
+    """A page for each first word, with every option of its subcommands and its default."""
+    words = {command.split()[0] for command in COMMANDS}
+    pages = {name[len("max-whisper-"):-2] for name in os.listdir(DOCS) if re.match(r"max-whisper-.*\.1$", name)}
+    check_equal(pages, words, "pages of subcommands")
+    for command in COMMANDS:
+        text = manual_text(os.path.join(DOCS, f"max-whisper-{command.split()[0]}.1"))
+        part = text.split(f'.SH "{command.upper()}"\n')[-1].split(".SH ")[0] + ".SH" if " " in command else text
+        check(f".B max-whisper {command}\n" in text, f"the synopsis of {command}", text[:600])
+        for name, default in options[command].items():
+            if name in MESSAGES:
+                continue
+            entry = re.search(rf"^\.TP\n.*{name}\b(?!-).*\n((?:.*\n)*?)(?=\.TP|\.PP|\.SH)", part, re.MULTILINE)
+            check(entry, f"the page of {command} has {name}", part)
+            shown = f"Default: {default}." if default else ""
+            check(entry and shown in entry.group(1), f"{command}: default of {name}", default)
 
 
 def test_completion(options):
@@ -165,7 +180,8 @@ check(len(OPTIONS["transcribe"]) > 40, "the help of transcribe was read", OPTION
 test_manual(OPTIONS)
 test_manual_is_clean()
 test_library_manual()
-test_subcommand_pages()
+test_subcommands()
+test_subcommand_pages(OPTIONS)
 test_completion(OPTIONS)
 test_languages()
 test_short_forms(OPTIONS)

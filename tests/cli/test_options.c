@@ -273,17 +273,18 @@ static void test_transcribe_defaults(void) {
 
 /* A default that its own option refuses would silently be zero. */
 static void test_tables(void) {
-    for (int i = 0; commands[i]; i++) {
-        CHECK(commands[i]->options_size <= MAX_OPTIONS_BYTES);
-        for (const option_row *row = commands[i]->options; row->name; row++) {
+    for (int i = 0; commands[i].words; i++) {
+        const command *c = commands[i].command;
+        CHECK(c->options_size <= MAX_OPTIONS_BYTES);
+        for (const option_row *row = c->options; row->name; row++) {
             char word[128], *words[] = {word};
             _Alignas(16) char target[MAX_OPTIONS_BYTES] = {0};
             options_outcome o;
-            CHECK(row->help && row->group && options_find(commands[i]->options, row->name, strlen(row->name)) == row);
+            CHECK(row->help && row->group && options_find(c->options, row->name, strlen(row->name)) == row);
             if (!row->fallback)
                 continue;
             snprintf(word, sizeof(word), "--%s=%s", row->name, row->fallback);
-            if (!CHECK_EQ_INT(options_parse(commands[i]->options, target, 1, words, &o), OPTIONS_OK))
+            if (!CHECK_EQ_INT(options_parse(c->options, target, 1, words, &o), OPTIONS_OK))
                 printf("    %s: %s\n", word, o.message);
         }
     }

@@ -161,8 +161,8 @@ def test_changed(path, outputs):
     words = [*PLAIN, "-f", "json,srt", path, "-o", folder, "--resume"]
     run_until_window([*words, "--initial-prompt", "Hello"], journal, 2)
     code, _, err = run(*words)
-    check(code == 0 and err.count("\n") == 1 and "other options" in err and "from the beginning" in err, "other options",
-          err)
+    check(code == 0 and err.count("\n") == 1 and "other options" in err and "from the beginning" in err,
+          "other options", err)
     check(content_of(folder) == outputs, "other options: bytes")
     kept = read(path)
     sound(path, 65, 3)

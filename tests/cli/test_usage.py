@@ -101,7 +101,7 @@ WRONG = [
     (["bnch"], ["did you mean 'bench'"]),
     (["model"], ["'model' needs one of: list, fetch, inspect, export"]),
     (["model", "inspct"], ["did you mean 'model inspect'"]),
-    (["model", "zzz"], ["there is: list, fetch, inspect, export"]),
+    (["model", "zzz"], ["available: list, fetch, inspect, export"]),
     (["model", "export", "tiny.en"], ["'model export' needs a model and the file to write"]),
     (["model", "export", "tiny.en", "x", "--format", "gguf"], ["--format", "did you mean 'ggml'"]),
     (["model", "export", "tiny.en", "x", "--type", "f16"], ["--type", "belongs to --format ggml"]),

@@ -42,9 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size)
         return 0;
     int n_commands = 0;
-    while (commands[n_commands])
+    while (commands[n_commands].words)
         n_commands++;
-    const command *c = commands[data[0] % n_commands];
+    const command *c = commands[data[0] % n_commands].command;
     char *text = malloc(size), *words[MAX_WORDS];
     if (!text)
         return 0;

@@ -42,10 +42,9 @@ static const option_row rows[] = {
     {.name = "tolerance", .kind = OPTION_NUMBER, .fallback = "2", .placeholder = "PERCENT", .group = "Comparing",
      AT(tolerance), .low = 0, .high = 1000, .help = "How much slower is still not a regression."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
-     .group = "Decoding", AT(language), .none = 1, .check = check_language,
+     .group = "Decoding", AT(language), .none = 1, .check = check_language, .values = language_value,
      .help = "Language spoken; none: detected, once more in every run."},
-    {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
-     .low = 1, .high = 100, .none = 1, .none_value = 0, .help = "Sequences of the beam search; none: greedy."},
+    BEAM_ROWS(bench_options, beam_size, greedy),
     MODEL_ROWS(bench_options, model),
     COMMON_ROWS,
     {.name = NULL},
@@ -159,6 +158,7 @@ static int run(const void *chosen, char **words, int n_words) {
     bench_options options = *(const bench_options *)chosen, *o = &options;
     mxw_model *model = NULL;
     bench_plot *plot = NULL;
+    o->beam_size = o->greedy ? 0 : o->beam_size;
     lab_samples *samples = calloc((size_t)n_words, sizeof(*samples));
     int exit_status = samples ? EXIT_OK : EXIT_FAILED;
     if (exit_status == EXIT_OK && o->plot)
@@ -181,7 +181,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_bench = {
-    .name = "bench",
     .arguments = "FILE...",
     .min_words = 1,
     .max_words = 1000,

@@ -58,7 +58,7 @@ typedef struct bench_options {
     model_choice model;
     const char *language;
     int64_t beam_size, runs, warm_up, starts, batch;
-    int json;
+    int greedy, json;
     const char *save, *plot;
     const char *baseline; /* a file that --save wrote, or a program */
     double tolerance;     /* percent */

@@ -1,6 +1,6 @@
 /* cli/common/cli.h - shared by all subcommands: the struct that describes one, exit statuses, common options.
  *
- * Invariants: a subcommand is one file and one line in commands.c; it includes max_whisper.h and nothing below it.
+ * Invariants: a subcommand is one file and one line in commands.def; it includes max_whisper.h and nothing below it.
  */
 #ifndef CLI_COMMON_CLI_H
 #define CLI_COMMON_CLI_H
@@ -20,7 +20,6 @@ typedef struct common_options {
 enum { MAX_OPTIONS_BYTES = 1024 }; /* of any subcommand's struct */
 
 typedef struct command {
-    const char *name;      /* "transcribe", "model list" */
     const char *arguments; /* for the usage line: "FILE..." */
     int min_words, max_words;
     const char *word_name; /* what a missing word is: "an audio or video file" */
@@ -28,21 +27,31 @@ typedef struct command {
     const char *details;   /* paragraphs of help, or NULL */
     const option_row *options;
     size_t options_size;
+    option_values values; /* of its words, for completion; NULL: files */
     int (*run)(const void *options, char **words, int n_words);
 } command;
 
-extern const command command_transcribe, command_model_list, command_model_inspect, command_model_export,
-    command_model_fetch, command_bench, command_demo, command_report, command_verify, command_features_extract,
-    command_features_compare, command_features_diverge, command_features_decode, command_devices, command_gpu_check,
-    command_graph_dump, command_graph_test, command_version, command_help;
+#define COMMAND(words, identifier) extern const command command_##identifier;
+#include "commands.def"
+#undef COMMAND
 
-/* All of them, NULL-terminated, in the order of help. */
-extern const command *const commands[];
-/* The command that argv begins with, and how many words name it (0: transcribe is implied). NULL: message says why. */
-const command *command_find(int argc, char **argv, int *n_name_words, char *message, size_t size);
+/* A line of commands.def. */
+typedef struct subcommand {
+    const char *words; /* its name: "transcribe", "model list" */
+    const command *command;
+} subcommand;
 
-/* Whole help of a command on standard output; all: with the overview of the others. */
-void help_print(const command *c, int overview);
+/* All of them in the order of help; the last has no words. The first, transcribe, is implied where none is named. */
+extern const subcommand commands[];
+/* The first words of their names ("transcribe", ..., "model"), each once; NULL past the end. */
+const char *command_group(int index);
+/* 1 if the word needs a second one: "model". */
+int command_is_group(const char *word);
+/* The subcommand that argv begins with, and how many words name it (0: transcribe is implied). NULL: see message. */
+const subcommand *command_find(int argc, char **argv, int *n_words, char *message, size_t size);
+
+/* The whole help of a subcommand on standard output; overview: with a list of the others. */
+void help_print(const subcommand *c, int overview);
 /* The subcommands that begin with a word ("model"). */
 void help_print_group(const char *first_word);
 /* A few lines on standard error. */
@@ -56,6 +65,7 @@ extern const char *const log_format_names[];
     {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", .target = offsetof(type, member),    \
      .help = "As one JSON object."}
 
+#define MESSAGES_GROUP "Messages" /* the group of COMMON_ROWS */
 #define COMMON_ROWS                                                                                                    \
     {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .fallback = "False", .group = "Messages",                    \
      .target = offsetof(common_options, quiet),                                                                        \

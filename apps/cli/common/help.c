@@ -89,16 +89,16 @@ static void print_options(const option_row *table) {
 }
 
 static void print_command_list(const char *first_word) {
-    for (int i = 0; commands[i]; i++) {
+    for (const subcommand *c = commands; c->words; c++) {
         size_t n = strlen(first_word);
-        if (n && (strncmp(commands[i]->name, first_word, n) || commands[i]->name[n] != ' '))
+        if (n && (strncmp(c->words, first_word, n) || c->words[n] != ' '))
             continue;
         char usage[80];
-        int at = snprintf(usage, sizeof(usage), "  %s %s", commands[i]->name, commands[i]->arguments);
+        int at = snprintf(usage, sizeof(usage), "  %s %s", c->words, c->command->arguments);
         out_print("%-*s%s", TEXT_COLUMN, usage, at >= TEXT_COLUMN ? "\n" : "");
         if (at >= TEXT_COLUMN)
             out_print("%*s", TEXT_COLUMN, "");
-        print_wrapped(commands[i]->summary, TEXT_COLUMN);
+        print_wrapped(c->command->summary, TEXT_COLUMN);
     }
 }
 
@@ -116,11 +116,12 @@ static void print_overview(void) {
     out_text("\nOptions of transcribe (defaults in brackets; - and _ are the same in names):\n");
 }
 
-void help_print(const command *c, int overview) {
+void help_print(const subcommand *s, int overview) {
+    const command *c = s->command;
     if (overview) {
         print_overview();
     } else {
-        out_print("Usage: max-whisper %s %s%s[OPTION...]\n\n", c->name, c->arguments, c->arguments[0] ? " " : "");
+        out_print("Usage: max-whisper %s %s%s[OPTION...]\n\n", s->words, c->arguments, c->arguments[0] ? " " : "");
         print_wrapped(c->summary, 0);
         if (c->details) {
             out_text("\n");
@@ -150,14 +151,14 @@ static int run(const void *options, char **words, int n_words) {
     char message[256];
     int n_name_words = 0;
     if (n_words == 0) {
-        help_print(&command_transcribe, 1);
+        help_print(&commands[0], 1);
         return EXIT_OK;
     }
-    if (n_words == 1 && (!strcmp(words[0], "model") || !strcmp(words[0], "graph") || !strcmp(words[0], "features"))) {
+    if (n_words == 1 && command_is_group(words[0])) {
         help_print_group(words[0]);
         return EXIT_OK;
     }
-    const command *c = command_find(n_words, words, &n_name_words, message, sizeof(message));
+    const subcommand *c = command_find(n_words, words, &n_name_words, message, sizeof(message));
     if (c && n_name_words == n_words) {
         help_print(c, 0);
         return EXIT_OK;
@@ -170,11 +171,11 @@ static int run(const void *options, char **words, int n_words) {
 }
 
 const command command_help = {
-    .name = "help",
     .arguments = "[SUBCOMMAND]",
     .max_words = 2,
     .summary = "Explain a subcommand and its options.",
     .options = rows,
     .options_size = sizeof(help_options),
+    .values = command_group,
     .run = run,
 };

@@ -12,6 +12,13 @@ const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
 const char *const precision_names[] = {"exact", "f16", NULL};
 const char *const half_engine_names[] = {"same", "cpu", "gpu", "max", NULL};
 
+const char *const device_examples[] = {"auto", "cpu", "cuda", "cuda:0", NULL};
+
+const char *model_value(int index) {
+    const char *path;
+    return mxw_model_name(index, NULL, &path);
+}
+
 /* ---- checks of values ----------------------------------------------------------------------------------- */
 
 int check_device(const char *value, char *message, size_t size) {
@@ -29,6 +36,13 @@ int check_device(const char *value, char *message, size_t size) {
     options_say(message, size, "'%.60s' is not auto, cpu, cuda or cuda:N%s%s%s", value,
                 near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
     return 0;
+}
+
+const char *language_value(int index) {
+    for (int i = 0; i < index; i++)
+        if (!mxw_language_name(i))
+            return NULL;
+    return mxw_language_name(index) ? mxw_language_name(index) : "auto";
 }
 
 int check_language(const char *value, char *message, size_t size) {

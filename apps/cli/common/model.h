@@ -43,36 +43,61 @@ int model_uses_accelerator(const model_choice *choice);
 extern const char *const engine_names[];      /* in the order of mxw_engine */
 extern const char *const precision_names[];   /* in the order of mxw_precision */
 extern const char *const half_engine_names[]; /* "same", then engine_names */
+extern const char *const device_examples[];   /* for completion */
+/* Released names, for completion. */
+const char *model_value(int index);
 int check_device(const char *value, char *message, size_t size);
+/* Names of languages, then auto; for completion. */
+const char *language_value(int index);
 int check_language(const char *value, char *message, size_t size);
 
 /* A table reads by rows. */
 /* clang-format off */
+#define MODEL_NAME_ROW(type, member)                                                                                   \
+    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
+     .group = "Model and device", .target = offsetof(type, member), .values = model_value,                             \
+     .help = "Model name (see model list), checkpoint file, or the folder that holds it."}
+
 #define MODEL_DIR_ROW(type, member)                                                                                    \
     {.name = "model-dir", .kind = OPTION_NAME, .placeholder = "DIR", .group = "Model and device",                      \
      .target = offsetof(type, member),                                                                                 \
-     .help = "Folder of the models (default: $MAX_WHISPER_MODELS, else the per-user cache)."}
+     .help = "Folder with models (default: $MAX_WHISPER_MODELS, otherwise the per-user cache)."}
 
-#define MODEL_ROWS(type, member)                                                                                       \
-    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",           \
-     .group = "Model and device", .target = offsetof(type, member.model),                                              \
-     .help = "Released name (see model list), checkpoint file, or its folder."},                                       \
-    MODEL_DIR_ROW(type, member.model_dir),                                                                             \
-    ENGINE_ROWS(type, member.engine, member.device, member.threads, member.precision)
+#define DEVICE_ROW(type, member, help_)                                                                                \
+    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",                    \
+     .group = "Model and device", .target = offsetof(type, member), .check = check_device,                             \
+     .choices = device_examples, .help = help_}
+
+#define THREADS_ROW(type, member)                                                                                      \
+    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
+     .target = offsetof(type, member), .low = 0, .high = 1024,                                                         \
+     .help = "CPU threads; 0: all that this process may use."}
+
+#define PRECISION_ROW(type, member)                                                                                    \
+    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
+     .group = "Model and device", .target = offsetof(type, member), .choices = precision_names,                        \
+     .help = "Engine max on a GPU: exact, or f16: faster, with half-precision GEMMs. Always exact elsewhere."}
 
 #define ENGINE_ROWS(type, engine_, device_, threads_, precision_)                                                      \
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \
      .target = offsetof(type, engine_), .choices = engine_names,                                                       \
-     .help = "cpu: op by op on the processor; gpu: op by op on CUDA; max: the compiled graph."},                       \
-    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",                    \
-     .group = "Model and device", .target = offsetof(type, device_), .check = check_device,                            \
-     .help = "Where to run; the devices subcommand lists them."},                                                      \
-    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",        \
-     .target = offsetof(type, threads_), .low = 0, .high = 1024,                                                       \
-     .help = "Processor threads; 0: as many as this process may use."},                                                \
-    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
-     .group = "Model and device", .target = offsetof(type, precision_), .choices = precision_names,                    \
-     .help = "Of engine max on a GPU: exact; f16: faster, products of halves. Elsewhere it is exact."}
+     .help = "max: compiled graph, fastest; cpu: reference, op by op on the CPU; gpu: op by op on CUDA."},             \
+    DEVICE_ROW(type, device_, "Device to run on; the devices subcommand lists them."),                                 \
+    THREADS_ROW(type, threads_),                                                                                       \
+    PRECISION_ROW(type, precision_)
+
+#define MODEL_ROWS(type, member)                                                                                       \
+    MODEL_NAME_ROW(type, member.model),                                                                                \
+    MODEL_DIR_ROW(type, member.model_dir),                                                                             \
+    ENGINE_ROWS(type, member.engine, member.device, member.threads, member.precision)
+
+/* Of the subcommands that measure or compare; none: greedy. */
+#define BEAM_ROWS(type, beam_size_, greedy_)                                                                           \
+    {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding",              \
+     .target = offsetof(type, beam_size_), .low = 1, .high = 100, .none = 1, .none_value = 0,                          \
+     .help = "Number of beams; none: greedy."},                                                                        \
+    {.name = "greedy", .kind = OPTION_FLAG, .fallback = "False", .group = "Decoding",                                  \
+     .target = offsetof(type, greedy_), .help = "No beam search: the most likely token at every step."}
 /* clang-format on */
 
 #endif

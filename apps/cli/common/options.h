@@ -24,6 +24,9 @@ typedef enum option_kind {
     OPTION_HELP      /* stops the parse */
 } option_kind;
 
+/* The values that completion offers, by index; NULL past the end. */
+typedef const char *(*option_values)(int index);
+
 typedef struct option_row {
     const char *name;  /* without dashes, words joined by '-' */
     const char *alias; /* another name, or NULL */
@@ -37,7 +40,8 @@ typedef struct option_row {
     double low, high;           /* WHOLE and NUMBER: the range, both ends included */
     int none;                   /* 1: the value may be none */
     double none_value;          /* what is stored then (WHOLE, NUMBER) */
-    const char *const *choices; /* CHOICE: the words, NULL-terminated */
+    const char *const *choices; /* CHOICE: the words, NULL-terminated; TEXT: those that completion offers */
+    option_values values;       /* TEXT and NAME: the same, where the library has the list */
     /* TEXT: says what is wrong with a value (after "--name: ") and returns 0, or returns 1; NULL: all texts are right
      */
     int (*check)(const char *value, char *message, size_t size);

@@ -37,16 +37,13 @@ static const option_row rows[] = {
      AT(timeout_s), .low = 1, .high = 86400,
      .help = "An engine that is not heard of for so long is stopped; the others go on."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .placeholder = "LANGUAGE", .group = "Decoding",
-     AT(language), .none = 1, .check = check_language, .help = "Language spoken (default: detected)."},
-    {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
-     .low = 1, .high = 100, .none = 1, .none_value = 0, .help = "Sequences of the beam search; none: greedy."},
-    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",
-     .group = "Model and device", AT(model), .help = "Released name (see model list), checkpoint file, or its folder."},
+     AT(language), .none = 1, .check = check_language, .values = language_value,
+     .help = "Language spoken (default: detected)."},
+    BEAM_ROWS(demo_options, beam_size, greedy),
+    MODEL_NAME_ROW(demo_options, model),
     MODEL_DIR_ROW(demo_options, model_dir),
-    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",
-     .group = "Model and device", AT(device), .check = check_device, .help = "Where engine max runs."},
-    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
-     AT(threads), .low = 0, .high = 1024, .help = "Processor threads; 0: as many as this process may use."},
+    DEVICE_ROW(demo_options, device, "Where engine max runs."),
+    THREADS_ROW(demo_options, threads),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -420,8 +417,10 @@ static void catch_signals(void) {
 }
 
 static int run(const void *chosen, char **names, int n_names) {
-    demo d = {.options = chosen, .path = names[0]};
+    demo_options options = *(const demo_options *)chosen;
+    demo d = {.options = &options, .path = names[0]};
     show s = {0};
+    options.beam_size = options.greedy ? 0 : options.beam_size;
     int status = start_all(&d);
     if (status == EXIT_OK)
         status = look_at_audio(&d);
@@ -447,7 +446,6 @@ static int run(const void *chosen, char **names, int n_names) {
 }
 
 const command command_demo = {
-    .name = "demo",
     .arguments = "FILE",
     .min_words = 1,
     .max_words = 1,

@@ -40,7 +40,7 @@ typedef struct demo_options {
     double timeout_s;
     const char *language;
     int64_t beam_size;
-    int plain;
+    int greedy, plain;
 } demo_options;
 
 typedef struct demo {

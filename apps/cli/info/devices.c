@@ -89,7 +89,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_devices = {
-    .name = "devices",
     .arguments = "",
     .summary = "List the processors and GPUs, and whether they can be used.",
     .options = rows,

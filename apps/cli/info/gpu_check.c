@@ -23,6 +23,7 @@ typedef struct check_options {
 static const option_row rows[] = {
     {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cuda[:N]",
      .group = "Model and device", .target = offsetof(check_options, device), .check = check_device,
+     .choices = device_examples,
      .help = "The GPU to check; auto: the first that can be used."},
     JSON_ROW(check_options, json),
     COMMON_ROWS,
@@ -153,7 +154,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_gpu_check = {
-    .name = "gpu-check",
     .arguments = "",
     .summary = "Say whether a GPU can be used, which one, and why not.",
     .details = "Lists the GPUs with their memory and the versions of driver, runtime and cuBLAS, runs a product of "

@@ -16,6 +16,8 @@ static const option_row rows[] = {MODEL_ROWS(dump_options, model), COMMON_ROWS, 
 
 static const char *const graph_names[] = {"encoder", "cross", "decoder", "force", NULL};
 
+static const char *graph_value(int index) { return index < 4 ? graph_names[index] : NULL; }
+
 static int is_graph(const char *word) {
     suggestion near;
     suggestion_start(&near, word);
@@ -57,7 +59,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_graph_dump = {
-    .name = "graph dump",
     .arguments = "[encoder|cross|decoder|force]",
     .max_words = 1,
     .summary = "Print the model's graphs as text: every value, its op, dtype and shape.",
@@ -66,5 +67,6 @@ const command command_graph_dump = {
                "All if none is named.",
     .options = rows,
     .options_size = sizeof(dump_options),
+    .values = graph_value,
     .run = run,
 };

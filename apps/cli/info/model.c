@@ -351,7 +351,6 @@ static int run_export(const void *chosen, char **words, int n_words) {
 }
 
 const command command_model_list = {
-    .name = "model list",
     .arguments = "",
     .summary = "List the released models and every place where each was found.",
     .options = list_rows,
@@ -360,7 +359,6 @@ const command command_model_list = {
 };
 
 const command command_model_inspect = {
-    .name = "model inspect",
     .arguments = "[MODEL]",
     .max_words = 1,
     .summary = "Show what is in a checkpoint: format, dimensions, tensors, dtypes, parameters, checksums.",
@@ -368,11 +366,11 @@ const command command_model_inspect = {
                "tiny.en if it is left out.",
     .options = inspect_rows,
     .options_size = sizeof(model_options),
+    .values = model_value,
     .run = run_inspect,
 };
 
 const command command_model_export = {
-    .name = "model export",
     .arguments = "MODEL OUT",
     .min_words = 2,
     .max_words = 2,
@@ -381,5 +379,6 @@ const command command_model_export = {
     .details = "MODEL is a released name, a checkpoint file or its folder. OUT appears whole or not at all.",
     .options = export_rows,
     .options_size = sizeof(model_options),
+    .values = model_value,
     .run = run_export,
 };

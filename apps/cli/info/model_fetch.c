@@ -133,7 +133,6 @@ static int run_fetch(const void *chosen, char **words, int n_words) {
 }
 
 const command command_model_fetch = {
-    .name = "model fetch",
     .arguments = "NAME",
     .min_words = 1,
     .max_words = 1,
@@ -145,5 +144,6 @@ const command command_model_fetch = {
                "wants an access token in HF_TOKEN.",
     .options = rows,
     .options_size = sizeof(fetch_options),
+    .values = model_value,
     .run = run_fetch,
 };

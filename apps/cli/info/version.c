@@ -49,7 +49,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_version = {
-    .name = "version",
     .arguments = "",
     .summary = "Show the version.",
     .options = rows,

@@ -273,7 +273,6 @@ static int run_decode(const void *chosen, char **words, int n_words) {
 }
 
 const command command_features_decode = {
-    .name = "features decode",
     .arguments = "FILE.npz",
     .min_words = 1,
     .max_words = 1,
@@ -287,7 +286,6 @@ const command command_features_decode = {
 };
 
 const command command_features_extract = {
-    .name = "features extract",
     .arguments = "[FILE]",
     .max_words = 1,
     .summary = "Run one window and keep every stage: mel, encoder, cross, decoder, candidates; and the whole text.",
@@ -298,7 +296,6 @@ const command command_features_extract = {
 };
 
 const command command_features_compare = {
-    .name = "features compare",
     .arguments = "FIRST.npz SECOND",
     .min_words = 2,
     .max_words = 2,
@@ -312,7 +309,6 @@ const command command_features_compare = {
 };
 
 const command command_features_diverge = {
-    .name = "features diverge",
     .arguments = "FIRST.npz SECOND",
     .min_words = 2,
     .max_words = 2,

@@ -378,7 +378,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_graph_test = {
-    .name = "graph test",
     .arguments = "",
     .summary = "Build and run a small graph, check its numbers, say what was found.",
     .options = rows,

@@ -74,6 +74,8 @@ int lab_read(const char *path, lab_samples *s) {
 
 /* ---- the model ------------------------------------------------------------------------------------------ */
 
+const char *fault_value(int index) { return mxw_fault_name(index, NULL); }
+
 int check_fault(const char *value, char *message, size_t size) {
     suggestion near;
     suggestion_start(&near, value);

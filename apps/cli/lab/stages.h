@@ -20,6 +20,7 @@ int lab_open(const model_choice *choice, int names, const char *inject, mxw_mode
 void lab_session_options(mxw_session_options *options);
 /* What a session takes for --language: NULL for auto. */
 const char *lab_language(const char *option);
+const char *fault_value(int index); /* for completion */
 int check_fault(const char *value, char *message, size_t size);
 
 /* A line of statistics, and of two runs, for each stage; bad ones are marked. */
@@ -35,6 +36,7 @@ const char *lab_short(double x, char text[32]);
 
 #define INJECT_ROW(type, member)                                                                                       \
     {.name = "inject", .kind = OPTION_TEXT, .placeholder = "FAULT", .group = "Faults", .check = check_fault,           \
+     .values = fault_value,                                                                                            \
      .target = offsetof(type, member),                                                                                 \
      .help = "Make a fault on purpose, to see it found: db-mel, no-ln-post, averaged-conv, conv-stride, tanh-gelu, "   \
              "wrong-scale, scaled-features, transposed-weight, random-weight, first-window-only."}

@@ -35,19 +35,13 @@ static const option_row rows[] = {
      .help = "Only engine cpu against float64."},
     JSON_ROW(verify_options, json),
     INJECT_ROW(verify_options, inject),
-    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",
-     .group = "Model and device", AT(model), .help = "Released name (see model list), checkpoint file, or its folder."},
+    MODEL_NAME_ROW(verify_options, model),
     MODEL_DIR_ROW(verify_options, model_dir),
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "all", .placeholder = "ENGINE", .group = "Model and device",
      AT(engine), .choices = which_names, .help = "The one to prove: cpu, gpu or max; all: every one that runs here."},
-    {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cpu|cuda[:N]",
-     .group = "Model and device", AT(device), .check = check_device,
-     .help = "Where engine max is proved; auto: everywhere it runs here."},
-    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
-     AT(threads), .low = 0, .high = 1024, .help = "Processor threads; 0: as many as this process may use."},
-    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",
-     .group = "Model and device", AT(precision), .choices = precision_names,
-     .help = "Of engine max on a GPU: exact; f16: products of halves, whose bounds are wider."},
+    DEVICE_ROW(verify_options, device, "Where engine max is proved; auto: everywhere it runs here."),
+    THREADS_ROW(verify_options, threads),
+    PRECISION_ROW(verify_options, precision),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -363,7 +357,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_verify = {
-    .name = "verify",
     .arguments = "[FILE]",
     .max_words = 1,
     .summary = "Prove that every engine computes what it should, on this machine, model and recording.",

@@ -27,18 +27,13 @@ static const option_row rows[] = {
     {.name = "warm-up", .kind = OPTION_WHOLE, .fallback = "1", .placeholder = "N", .group = "Measuring", AT(warm_up),
      .low = 0, .high = BENCH_MAX_RUNS, .help = "Runs before them that do not count."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
-     .group = "Decoding", AT(language), .none = 1, .check = check_language,
+     .group = "Decoding", AT(language), .none = 1, .check = check_language, .values = language_value,
      .help = "Language spoken; none: detected, once more in every run."},
-    {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Decoding", AT(beam_size),
-     .low = 1, .high = 100, .none = 1, .none_value = 0, .help = "Sequences of the beam search; none: greedy."},
-    {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "tiny.en", .placeholder = "NAME|PATH",
-     .group = "Model and device", AT(model), .help = "Released name (see model list), checkpoint file, or its folder."},
+    BEAM_ROWS(report_options, beam_size, greedy),
+    MODEL_NAME_ROW(report_options, model),
     MODEL_DIR_ROW(report_options, model_dir),
-    {.name = "threads", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
-     AT(threads), .low = 0, .high = 1024, .help = "Processor threads; 0: as many as this process may use."},
-    {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",
-     .group = "Model and device", AT(precision), .choices = precision_names,
-     .help = "Of engine max on a GPU: exact; f16: faster, products of halves. Elsewhere it is exact."},
+    THREADS_ROW(report_options, threads),
+    PRECISION_ROW(report_options, precision),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -70,13 +65,15 @@ static int all_well(const report_run *r) {
 }
 
 static int run(const void *chosen, char **words, int n_words) {
+    report_options options = *(const report_options *)chosen;
     report_run *r = calloc(1, sizeof(*r));
     int exit_status = EXIT_FAILED;
     if (!r) {
         log_error("out of memory");
         return EXIT_FAILED;
     }
-    r->options = chosen;
+    options.beam_size = options.greedy ? 0 : options.beam_size;
+    r->options = &options;
     r->path = words[0];
     if (check_folder(r->options) && lab_read(r->path, &r->samples)) {
         progress_start(1, NULL, !r->options->common.quiet && progress_possible());
@@ -94,7 +91,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_report = {
-    .name = "report",
     .arguments = "FILE",
     .min_words = 1,
     .max_words = 1,

@@ -15,7 +15,7 @@ typedef struct report_options {
     const char *output; /* folder */
     const char *model, *model_dir, *language;
     int64_t runs, warm_up, beam_size, threads;
-    int precision;
+    int precision, greedy;
 } report_options;
 
 /* One stage of an engine beside engine cpu's. */

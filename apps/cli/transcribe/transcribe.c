@@ -178,7 +178,6 @@ static int run(const void *chosen, char **words, int n_words) {
 }
 
 const command command_transcribe = {
-    .name = "transcribe",
     .arguments = "FILE...",
     .min_words = 1,
     .max_words = INT_MAX,

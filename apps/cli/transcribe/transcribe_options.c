@@ -107,6 +107,17 @@ static int check_clips(const char *value, char *message, size_t size) {
     return 1;
 }
 
+static const char *const channel_examples[] = {"all", "left", "right", "split", "1", "2", NULL};
+static const char *const output_name_examples[] = {"{stem}.{format}", NULL};
+
+/* Every format, then all. */
+static const char *format_value(int index) {
+    for (int i = 0; i < index; i++)
+        if (!mxw_format_name(i))
+            return NULL;
+    return mxw_format_name(index) ? mxw_format_name(index) : "all";
+}
+
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
 #define OUTPUT .group = "Output"
@@ -135,13 +146,13 @@ const option_row transcribe_rows[] = {
              "does not suffice, as many as fit."},
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
-     AT(format), .check = check_format,
+     AT(format), .check = check_format, .values = format_value,
      .help = "txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl or json-full instead of timed lines. With --output-dir "
              "also several (txt,srt) or all: the first five."},
     {.name = "output-dir", .letter = 'o', .kind = OPTION_NAME, .placeholder = "DIR", OUTPUT, AT(output_dir),
      .help = "Write files there, one per input and format (txt, srt, vtt, tsv and json unless --format says which)."},
     {.name = "output-name", .kind = OPTION_TEXT, .fallback = "{stem}.{format}", .placeholder = "PATTERN", OUTPUT,
-     AT(output_name), .check = output_name_check,
+     AT(output_name), .check = output_name_check, .choices = output_name_examples,
      .help = "How files are named: {stem} of the input, {format}, {model}, {language}."},
     {.name = "alternatives", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", OUTPUT, AT(alternatives),
      .low = 1, .high = 32, .help = "In json-full: how many other tokens are told for each."},
@@ -161,7 +172,7 @@ const option_row transcribe_rows[] = {
              "command ends with the same result."},
 
     {.name = "channel", .kind = OPTION_TEXT, .fallback = "all", .placeholder = "WHICH", SOUND, AT(channel),
-     .check = check_channel,
+     .check = check_channel, .choices = channel_examples,
      .help = "One channel alone: left, right, or its number from 1; all: mixed into one; split: each by itself, "
              "merged by time, its name before each text."},
     {.name = "audio-track", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SOUND, AT(track), .low = 1,
@@ -169,7 +180,7 @@ const option_row transcribe_rows[] = {
      .help = "Which audio track of a film, counted from 1; none: the file's default one."},
 
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
-     AT(language), .none = 1, .check = check_language,
+     AT(language), .none = 1, .check = check_language, .values = language_value,
      .help = "Language spoken, as code or name (de, german); none: detect it in the first 30 seconds."},
     {.name = "task", .kind = OPTION_CHOICE, .fallback = "transcribe", .placeholder = "TASK", SPEECH, AT(task),
      .choices = task_names, .help = "transcribe: text in the language spoken; translate: text in English."},
