@@ -12,10 +12,7 @@ static int is_output(const mx_graph *g, mx_value value) {
 }
 
 static int is_named(const mx_graph *g, mx_value value) {
-    for (size_t i = 0; i < g->n_names; i++)
-        if (g->names[i].value == value)
-            return 1;
-    return 0;
+    return mx_graph_value_name(g, value) != NULL;
 }
 
 static int is_leaf_constant(const mx_graph *g, mx_value value) {

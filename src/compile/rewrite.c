@@ -67,10 +67,7 @@ mxw_status mx_rewrite_copy(mx_rewrite *rw, const mx_node *node) {
 }
 
 int mx_rewrite_keeps(const mx_rewrite *rw, mx_value value) {
-    for (size_t i = 0; rw->keep_names && i < rw->from->n_names; i++)
-        if (rw->from->names[i].value == value)
-            return 1;
-    return 0;
+    return rw->keep_names && mx_graph_value_name(rw->from, value) != NULL;
 }
 
 const mx_node *mx_rewrite_maker(const mx_rewrite *rw, mx_value value) {

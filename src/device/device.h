@@ -46,28 +46,28 @@ typedef struct mx_weight_use {
     int n_sources;
 } mx_weight_use;
 
-/* Calls that a device keeps and repeats as one piece of work, with a way in and a way out for small inputs and results.
- * The device's own record begins with this. */
-typedef struct mx_recording {
-    void *in_host, *out_host;   /* host memory: what replay() takes along to `in`, what wait() finds from `out` */
+/* A captured graph: calls that a device keeps and launches as one piece of work, with staging blocks for small inputs
+ * and outputs. The device's own struct begins with this. */
+typedef struct mx_capture {
+    void *in_host, *out_host;   /* host memory: launch() copies in_host to `in`; wait() has copied `out` to out_host */
     void *in, *out;             /* device memory, for the calls */
-} mx_recording;
+} mx_capture;
 
-/* Optional, as a whole. A recording belongs to one thread at a time. */
-typedef struct mx_device_replay {
-    mxw_status (*open)(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_recording **recording);
-    /* The calls, in order, without looking at data: whoever replays them has check() look at each before. Everything
-     * they point to stays where it is until close(). Once for each recording. */
-    mxw_status (*record)(const mx_device *device, mx_recording *recording, const mx_call *const *calls, size_t n);
-    /* Put in the order of the calls around it, as one. */
-    mxw_status (*replay)(const mx_device *device, mx_recording *recording);
-    /* Until the last replay is over: then out_host may be read and in_host written. */
-    mxw_status (*wait)(const mx_device *device, mx_recording *recording);
-    void (*close)(const mx_device *device, mx_recording *recording);   /* NULL is fine */
-    /* What run_op() would refuse in the data of this call; indices are read where call->host says. */
+/* Optional, as a whole. A captured graph belongs to one thread at a time. */
+typedef struct mx_device_capture {
+    mxw_status (*open)(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_capture **capture);
+    /* Captures the calls, in order. Data is not read: before each launch the caller passes every call to check().
+     * Everything the calls point to stays valid and in place until close(). Once for each mx_capture. */
+    mxw_status (*capture)(const mx_device *device, mx_capture *capture, const mx_call *const *calls, size_t n);
+    /* Enqueued like a call, in order with the calls around it. */
+    mxw_status (*launch)(const mx_device *device, mx_capture *capture);
+    /* Waits for the last launch: then out_host may be read and in_host written. */
+    mxw_status (*wait)(const mx_device *device, mx_capture *capture);
+    void (*close)(const mx_device *device, mx_capture *capture);   /* NULL is fine */
+    /* Fails where run_op() would refuse the data of this call; indices are read through call->host. */
     mxw_status (*check)(const mx_device *device, const mx_call *call);
-    int (*over)(const mx_device *device, const mx_recording *recording);   /* wait() would not wait */
-} mx_device_replay;
+    int (*done)(const mx_device *device, const mx_capture *capture);   /* wait() would return at once */
+} mx_device_capture;
 
 struct mx_device {
     mxw_device_info info;       /* strings live as long as the process */
@@ -96,7 +96,7 @@ struct mx_device {
      * input may be a slice of the result, and its address is then how far into it, in bytes of f32. */
     size_t (*handed_bytes)(const mx_device *device, const mx_call *maker, const mx_call *reader, int input);
     mxw_status (*run_op)(const mx_device *device, const mx_call *call);
-    const mx_device_replay *replay;   /* NULL: a call at a time */
+    const mx_device_capture *capture;   /* NULL: it runs one call at a time */
     /* What it does at most, measured with all of the pool's threads; NULL: cannot be asked. */
     mxw_status (*measure)(const mx_device *device, mx_pool *pool, mxw_device_peak *peak);
 };

@@ -1,6 +1,6 @@
-/* exec/compiled.c - a plan, replayed: calls made once for the sizes of a run and made again while the sizes stay, or
- * when they come again. All sizes share one arena.
- * What holds: an execute with the sizes of the one before infers nothing, places nothing and allocates nothing. */
+/* exec/compiled.c - runs a plan: its calls are built once for each set of sizes (an instance) and reused while these
+ * sizes stay or come again. All instances share one arena.
+ * Invariants: an execute whose sizes have an instance infers nothing, places nothing and allocates nothing. */
 #include "base/mem.h"
 #include "exec/program.h"
 
@@ -12,18 +12,18 @@ mxw_status mx_compiled_open(mx_run *run) {
     return run->order ? MXW_OK : MXW_E_MEMORY;
 }
 
-static void layout_free(mx_run *run, mx_layout *l) {
-    if (!l)
+static void instance_free(mx_run *run, mx_instance *inst) {
+    if (!inst)
         return;
-    mx_replay_forget(run, l);
-    mx_arena_free(&l->memory);
-    mx_free(l);
+    mx_graph_capture_drop(run, inst);
+    mx_arena_free(&inst->memory);
+    mx_free(inst);
 }
 
 void mx_compiled_close(mx_run *run) {
     const mx_device *device = run->program->device;
-    for (int i = 0; i < run->n_layouts; i++)
-        layout_free(run, run->layouts[i]);
+    for (int i = 0; i < run->n_instances; i++)
+        instance_free(run, run->instances[i]);
     if (run->program->plan)
         mx_device_give(device, run->arena);
     mx_free(run->order);
@@ -31,59 +31,59 @@ void mx_compiled_close(mx_run *run) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-static void *table(mx_layout *l, size_t n, size_t each) { return mx_arena_alloc(&l->memory, MX_MAX(n, 1) * each); }
+static void *table(mx_instance *inst, size_t n, size_t each) { return mx_arena_alloc(&inst->memory, MX_MAX(n, 1) * each); }
 
-static int alloc_tables(mx_layout *l, const mx_graph *g) {
-    l->sizes = table(l, g->n_sizes, sizeof(*l->sizes));
-    l->values = table(l, g->n_values, sizeof(*l->values));
-    l->calls = table(l, g->n_nodes, sizeof(*l->calls));
-    l->attrs = table(l, g->n_nodes, sizeof(*l->attrs));
-    l->inputs = table(l, g->n_nodes, sizeof(*l->inputs));
-    l->outputs = table(l, g->n_nodes, sizeof(*l->outputs));
-    l->host = table(l, g->n_nodes, sizeof(*l->host));
-    l->bytes = table(l, g->n_values, sizeof(*l->bytes));
-    l->offsets = table(l, g->n_values, sizeof(*l->offsets));
-    l->in_at = table(l, g->n_values, sizeof(*l->in_at));
-    l->out_at = table(l, g->n_values, sizeof(*l->out_at));
-    l->leaves = table(l, g->n_values, sizeof(*l->leaves));
-    l->checked = table(l, g->n_nodes, sizeof(*l->checked));
-    int whole = l->sizes && l->values && l->calls && l->attrs && l->inputs && l->outputs && l->host && l->bytes &&
-                l->offsets && l->in_at && l->out_at && l->leaves && l->checked;
+static int alloc_tables(mx_instance *inst, const mx_graph *g) {
+    inst->sizes = table(inst, g->n_sizes, sizeof(*inst->sizes));
+    inst->values = table(inst, g->n_values, sizeof(*inst->values));
+    inst->calls = table(inst, g->n_nodes, sizeof(*inst->calls));
+    inst->attrs = table(inst, g->n_nodes, sizeof(*inst->attrs));
+    inst->inputs = table(inst, g->n_nodes, sizeof(*inst->inputs));
+    inst->outputs = table(inst, g->n_nodes, sizeof(*inst->outputs));
+    inst->host = table(inst, g->n_nodes, sizeof(*inst->host));
+    inst->bytes = table(inst, g->n_values, sizeof(*inst->bytes));
+    inst->offsets = table(inst, g->n_values, sizeof(*inst->offsets));
+    inst->in_at = table(inst, g->n_values, sizeof(*inst->in_at));
+    inst->out_at = table(inst, g->n_values, sizeof(*inst->out_at));
+    inst->leaves = table(inst, g->n_values, sizeof(*inst->leaves));
+    inst->checked = table(inst, g->n_nodes, sizeof(*inst->checked));
+    int whole = inst->sizes && inst->values && inst->calls && inst->attrs && inst->inputs && inst->outputs && inst->host && inst->bytes &&
+                inst->offsets && inst->in_at && inst->out_at && inst->leaves && inst->checked;
     for (size_t i = 0; whole && i < g->n_nodes; i++) {
         const mx_node *node = &g->nodes[i];
-        l->inputs[i] = table(l, (size_t)node->n_inputs, sizeof(**l->inputs));
-        l->outputs[i] = table(l, (size_t)node->n_outputs, sizeof(**l->outputs));
-        l->host[i] = table(l, (size_t)node->n_inputs, sizeof(**l->host));
-        whole = l->inputs[i] && l->outputs[i] && l->host[i];
+        inst->inputs[i] = table(inst, (size_t)node->n_inputs, sizeof(**inst->inputs));
+        inst->outputs[i] = table(inst, (size_t)node->n_outputs, sizeof(**inst->outputs));
+        inst->host[i] = table(inst, (size_t)node->n_inputs, sizeof(**inst->host));
+        whole = inst->inputs[i] && inst->outputs[i] && inst->host[i];
     }
     return whole;
 }
 
-/* One more; or, of too many, the one that was not used for longest. */
-static mxw_status take_layout(mx_run *run, mx_layout **out) {
-    mx_layout *oldest = run->layouts[0];
-    for (int i = 0; i < run->n_layouts; i++) {
-        if (!run->layouts[i]->valid) {
-            oldest = run->layouts[i];
+/* A new instance; or, when the run has its maximum, the least recently used one. */
+static mxw_status take_instance(mx_run *run, mx_instance **out) {
+    mx_instance *oldest = run->instances[0];
+    for (int i = 0; i < run->n_instances; i++) {
+        if (!run->instances[i]->valid) {
+            oldest = run->instances[i];
             break;
         }
-        oldest = run->layouts[i]->used < oldest->used ? run->layouts[i] : oldest;
+        oldest = run->instances[i]->used < oldest->used ? run->instances[i] : oldest;
     }
-    if (oldest && (!oldest->valid || run->n_layouts == MX_LAYOUTS)) {
-        mx_replay_forget(run, oldest);
+    if (oldest && (!oldest->valid || run->n_instances == MX_INSTANCES)) {
+        mx_graph_capture_drop(run, oldest);
         *out = oldest;
         return MXW_OK;
     }
-    mx_layout *l = mx_alloc_zero(1, sizeof(*l));
-    if (!l || !alloc_tables(l, run->program->graph)) {
-        layout_free(run, l);
+    mx_instance *inst = mx_alloc_zero(1, sizeof(*inst));
+    if (!inst || !alloc_tables(inst, run->program->graph)) {
+        instance_free(run, inst);
         return MXW_E_MEMORY;
     }
-    *out = run->layouts[run->n_layouts++] = l;
+    *out = run->instances[run->n_instances++] = inst;
     return MXW_OK;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------ */
+/* ---- instances --------------------------------------------------------------------------------------------------- */
 
 int mx_compiled_runs(const mx_plan *plan, const mx_node *node) {
     mx_home home = plan->places[node->outputs[0]].home;
@@ -100,13 +100,13 @@ static mx_tensor input_tensor(const mx_run *run, size_t node, int i) {
     return constant >= 0 ? plan->constants[constant].tensor : run->values[value];
 }
 
-/* Sizes of the node's outputs into run->values, data not yet known. Packed and raw weights are inferred as what the
- * graph says they are, f32. */
+/* Sets the types of the node's outputs in run->values, without data. Packed and raw weights are inferred with the dtype
+ * that the graph gives them, f32. */
 static mxw_status infer_node(mx_run *run, size_t index) {
     const mx_node *node = &run->program->graph->nodes[index];
     mx_type types[MX_MAX_INPUTS], results[MX_MAX_OUTPUTS];
     const mx_type *in[MX_MAX_INPUTS];
-    mxw_status status = mx_run_settle(run, node, &run->layout->attrs[index]);
+    mxw_status status = mx_run_resolve_sizes(run, node, &run->instance->attrs[index]);
     if (status < 0)
         return status;
     for (int i = 0; i < node->n_inputs; i++) {
@@ -117,14 +117,14 @@ static mxw_status infer_node(mx_run *run, size_t index) {
         memcpy(types[i].dims, t.dims, sizeof(types[i].dims));
         in[i] = node->inputs[i] ? &types[i] : NULL;
     }
-    status = mx_op_infer(node->op, &run->layout->attrs[index], node->n_inputs, in, results, NULL);
+    status = mx_op_infer(node->op, &run->instance->attrs[index], node->n_inputs, in, results, NULL);
     for (int i = 0; i < node->n_outputs && status >= 0; i++)
         run->values[node->outputs[i]] = mx_tensor_of(results[i].dtype, results[i].rank, results[i].dims, NULL);
     return status;
 }
 
-/* Values made at load still have sizes that a node after them may be inferred from. */
-static void settle_stack(mx_run *run, const mx_node *node) {
+/* Values folded at load still have sizes that later nodes are inferred from. */
+static void set_folded(mx_run *run, const mx_node *node) {
     const mx_type *type = &run->program->graph->values[node->outputs[0]].type;
     run->values[node->outputs[0]] = mx_tensor_of(type->dtype, type->rank, type->dims, NULL);
 }
@@ -135,19 +135,19 @@ static mxw_status infer_all(mx_run *run) {
     for (size_t n = 0; n < g->n_nodes; n++) {
         const mx_node *node = &g->nodes[n];
         if (plan->places[node->outputs[0]].home == MX_HOME_NONE) {
-            settle_stack(run, node);
+            set_folded(run, node);
             continue;
         }
         mxw_status status = infer_node(run, n);
         if (status < 0)
             return mx_run_fail_at(run, node, status);
         for (int i = 0; i < node->n_outputs; i++)
-            run->layout->bytes[node->outputs[i]] = MX_MAX(mx_tensor_bytes(&run->values[node->outputs[i]]), 1);
+            run->instance->bytes[node->outputs[i]] = MX_MAX(mx_tensor_bytes(&run->values[node->outputs[i]]), 1);
     }
     return MXW_OK;
 }
 
-/* A reshape shares all of its input's bytes, a slice begins somewhere in them and keeps their strides. */
+/* A reshape shares all of its input's bytes; a slice begins somewhere in them and keeps their strides. */
 static void set_view(mx_run *run, size_t index) {
     const mx_node *node = &run->program->graph->nodes[index];
     const mx_tensor *of = &run->values[node->inputs[0]];
@@ -163,33 +163,33 @@ static void set_view(mx_run *run, size_t index) {
     t->data = (void *)((uintptr_t)of->data + (size_t)(first * of->strides[axis]) * mx_dtype_bytes(of->dtype));
 }
 
-/* Where every result lies, now that the arena has an address; states and inputs are set at each execute. */
+/* Sets the address of every result, now that the arena has one; states and inputs are set at each execute. */
 static void set_addresses(mx_run *run) {
     const mx_graph *g = run->program->graph;
     const mx_plan *plan = run->program->plan;
-    const mx_layout *l = run->layout;
+    const mx_instance *inst = run->instance;
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_outputs; i++) {
             mx_value value = g->nodes[n].outputs[i];
             if (plan->places[value].home == MX_HOME_VIEW)
                 set_view(run, n);
             else if (plan->places[value].home == MX_HOME_ARENA)
-                run->values[value].data = l->recording && l->out_at[value] != MX_APART
-                                              ? (char *)l->recording->out + l->out_at[value]
-                                              : (char *)run->arena + l->offsets[value];
+                run->values[value].data = inst->capture && inst->out_at[value] != MX_NOT_STAGED
+                                              ? (char *)inst->capture->out + inst->out_at[value]
+                                              : (char *)run->arena + inst->offsets[value];
         }
 }
 
 static void set_call(mx_run *run, size_t n) {
-    mx_layout *l = run->layout;
+    mx_instance *inst = run->instance;
     const mx_node *node = &run->program->graph->nodes[n];
     for (int i = 0; i < node->n_inputs; i++)
-        l->inputs[n][i] = input_tensor(run, n, i);
+        inst->inputs[n][i] = input_tensor(run, n, i);
     for (int i = 0; i < node->n_outputs; i++)
-        l->outputs[n][i] = run->values[node->outputs[i]];
-    l->calls[n] = (mx_call){.op = node->op, .attrs = &l->attrs[n], .n_inputs = node->n_inputs,
-                            .n_outputs = node->n_outputs, .inputs = l->inputs[n], .outputs = l->outputs[n],
-                            .host = l->host[n], .pool = run->program->pool, .scratch = run->scratch, .compiled = 1,
+        inst->outputs[n][i] = run->values[node->outputs[i]];
+    inst->calls[n] = (mx_call){.op = node->op, .attrs = &inst->attrs[n], .n_inputs = node->n_inputs,
+                            .n_outputs = node->n_outputs, .inputs = inst->inputs[n], .outputs = inst->outputs[n],
+                            .host = inst->host[n], .pool = run->program->pool, .scratch = run->scratch, .compiled = 1,
                             .precision = run->program->precision};
 }
 
@@ -211,7 +211,7 @@ static size_t handed_bytes(const mx_run *run, size_t maker) {
     const mx_graph *g = run->program->graph;
     const mx_plan *plan = run->program->plan;
     const mx_device *device = run->program->device;
-    const mx_layout *l = run->layout;
+    const mx_instance *inst = run->instance;
     mx_value value = g->nodes[maker].outputs[0];
     size_t bytes = 0;
     for (size_t n = maker + 1; n < g->n_nodes; n++)
@@ -219,10 +219,10 @@ static size_t handed_bytes(const mx_run *run, size_t maker) {
             mx_value input = g->nodes[n].inputs[i];
             if (input == 0 || plan->places[input].of != value)
                 continue;
-            int whole = mx_tensor_count(&l->inputs[n][i]) == mx_tensor_count(&l->outputs[maker][0]);
+            int whole = mx_tensor_count(&inst->inputs[n][i]) == mx_tensor_count(&inst->outputs[maker][0]);
             if (!whole && !reads_alone(run, n, value))
                 return 0;
-            size_t need = device->handed_bytes(device, &l->calls[maker], &l->calls[n], i);
+            size_t need = device->handed_bytes(device, &inst->calls[maker], &inst->calls[n], i);
             if (need == 0 || (bytes && need != bytes))
                 return 0;
             bytes = need;
@@ -234,7 +234,7 @@ static size_t handed_bytes(const mx_run *run, size_t maker) {
 static void hand_over(mx_run *run) {
     const mx_graph *g = run->program->graph;
     const mx_plan *plan = run->program->plan;
-    if (run->layout->open || !run->program->device->handed_bytes)
+    if (run->instance->observable || !run->program->device->handed_bytes)
         return;
     for (size_t n = 0; n < g->n_nodes; n++)
         if (plan->places[g->nodes[n].outputs[0]].home == MX_HOME_VIEW)
@@ -249,7 +249,7 @@ static void hand_over(mx_run *run) {
         for (size_t i = 1; i < g->n_values; i++)
             if (plan->places[i].of == value)
                 run->values[i].dtype = MXW_U8;
-        run->layout->bytes[value] = bytes;
+        run->instance->bytes[value] = bytes;
     }
 }
 
@@ -261,78 +261,78 @@ void mx_compiled_address(mx_run *run) {
             set_call(run, n);
 }
 
-/* The addresses of every layout but this one are no more. */
-static void forget_others(mx_run *run) {
-    for (int i = 0; i < run->n_layouts; i++)
-        if (run->layouts[i] != run->layout) {
-            mx_replay_forget(run, run->layouts[i]);
-            run->layouts[i]->valid = 0;
+/* The addresses in every instance but the current one are no longer valid. */
+static void invalidate_others(mx_run *run) {
+    for (int i = 0; i < run->n_instances; i++)
+        if (run->instances[i] != run->instance) {
+            mx_graph_capture_drop(run, run->instances[i]);
+            run->instances[i]->valid = 0;
         }
 }
 
-/* Room for the layout in the arena, and for the scratch of its calls. */
+/* Grows the arena and the scratch block to what the instance needs. */
 static mxw_status make_room(mx_run *run) {
     const mx_graph *g = run->program->graph;
     const mx_device *device = run->program->device;
-    size_t scratch = 0, need = MX_MAX(run->layout->arena_bytes, 1);
+    size_t scratch = 0, need = MX_MAX(run->instance->arena_bytes, 1);
     if (need > run->arena_room)
-        forget_others(run);
-    mxw_status status = mx_run_room(device, &run->arena, &run->arena_room, need, "values");
+        invalidate_others(run);
+    mxw_status status = mx_run_grow_block(device, &run->arena, &run->arena_room, need, "values");
     if (status < 0)
         return status;
     mx_compiled_address(run);
     for (size_t n = 0; n < g->n_nodes; n++)
         if (mx_compiled_runs(run->program->plan, &g->nodes[n]))
-            scratch = MX_MAX(scratch, device->scratch_bytes(device, &run->layout->calls[n]));
+            scratch = MX_MAX(scratch, device->scratch_bytes(device, &run->instance->calls[n]));
     if (scratch > run->scratch_bytes)
-        forget_others(run);
-    status = mx_run_room(device, &run->scratch, &run->scratch_bytes, scratch, "scratch");
+        invalidate_others(run);
+    status = mx_run_grow_block(device, &run->scratch, &run->scratch_bytes, scratch, "scratch");
     for (size_t n = 0; n < g->n_nodes && status >= 0; n++)
-        run->layout->calls[n].scratch = run->scratch;
+        run->instance->calls[n].scratch = run->scratch;
     return status;
 }
 
-static int is_looked_at(const mx_run *run) { return run->tap || run->watch; }
+static int is_observed(const mx_run *run) { return run->tap || run->watch; }
 
-static mxw_status make_layout(mx_run *run) {
+static mxw_status make_instance(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status;
-    MX_TRY(take_layout(run, &run->layout));
-    mx_layout *l = run->layout;
-    l->valid = l->times = l->unfit = 0;
-    l->open = is_looked_at(run);
+    MX_TRY(take_instance(run, &run->instance));
+    mx_instance *inst = run->instance;
+    inst->valid = inst->seen = inst->uncapturable = 0;
+    inst->observable = is_observed(run);
     MX_TRY(infer_all(run));
     hand_over(run);
-    mx_plan_place(run->program->plan, l->bytes, run->order, l->offsets, &l->arena_bytes);
+    mx_plan_place(run->program->plan, inst->bytes, run->order, inst->offsets, &inst->arena_bytes);
     MX_TRY(make_room(run));
-    memcpy(l->sizes, run->sizes, g->n_sizes * sizeof(*l->sizes));
-    memcpy(l->values, run->values, g->n_values * sizeof(*l->values));
-    l->valid = 1;
+    memcpy(inst->sizes, run->sizes, g->n_sizes * sizeof(*inst->sizes));
+    memcpy(inst->values, run->values, g->n_values * sizeof(*inst->values));
+    inst->valid = 1;
 out:
     return status;
 }
 
-static int fits(const mx_run *run, const mx_layout *l) {
-    return l && l->valid && l->open == is_looked_at(run) &&
-           memcmp(l->sizes, run->sizes, run->program->graph->n_sizes * sizeof(*l->sizes)) == 0;
+static int fits(const mx_run *run, const mx_instance *inst) {
+    return inst && inst->valid && inst->observable == is_observed(run) &&
+           memcmp(inst->sizes, run->sizes, run->program->graph->n_sizes * sizeof(*inst->sizes)) == 0;
 }
 
-mxw_status mx_compiled_lay_out(mx_run *run) {
+mxw_status mx_compiled_specialize(mx_run *run) {
     const mx_graph *g = run->program->graph;
-    mx_layout *found = fits(run, run->layout) ? run->layout : NULL;
+    mx_instance *found = fits(run, run->instance) ? run->instance : NULL;
     mxw_status status = MXW_OK;
-    for (int i = 0; i < run->n_layouts && !found; i++)
-        found = fits(run, run->layouts[i]) ? run->layouts[i] : NULL;
+    for (int i = 0; i < run->n_instances && !found; i++)
+        found = fits(run, run->instances[i]) ? run->instances[i] : NULL;
     if (!found) {
-        status = make_layout(run);
-    } else if (found != run->layout) {
-        run->layout = found;
+        status = make_instance(run);
+    } else if (found != run->instance) {
+        run->instance = found;
         for (size_t i = 1; i < g->n_values; i++)
             if (g->values[i].kind == MX_RESULT)
                 run->values[i] = found->values[i];
     }
     if (status >= 0)
-        run->layout->used = ++run->clock;
+        run->instance->used = ++run->clock;
     return status;
 }
 
@@ -344,19 +344,19 @@ void mx_compiled_refresh(mx_run *run, size_t n) {
     for (int i = 0; i < node->n_inputs; i++) {
         mx_home home = plan->places[node->inputs[i]].home;
         if (node->inputs[i] && plan->inputs[n][i] < 0 && (home == MX_HOME_LEAF || home == MX_HOME_STATE))
-            run->layout->inputs[n][i].data = run->values[node->inputs[i]].data;
+            run->instance->inputs[n][i].data = run->values[node->inputs[i]].data;
         int packed = plan->inputs[n][i] >= 0 && plan->constants[plan->inputs[n][i]].form == MX_FORM_PACKED;
-        run->layout->host[n][i] = packed ? NULL : run->origin[node->inputs[i]];
+        run->instance->host[n][i] = packed ? NULL : run->origin[node->inputs[i]];
     }
     if (node->op == MX_OP_STATE_WRITE) {
         run->values[node->outputs[0]] = run->values[node->inputs[0]];
-        run->layout->outputs[n][0].data = run->values[node->inputs[0]].data;
+        run->instance->outputs[n][0].data = run->values[node->inputs[0]].data;
     }
 }
 
 mxw_status mx_compiled_execute(mx_run *run) {
     const mx_graph *g = run->program->graph;
-    mx_layout *l = run->layout;
+    mx_instance *inst = run->instance;
     mxw_status status = MXW_OK;
     for (size_t i = 1; run->tap && i < g->n_values && status >= 0; i++)
         if (g->values[i].kind == MX_INPUT)
@@ -365,7 +365,7 @@ mxw_status mx_compiled_execute(mx_run *run) {
         const mx_node *node = &g->nodes[n];
         if (mx_compiled_runs(run->program->plan, node)) {
             mx_compiled_refresh(run, n);
-            status = mx_run_call(run, node, &l->calls[n]);
+            status = mx_run_call(run, node, &inst->calls[n]);
             if (status < 0)
                 return mx_run_fail_at(run, node, status);
         }

@@ -1,31 +1,9 @@
-/* exec/eager.c - node by node in the order they were appended: the baseline and the oracle.
- * What holds: every node is inferred again with the sizes of this run before it runs, so a device never sees a call
- * that does not fit; buffers go back when their last reader is done; once warm, a run allocates nothing. */
+/* exec/eager.c - runs a graph node by node in the order they were appended: the baseline and the oracle.
+ * Invariants: every node is inferred again with the sizes of this run before it runs, so a device never sees a call
+ * whose shapes do not fit; a buffer is released after its last reader; once warm, a run allocates nothing. */
 #include "exec/program.h"
 
 #include <string.h>
-
-/* A size of the graph as a number of this run; -1 with the line set if it was never settled. */
-static mxw_status settle(const mx_run *run, int64_t *dim) {
-    if (*dim >= MX_DIM_INFER)
-        return MXW_OK;
-    size_t index = MX_DIM_INDEX(*dim);
-    if (run->sizes[index] < 0)
-        return mx_fail(MXW_E_MISSING, "size %s is not known: no input carries it and none was given",
-                       run->program->graph->sizes[index].name);
-    *dim = run->sizes[index];
-    return MXW_OK;
-}
-
-mxw_status mx_run_settle(const mx_run *run, const mx_node *node, mx_attrs *attrs) {
-    mxw_status status;
-    *attrs = node->attrs;
-    for (int i = 0; i < attrs->rank; i++)
-        MX_TRY(settle(run, &attrs->dims[i]));
-    status = settle(run, &attrs->k);
-out:
-    return status;
-}
 
 static void release(mx_run *run, mx_value value) {
     int32_t buffer = run->buffer[value];
@@ -62,7 +40,7 @@ static mxw_status place_outputs(mx_run *run, const mx_node *node, const mx_type 
             run->origin[value] = run->origin[first];
             *in_place = 1;
         } else {
-            status = mx_run_take(run, value, mx_tensor_bytes(t), &t->data);
+            status = mx_run_take_buffer(run, value, mx_tensor_bytes(t), &t->data);
         }
     }
     return status;
@@ -84,7 +62,7 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
         in[i] = node->inputs[i] ? &types[i] : NULL;
         host[i] = node->inputs[i] ? run->origin[node->inputs[i]] : NULL;
     }
-    MX_TRY(mx_run_settle(run, node, &attrs));
+    MX_TRY(mx_run_resolve_sizes(run, node, &attrs));
     MX_TRY(mx_op_infer(node->op, &attrs, node->n_inputs, in, results, NULL));
     MX_TRY(place_outputs(run, node, results, &in_place));
     if (in_place)
@@ -93,20 +71,12 @@ static mxw_status run_node(mx_run *run, const mx_node *node) {
         outputs[i] = run->values[node->outputs[i]];
     mx_call call = {.op = node->op, .attrs = &attrs, .n_inputs = node->n_inputs, .n_outputs = node->n_outputs,
                     .inputs = inputs, .outputs = outputs, .host = host, .pool = run->program->pool};
-    MX_TRY(mx_run_room(device, &run->scratch, &run->scratch_bytes, device->scratch_bytes(device, &call),
+    MX_TRY(mx_run_grow_block(device, &run->scratch, &run->scratch_bytes, device->scratch_bytes(device, &call),
                        "scratch"));
     call.scratch = run->scratch;
     status = mx_run_call(run, node, &call);
 out:
     return status;
-}
-
-mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status status) {
-    const mx_graph *g = run->program->graph;
-    for (size_t i = 0; i < g->n_names; i++)
-        if (g->names[i].value == node->outputs[0])
-            return mx_fail_in(status, "%%%d %s", (int)node->outputs[0], g->names[i].name);
-    return mx_fail_in(status, "%%%d", (int)node->outputs[0]);
 }
 
 mxw_status mx_eager_execute(mx_run *run) {

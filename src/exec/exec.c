@@ -1,4 +1,4 @@
-/* exec/exec.c - the door: programs (a graph with its weights on a device) and the choice of engine. */
+/* exec/exec.c - programs: the choice of engine and device, and a graph with its weights loaded on the device. */
 #include "exec/exec.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "exec/program.h"
 
-/* Left to choose, a GPU if one can be used; if not, that is said. */
+/* "auto" takes a usable GPU; without one the reason is logged. */
 static mxw_status choose_for_max(const char *id, const mx_device **out) {
     const mx_device *gpu;
     mxw_status status = mx_device_find(id, out);
@@ -52,7 +52,7 @@ static int usable_in_place(const mx_program *p, const mx_tensor *t) {
     return p->device->host_memory && t->dtype == MXW_F32 && mx_tensor_contiguous(t) && (uintptr_t)t->data % 64 == 0;
 }
 
-/* A block of the program's own. */
+/* Allocates a leaf's memory, owned by the program. */
 static mxw_status take_leaf(mx_program *p, mx_value value, size_t bytes) {
     const char *name = p->graph->values[value].name;
     mxw_status status = mx_device_take(p->device, MX_MAX(bytes, 1), &p->leaves[value], "graph %s, %s", p->graph->name,
@@ -61,13 +61,13 @@ static mxw_status take_leaf(mx_program *p, mx_value value, size_t bytes) {
     return status;
 }
 
-/* The same, filled from host memory. */
+/* The same, then uploads its bytes. */
 static mxw_status keep(mx_program *p, mx_value value, const void *bytes, size_t n) {
     mxw_status status = take_leaf(p, value, n);
     return status < 0 ? status : p->device->upload(p->device, p->leaves[value], bytes, n);
 }
 
-/* Where another program keeps the weight, or NULL. */
+/* The address of the same weight in another program, or NULL. */
 static void *find_like(const mx_program *like, const char *name) {
     mx_value value = like ? mx_graph_find_leaf(like->graph, MX_WEIGHT, name) : -1;
     return value < 0 ? NULL : like->leaves[value];
@@ -113,7 +113,7 @@ static mxw_status load_leaf(mx_program *p, mx_value value, const mx_program_opti
     return keep(p, value, info->data, (size_t)mx_type_count(&info->type) * mx_dtype_bytes(info->type.dtype));
 }
 
-/* A plan brings the constants that its nodes read; what is left are those that are outputs themselves. */
+/* A plan loads the constants that its nodes read; what is left are constants that are graph outputs. */
 static mxw_status load_leaves(mx_program *p, const mx_program_options *options) {
     const mx_graph *g = p->graph;
     mxw_status status = MXW_OK;
@@ -159,7 +159,7 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     p->precision = options->precision;
     p->trace = options->trace;
     p->trace_context = options->trace_context;
-    mx_graph *source = (mx_graph *)(uintptr_t)g;   /* held, which counts; nothing else of it changes */
+    mx_graph *source = (mx_graph *)(uintptr_t)g;   /* only its reference count changes */
     if (options->engine == MXW_ENGINE_MAX) {
         mx_graph_hold(source);
         p->source = source;
@@ -200,4 +200,4 @@ void mx_exec_unload(mx_program *program) {
 
 const char *mx_exec_device(const mx_program *program) { return program->device->info.id; }
 
-int mx_exec_replays(const mx_program *program) { return program->plan && program->device->replay; }
+int mx_exec_captures(const mx_program *program) { return program->plan && program->device->capture; }

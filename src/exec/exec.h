@@ -1,10 +1,10 @@
-/* exec/exec.h - the door of exec/: runs a graph on a device, eagerly or compiled.
+/* exec/exec.h - public header of exec/: runs a graph on a device, eagerly or compiled.
  *
  * mx_program: a graph with its weights resolved and converted for one engine and device; immutable, shared by threads.
  * mx_state:   named memory on the device that belongs to a session (key-value caches); its programs share it.
- * mx_run:     one session's seat on a program: bound inputs, scratch, outputs. One thread at a time.
+ * mx_run:     a program bound for one session: inputs, scratch, outputs. One thread at a time.
  *
- * What holds: the same inputs give the same bits, for any thread count and whatever else is in the batch. */
+ * Invariants: the same inputs give the same bits, for any thread count and whatever else is in the batch. */
 #ifndef MX_EXEC_H
 #define MX_EXEC_H
 #include "base/pool.h"
@@ -31,9 +31,9 @@ typedef struct mx_program_options {
 mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);
 void mx_exec_unload(mx_program *program);
 const char *mx_exec_device(const mx_program *program);   /* "cpu" */
-int mx_exec_replays(const mx_program *program);          /* sizes that come again cost less than new ones */
-/* What the compiler made of it: the graph after each pass in numbers, the graph it became, the kernel of each node, the
- * memory with and without the plan. For the given sizes of "name=number,..", the rest 1. Nothing for an eager one. */
+int mx_exec_captures(const mx_program *program);         /* repeated sizes are launched as captured graphs */
+/* Prints what the compiler made of it: nodes after each pass, the compiled graph, the kernel of each node, memory with
+ * and without the plan. Sizes are "name=number,..", the rest 1. Prints nothing for an eager program. */
 mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str *out);
 
 mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on that program's device */
@@ -45,32 +45,31 @@ void mx_state_close(mx_state *state);
  * call. */
 typedef void (*mx_tap_fn)(void *context, const char *name, const mx_tensor *value);
 
-/* A watcher sees every op that a run has made, with its inputs and results where the device has them: host memory on
+/* A watcher sees every op that a run has made, with its inputs and results in device memory, which is host memory on
  * the CPU. name: of the first result, or NULL. */
 struct mx_call;
 typedef void (*mx_watch_fn)(void *context, const char *graph, const char *name, const struct mx_call *call);
 
 mxw_status mx_run_open(const mx_program *program, mx_state *state /* or NULL */, mx_run **out);
 void mx_run_close(mx_run *run);
-/* Binds by name, until the name is bound again; the view (host) must live until execute returns. Open sizes are taken
- * from the dims. */
+/* Binds by name, until the name is bound again; the view (host) must live until execute returns. Its dims set open
+ * sizes. */
 mxw_status mx_run_input(mx_run *run, const char *name, const mx_tensor *tensor);
-/* The same for bytes that stay as they are, at that address, until the name is bound again: a device with memory of its
- * own is sent them once. */
+/* The same for bytes that do not change until the name is bound again: a device with its own memory gets them once. */
 mxw_status mx_run_hold(mx_run *run, const char *name, const mx_tensor *tensor);
-/* Binds an input to an output of another run on the same device, without leaving the device: each execute takes what
- * `from` last gave. `from` must outlive the binding. */
+/* Binds an input to an output of another run on the same device, without a copy through the host: each execute reads
+ * what `from` last computed. `from` must outlive the binding. */
 mxw_status mx_run_pipe(mx_run *run, const char *input, mx_run *from, const char *output);
 /* An open size that no input carries. */
 mxw_status mx_run_size(mx_run *run, const char *name, int64_t size);
-/* Takes the memory that a compiled run with these sizes needs ("name=number,..", the rest 1), so that a run of smaller
- * ones takes no more, moves nothing, and what was recorded stays. What is held or piped is bound before. */
+/* Takes the memory that a compiled run with these sizes needs ("name=number,..", the rest 1), so that runs with smaller
+ * sizes take no more, move nothing and keep their captured graphs. Held and piped inputs are bound before. */
 mxw_status mx_run_reserve(mx_run *run, const char *sizes);
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context);   /* NULL: none */
 void mx_run_watch(mx_run *run, mx_watch_fn watch, void *context);   /* NULL: none */
 mxw_status mx_run_execute(mx_run *run);
 /* Whether the last execute's small outputs can be read without waiting for the device. */
-int mx_run_over(const mx_run *run);
+int mx_run_done(const mx_run *run);
 /* A host view, valid until the next execute. */
 mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);
 #endif

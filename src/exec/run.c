@@ -1,4 +1,4 @@
-/* exec/run.c - a session's seat on a program: inputs bound, open sizes settled, outputs handed out. */
+/* exec/run.c - a run of a program for one session: binds inputs and states, executes, returns outputs. */
 #include "base/mem.h"
 #include "exec/program.h"
 
@@ -63,78 +63,6 @@ void mx_run_close(mx_run *run) {
 void mx_run_tap(mx_run *run, mx_tap_fn tap, void *context) {
     run->tap = tap;
     run->tap_context = context;
-}
-
-#define VALUE "a value"   /* what memory is taken for */
-
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-mxw_status mx_run_room(const mx_device *device, void **block, size_t *room, size_t bytes, const char *what) {
-    if (bytes <= *room)
-        return MXW_OK;
-    mx_device_give(device, *block);
-    *room = 0;
-    mxw_status status = mx_device_take(device, bytes, block, "%s", what);
-    *room = status < 0 ? 0 : bytes;
-    return status;
-}
-
-/* A free buffer that holds it: the one that it had last, else the smallest; NULL if there is none. *largest is the
- * largest free one. */
-static mx_buffer *find_free(mx_run *run, mx_value value, size_t bytes, mx_buffer **largest) {
-    mx_buffer *best = NULL, *usual = run->usual[value] < 0 ? NULL : &run->buffers[run->usual[value]];
-    *largest = NULL;
-    if (usual && !usual->uses && usual->bytes >= bytes)
-        return usual;
-    for (size_t i = 0; i < run->n_buffers; i++) {
-        mx_buffer *b = &run->buffers[i];
-        if (b->uses)
-            continue;
-        if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
-            best = b;
-        if (!*largest || b->bytes > (*largest)->bytes)
-            *largest = b;
-    }
-    return best;
-}
-
-/* A free one; else the largest free one, made larger; else a new one. So that a run that repeats itself allocates
- * nothing from the second time on, and one that grows does not keep what it outgrew. */
-mxw_status mx_run_take(mx_run *run, mx_value value, size_t bytes, void **data) {
-    bytes = MX_MAX(bytes, 64);
-    mx_buffer *largest, *best = find_free(run, value, bytes, &largest);
-    if (!best && largest) {
-        mxw_status status = mx_run_room(run->program->device, &largest->data, &largest->bytes, bytes, VALUE);
-        if (status < 0)
-            return status;
-        best = largest;
-    }
-    if (!best) {
-        mxw_status status = mx_grow(&run->buffers, &run->room_buffers, run->n_buffers + 1, sizeof(*run->buffers));
-        if (status < 0)
-            return status;
-        mx_buffer fresh = {0};
-        status = mx_run_room(run->program->device, &fresh.data, &fresh.bytes, bytes, VALUE);
-        if (status < 0)
-            return status;
-        best = &run->buffers[run->n_buffers++];
-        *best = fresh;
-    }
-    best->uses = 1;
-    run->buffer[value] = run->usual[value] = (int32_t)(best - run->buffers);
-    *data = best->data;
-    return MXW_OK;
-}
-
-/* On any device a copy is a reshape to the same sizes. */
-mxw_status mx_run_copy(const mx_run *run, void *to, void *from, size_t bytes) {
-    const mx_device *device = run->program->device;
-    int64_t n = (int64_t)bytes;
-    mx_tensor in = mx_tensor_of(MXW_U8, 1, &n, from), out = mx_tensor_of(MXW_U8, 1, &n, to);
-    mx_attrs attrs = {.rank = 1, .dims = {n}};
-    mx_call call = {.op = MX_OP_RESHAPE, .attrs = &attrs, .n_inputs = 1, .n_outputs = 1, .inputs = &in,
-                    .outputs = &out, .pool = run->program->pool};
-    return device->run_op(device, &call);
 }
 
 /* ---- binding ----------------------------------------------------------------------------------------------------- */
@@ -225,7 +153,7 @@ mxw_status mx_run_size(mx_run *run, const char *name, int64_t size) {
     return mx_fail(MXW_E_NOT_FOUND, "graph %s has no open size %s", g->name, name);
 }
 
-/* Settles the open sizes that a leaf's actual dims carry, and refuses what contradicts the graph or another leaf. */
+/* Sets the open sizes that a leaf's actual dims carry; refuses what contradicts the graph or another leaf. */
 static mxw_status bind_dims(mx_run *run, const char *kind, const mx_value_info *info, const mx_tensor *actual) {
     const mx_graph *g = run->program->graph;
     for (int i = 0; i < info->type.rank; i++) {
@@ -248,7 +176,7 @@ static mxw_status bind_dims(mx_run *run, const char *kind, const mx_value_info *
     return MXW_OK;
 }
 
-mxw_status mx_run_dense(mx_run *run, mx_value value, const void **bytes) {
+mxw_status mx_run_dense_input(mx_run *run, mx_value value, const void **bytes) {
     mx_binding *b = &run->bindings[value];
     const mx_tensor *t = &b->tensor;
     size_t n = mx_tensor_bytes(t), align = MX_MIN(mx_dtype_bytes(t->dtype), 8);
@@ -269,13 +197,13 @@ mxw_status mx_run_dense(mx_run *run, mx_value value, const void **bytes) {
     return MXW_OK;
 }
 
-/* Bytes that stay: sent when they were bound, to memory that no other value takes. */
-static mxw_status bring_held(mx_run *run, mx_value value, size_t bytes) {
+/* Bytes that do not change: uploaded once after they were bound, to memory that no other value takes. */
+static mxw_status upload_held(mx_run *run, mx_value value, size_t bytes) {
     const mx_device *device = run->program->device;
     mx_binding *b = &run->bindings[value];
     mxw_status status = MXW_OK;
     if (!b->sent) {
-        status = mx_run_room(device, &b->block, &b->block_bytes, MX_MAX(bytes, 1), VALUE);
+        status = mx_run_grow_block(device, &b->block, &b->block_bytes, MX_MAX(bytes, 1), "a value");
         if (status >= 0)
             status = device->upload(device, b->block, run->origin[value], bytes);
         b->sent = status >= 0;
@@ -284,27 +212,27 @@ static mxw_status bring_held(mx_run *run, mx_value value, size_t bytes) {
     return status;
 }
 
-/* The caller's view where it can be used in place; else packed, or uploaded. Once for each execute. */
-mxw_status mx_run_bring(mx_run *run, mx_value value) {
+/* The caller's view if it can be used in place; else a dense copy, or uploaded. Once for each execute. */
+mxw_status mx_run_upload_input(mx_run *run, mx_value value) {
     const mx_device *device = run->program->device;
     mx_binding *b = &run->bindings[value];
     size_t bytes = mx_tensor_bytes(&b->tensor);
     const void *host;
     if (run->buffer[value] >= 0)
         return MXW_OK;
-    mxw_status status = mx_run_dense(run, value, &host);
+    mxw_status status = mx_run_dense_input(run, value, &host);
     if (status < 0)
         return status;
     run->values[value].data = (void *)(uintptr_t)host;
     if (device->host_memory) {
-        if (!host)   /* no elements; an op takes no address for an input that was left out */
+        if (!host)   /* no elements; a null address would mean that the input was left out */
             run->values[value].data = b;
         return MXW_OK;
     }
     run->origin[value] = host;
     if (b->held)
-        return bring_held(run, value, bytes);
-    status = mx_run_take(run, value, bytes, &run->values[value].data);
+        return upload_held(run, value, bytes);
+    status = mx_run_take_buffer(run, value, bytes, &run->values[value].data);
     return status < 0 ? status : device->upload(device, run->values[value].data, host, bytes);
 }
 
@@ -341,7 +269,7 @@ static mxw_status bind_state(mx_run *run, mx_value value) {
     return bind_dims(run, "state", info, found);
 }
 
-/* What every leaf is and, but for inputs that the caller brings, where. */
+/* Sets every leaf's type and, except for inputs that the caller bound, its address. */
 static mxw_status bind_leaves(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status = MXW_OK;
@@ -360,12 +288,12 @@ static mxw_status bind_leaves(mx_run *run) {
     return status;
 }
 
-static mxw_status bring_inputs(mx_run *run) {
+static mxw_status upload_inputs(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status = MXW_OK;
     for (size_t i = 1; i < g->n_values && status >= 0; i++)
         if (g->values[i].kind == MX_INPUT && !run->bindings[i].from)
-            status = mx_run_bring(run, (mx_value)i);
+            status = mx_run_upload_input(run, (mx_value)i);
     return status;
 }
 
@@ -379,7 +307,7 @@ static mxw_status keep_outputs(mx_run *run) {
         mx_tensor *t = &run->values[value];
         void *from = t->data;
         size_t bytes = mx_tensor_bytes(t);
-        mxw_status status = mx_run_take(run, value, bytes, &t->data);
+        mxw_status status = mx_run_take_buffer(run, value, bytes, &t->data);
         if (status >= 0)
             status = mx_run_copy(run, t->data, from, bytes);
         if (status < 0)
@@ -391,8 +319,8 @@ static mxw_status keep_outputs(mx_run *run) {
 mxw_status mx_run_execute(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status;
-    int replayed = 0;
-    run->done = run->replayed = run->fetched = 0;
+    int launched = 0;
+    run->done = run->launched = run->fetched = 0;
     for (size_t i = 0; i < run->n_buffers; i++)
         run->buffers[i].uses = 0;
     for (size_t i = 0; i < g->n_values; i++) {
@@ -401,11 +329,11 @@ mxw_status mx_run_execute(mx_run *run) {
     }
     MX_TRY(bind_leaves(run));
     if (run->program->plan) {
-        MX_TRY(mx_compiled_lay_out(run));
-        MX_TRY(mx_replay_execute(run, &replayed));
+        MX_TRY(mx_compiled_specialize(run));
+        MX_TRY(mx_graph_capture_execute(run, &launched));
     }
-    if (!replayed) {
-        MX_TRY(bring_inputs(run));
+    if (!launched) {
+        MX_TRY(upload_inputs(run));
         MX_TRY(mx_run_nodes(run));
         MX_TRY(keep_outputs(run));
     }
@@ -423,7 +351,7 @@ mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out) {
     if (!run->done)
         return mx_fail(MXW_E_STATE, "graph %s has not run: no output %s yet", g->name, name);
     const void *data;
-    mxw_status status = mx_replay_output(run, (size_t)index, &data);
+    mxw_status status = mx_graph_capture_output(run, (size_t)index, &data);
     if (status < 0)
         return status;
     if (data) {

@@ -156,6 +156,13 @@ int mx_graph_find_output(const mx_graph *g, const char *name) {
     return found ? (int)(found - g->outputs) : -1;
 }
 
+const char *mx_graph_value_name(const mx_graph *g, mx_value value) {
+    for (size_t i = 0; i < g->n_names; i++)
+        if (g->names[i].value == value)
+            return g->names[i].name;
+    return NULL;
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static const char *size_name(const void *context, int64_t dim) {

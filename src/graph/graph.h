@@ -80,6 +80,7 @@ mx_size_names mx_graph_size_names(const mx_graph *g);
 /* Index of an input or state leaf, or of an output, by name; -1 if there is none. */
 mx_value mx_graph_find_leaf(const mx_graph *g, mx_kind kind, const char *name);
 int mx_graph_find_output(const mx_graph *g, const char *name);
+const char *mx_graph_value_name(const mx_graph *g, mx_value value);   /* its first name, or NULL */
 
 /* Where weights come from, so that who runs a graph need not know a checkpoint: fills *out with a view in any float
  * dtype (quantised ones already widened by the source), or fails with the name in the line. */

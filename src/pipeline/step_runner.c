@@ -136,7 +136,7 @@ mxw_status mx_step_runner_open(mx_step_runner *runner, const mx_recognizer *r, c
     runner->size = *size;
     runner->n_slots = n_slots;
     runner->width = MX_MIN(width, n_slots);
-    runner->padded = n_slots > 1 && mx_exec_replays(r->programs[MX_PART_DECODER]);
+    runner->padded = n_slots > 1 && mx_exec_captures(r->programs[MX_PART_DECODER]);
     MX_TRY(open_room(runner));
     MX_TRY(mx_state_open(r->programs[MX_PART_DECODER], &runner->state));
     MX_TRY(add_states(runner));
@@ -434,7 +434,7 @@ mxw_status mx_step_runner_step(mx_step_runner *runner, mx_request *requests, int
     if (meanwhile)
         do
             meanwhile(context);
-        while (!mx_run_over(run));
+        while (!mx_run_done(run));
     MX_TRY(hand_out(run, requests, n, all.k));
     count_step(runner, requests, n, start);
 out:

@@ -189,23 +189,23 @@ static mxw_status fake_run_op(const mx_device *device, const mx_call *call) {
     return call->op == MX_OP_ATTENTION ? attend_here(&here, inputs) : run_here(call, &here, inputs, outputs);
 }
 
-/* ---- recordings -------------------------------------------------------------------------------------------------- */
+/* ---- captured calls ---------------------------------------------------------------------------------------------- */
 
 typedef struct tape {
-    mx_recording shared;
+    mx_capture shared;
     size_t in_bytes, out_bytes, n;
     mx_call *calls;        /* of its own, with all that they point to */
-    int asked;             /* whether it is over, since the last replay */
+    int asked;             /* how often done() was called since the last launch */
 } tape;
 
 static fake_counts counts;
 static int refuses;
 
-fake_counts fake_replays(void) { return counts; }
-void fake_refuse_to_record(int refuse) { refuses = refuse; }
+fake_counts fake_captures(void) { return counts; }
+void fake_refuse_capture(int refuse) { refuses = refuse; }
 
-static void tape_close(const mx_device *device, mx_recording *recording) {
-    tape *t = (tape *)recording;
+static void tape_close(const mx_device *device, mx_capture *capture) {
+    tape *t = (tape *)capture;
     if (!t)
         return;
     for (size_t i = 0; t->calls && i < t->n; i++) {
@@ -222,19 +222,19 @@ static void tape_close(const mx_device *device, mx_recording *recording) {
     counts.open--;
 }
 
-static mxw_status tape_open(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_recording **recording) {
+static mxw_status tape_open(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_capture **capture) {
     tape *t = mx_alloc_zero(1, sizeof(*t));
     if (!t)
         return MXW_E_MEMORY;
     counts.open++;
     *t = (tape){.in_bytes = in_bytes, .out_bytes = out_bytes};
-    t->shared = (mx_recording){mx_alloc(in_bytes), mx_alloc(out_bytes), device->alloc(device, in_bytes),
+    t->shared = (mx_capture){mx_alloc(in_bytes), mx_alloc(out_bytes), device->alloc(device, in_bytes),
                                device->alloc(device, out_bytes)};
     if (!t->shared.in_host || !t->shared.out_host || !t->shared.in || !t->shared.out) {
         tape_close(device, &t->shared);
         return MXW_E_MEMORY;
     }
-    *recording = &t->shared;
+    *capture = &t->shared;
     return MXW_OK;
 }
 
@@ -245,11 +245,11 @@ static void *copy_of_bytes(const void *from, size_t bytes) {
     return copy;
 }
 
-static mxw_status tape_record(const mx_device *device, mx_recording *recording, const mx_call *const *calls,
+static mxw_status tape_capture(const mx_device *device, mx_capture *capture, const mx_call *const *calls,
                               size_t n) {
-    tape *t = (tape *)recording;
+    tape *t = (tape *)capture;
     if (refuses)
-        return refuse("asked not to record");
+        return refuse("told to refuse captures");
     t->calls = mx_alloc_zero(n, sizeof(*t->calls));
     if (!t->calls)
         return MXW_E_MEMORY;
@@ -265,31 +265,31 @@ static mxw_status tape_record(const mx_device *device, mx_recording *recording, 
             return MXW_E_MEMORY;
         }
     }
-    counts.recorded++;
+    counts.captured++;
     return MXW_OK;
 }
 
-/* Whoever reads the results before waiting finds what fresh memory has. */
-static mxw_status tape_replay(const mx_device *device, mx_recording *recording) {
-    tape *t = (tape *)recording;
+/* Results that are read before wait() look like fresh memory. */
+static mxw_status tape_launch(const mx_device *device, mx_capture *capture) {
+    tape *t = (tape *)capture;
     mxw_status status = device->upload(device, t->shared.in, t->shared.in_host, t->in_bytes);
     memset(t->shared.in_host, FRESH, t->in_bytes);
     memset(t->shared.out_host, FRESH, t->out_bytes);
     for (size_t i = 0; i < t->n && status >= 0; i++)
         status = device->run_op(device, &t->calls[i]);
-    counts.replayed++;
+    counts.launched++;
     t->asked = 0;
     return status;
 }
 
-/* Not at once: whoever has something else to do meanwhile gets to do it. */
-static int tape_over(const mx_device *device, const mx_recording *recording) {
-    tape *t = (tape *)(uintptr_t)recording;
+/* Not at once, so that callers that have other work to do meanwhile get to do it. */
+static int tape_done(const mx_device *device, const mx_capture *capture) {
+    tape *t = (tape *)(uintptr_t)capture;
     return t->asked++ > 20;
 }
 
-static mxw_status tape_wait(const mx_device *device, mx_recording *recording) {
-    tape *t = (tape *)recording;
+static mxw_status tape_wait(const mx_device *device, mx_capture *capture) {
+    tape *t = (tape *)capture;
     return device->download(device, t->shared.out_host, t->shared.out, t->out_bytes);
 }
 
@@ -310,8 +310,8 @@ static mxw_status tape_check(const mx_device *device, const mx_call *call) {
     return MXW_OK;
 }
 
-static const mx_device_replay tapes = {tape_open, tape_record, tape_replay, tape_wait, tape_close, tape_check,
-                                       tape_over};
+static const mx_device_capture tapes = {tape_open, tape_capture, tape_launch, tape_wait, tape_close, tape_check,
+                                       tape_done};
 
 static const mx_device fake = {
     .info = {.id = "fake", .kind = "fake", .description = "the CPU behind far pointers", .features = "",
@@ -330,7 +330,7 @@ static const mx_device fake = {
     .scratch_bytes = fake_scratch_bytes,
     .handed_bytes = fake_handed_bytes,
     .run_op = fake_run_op,
-    .replay = &tapes,
+    .capture = &tapes,
 };
 
 const mx_device *fake_device(void) { return &fake; }

@@ -8,13 +8,13 @@
 
 /* Its id is "fake". */
 const mx_device *fake_device(void);
-/* It records calls as a GPU does: what is changed in a call afterwards does not count, results come back when they are
- * waited for. How many recordings were made, how often one was replayed, how many are open. */
+/* It captures calls as a GPU does: later changes to a call have no effect, results arrive with wait(). How many graphs
+ * were captured, how often one was launched, how many are open. */
 typedef struct fake_counts {
-    int recorded, replayed, open;
+    int captured, launched, open;
 } fake_counts;
-fake_counts fake_replays(void);
-void fake_refuse_to_record(int refuse);
+fake_counts fake_captures(void);
+void fake_refuse_capture(int refuse);
 /* What goes into a linear from another one, or from a GELU, goes there in a form of its own, which nobody else can read
  * and which takes more room; so do the parts of a linear's result that are queries, keys and values, all of them or
  * none. How many results were left so. */

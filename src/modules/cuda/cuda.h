@@ -318,7 +318,7 @@ mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call);
 /* record.c */
 /* A copy on the GPU that lasts as long as what is recorded; there must be as many bytes left. */
 mxw_status mx_cuda_keep(mx_cuda *twin, const void *from, size_t bytes, const void **to);
-extern const mx_device_replay mx_cuda_replay;
+extern const mx_device_capture mx_cuda_replay;
 
 /* Rows [rows][n] of x, ld apart in groups of `group` rows that are group_step apart, softmaxed in place with scale; row
  * i of a group has first_keys + i keys if causal, else n, and zeros behind them (rows.cu). */

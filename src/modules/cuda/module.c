@@ -136,7 +136,7 @@ static const mx_device table = {
     .scratch_bytes = scratch_bytes,
     .handed_bytes = mx_cuda_handed_bytes,
     .run_op = run_op,
-    .replay = &mx_cuda_replay,
+    .capture = &mx_cuda_replay,
 };
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */

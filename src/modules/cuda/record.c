@@ -12,7 +12,7 @@
 #define LOOKS 4096   /* at what a kernel says, between two at whether it failed */
 
 typedef struct recording {
-    mx_recording shared;
+    mx_capture shared;
     size_t in_bytes, out_bytes;
     cudaGraphExec_t graph;
     cudaEvent_t over;        /* of the last replay */
@@ -41,7 +41,7 @@ static mxw_status open_twin(mx_cuda *gpu) {
     return MXW_OK;
 }
 
-static void recording_close(const mx_device *device, mx_recording *shared) {
+static void recording_close(const mx_device *device, mx_capture *shared) {
     mx_cuda *gpu = mx_cuda_of(device);
     recording *r = (recording *)shared;
     if (!r || cudaSetDevice(gpu->index) != cudaSuccess)
@@ -62,7 +62,7 @@ static void recording_close(const mx_device *device, mx_recording *shared) {
     mx_cuda_host->free(r);
 }
 
-static mxw_status recording_open(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_recording **out) {
+static mxw_status recording_open(const mx_device *device, size_t in_bytes, size_t out_bytes, mx_capture **out) {
     mx_cuda *gpu = mx_cuda_of(device);
     mxw_status status = mx_cuda_enter(gpu);
     recording *r = status < 0 ? NULL : mx_cuda_host->alloc(sizeof(*r));
@@ -147,7 +147,7 @@ static mxw_status capture(mx_cuda *gpu, recording *r, const mx_call *const *call
     return status;
 }
 
-static mxw_status recording_record(const mx_device *device, mx_recording *shared, const mx_call *const *calls,
+static mxw_status recording_record(const mx_device *device, mx_capture *shared, const mx_call *const *calls,
                                    size_t n) {
     mx_cuda *gpu = mx_cuda_of(device);
     mxw_status status = mx_cuda_enter(gpu);
@@ -177,7 +177,7 @@ static int is_said(const mx_cuda_says *says) {
     return !unsaid;
 }
 
-static mxw_status recording_replay(const mx_device *device, mx_recording *shared) {
+static mxw_status recording_replay(const mx_device *device, mx_capture *shared) {
     mx_cuda *gpu = mx_cuda_of(device);
     recording *r = (recording *)shared;
     mxw_status status = mx_cuda_enter(gpu);
@@ -190,7 +190,7 @@ static mxw_status recording_replay(const mx_device *device, mx_recording *shared
     return status;
 }
 
-static mxw_status recording_wait(const mx_device *device, mx_recording *shared) {
+static mxw_status recording_wait(const mx_device *device, mx_capture *shared) {
     mx_cuda *gpu = mx_cuda_of(device);
     recording *r = (recording *)shared;
     if (!r->launched)
@@ -206,7 +206,7 @@ static mxw_status recording_wait(const mx_device *device, mx_recording *shared) 
 }
 
 /* An error is for wait() to tell. */
-static int recording_over(const mx_device *device, const mx_recording *shared) {
+static int recording_over(const mx_device *device, const mx_capture *shared) {
     const recording *r = (const recording *)shared;
     return !r->launched || is_said(&r->says) || cudaEventQuery(r->over) != cudaErrorNotReady;
 }
@@ -215,5 +215,5 @@ static mxw_status recording_check(const mx_device *device, const mx_call *call) 
     return mx_cuda_check_call(mx_cuda_of(device), call);
 }
 
-const mx_device_replay mx_cuda_replay = {recording_open,   recording_record, recording_replay,
+const mx_device_capture mx_cuda_replay = {recording_open,   recording_record, recording_replay,
                                          recording_wait, recording_close,  recording_check, recording_over};

@@ -363,7 +363,7 @@ static void test_beside(void) {
     CHECK(windows[0].n_steps > 3 && windows[1].n_steps == alone[1].n_steps);
     mx_batcher_counts counts = mx_slot_counts(first->slot);
     CHECK_EQ_INT(counts.windows, 2);
-    CHECK_EQ_INT(counts.windows_overlapped, mx_exec_replays(model->programs[MX_PART_DECODER]));
+    CHECK_EQ_INT(counts.windows_overlapped, mx_exec_captures(model->programs[MX_PART_DECODER]));
     for (int i = 0; i < 2; i++) {
         mxw_session_close(windows[i].session);
         mxw_session_close(alone[i].session);
@@ -503,7 +503,7 @@ static int counted_next(void *context, mx_decode_step *step, int *k) {
 static void test_steady(void) {
     mxw_model *model = open_batch(4, 2, 2);
     mx_session *holder = open_holder(model);
-    int records = mx_exec_replays(model->programs[MX_PART_DECODER]);   /* sizes that come a second time */
+    int records = mx_exec_captures(model->programs[MX_PART_DECODER]);   /* sizes that come a second time */
     for (int round = 0; round < 4; round++) {
         window w = {.session = open_session(model, 1)};
         CHECK_EQ_INT(mx_session_encode_window(w.session, 0, 300, 0), MXW_OK);

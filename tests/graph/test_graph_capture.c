@@ -1,6 +1,6 @@
-/* test_replay.c - compiled runs on a device that repeats recorded calls: the bits of a replay are those of the same
- * program run node by node, whatever changes from one execute to the next: data, sizes, addresses; and with values in
- * forms of the device's own between calls. */
+/* test_graph_capture.c - compiled runs on a device that launches captured graphs: the bits of a launch are those of the
+ * same program run node by node, whatever changes from one execute to the next (data, sizes, addresses), also with
+ * values between calls in a layout of the device's own. */
 #include "small_model.h"
 
 static int is_fake(void) { return strcmp(device_name, "fake") == 0; }
@@ -14,7 +14,8 @@ static const mx_program_options *compiled(void) {
 
 static void see_nothing(void *context, const char *name, const mx_tensor *value) {}
 
-/* Two runs of one program with a state each: one may replay; the other has a tap, so it goes node by node. */
+/* Two runs of one program with a state each: one may launch captured graphs; the other has a tap, so it runs node by
+ * node. */
 typedef struct pair {
     mx_graph *graph;
     mx_program *program;
@@ -74,18 +75,18 @@ static void test_steps(void) {
     fill_rows(&r);
     mx_tensor features = FLOATS(1, 2, T, D);
     pair p = open_pair(build_decoder(), ROWS);
-    fake_counts before = fake_replays();
+    fake_counts before = fake_captures();
     for (int i = 0; i < STEPS; i++)
         step_both(&p, &r, &features, i * SEQ, SEQ);
     if (is_fake()) {
-        CHECK_EQ_INT(fake_replays().recorded - before.recorded, 1);
-        CHECK_EQ_INT(fake_replays().replayed - before.replayed, STEPS - 1);
+        CHECK_EQ_INT(fake_captures().captured - before.captured, 1);
+        CHECK_EQ_INT(fake_captures().launched - before.launched, STEPS - 1);
     }
     close_pair(&p);
-    CHECK_EQ_INT(fake_replays().open, 0);
+    CHECK_EQ_INT(fake_captures().open, 0);
 }
 
-/* Sizes that take turns keep their recordings; more sizes than a run keeps still come out right. */
+/* Alternating sizes keep their captured graphs; more sizes than a run keeps still come out right. */
 static void test_sizes(void) {
     static rows r;
     static const int64_t turns[] = {5, 3, 1, 5, 3, 1, 5, 3, 1, 35, 35, 5, 3, 1, 5, 3, 1, 0, 0, 5};
@@ -93,12 +94,12 @@ static void test_sizes(void) {
     fill_rows(&r);
     mx_tensor features = FLOATS(1, 2, T, D);
     pair p = open_pair(build_decoder(), ROWS);
-    fake_counts before = fake_replays();
+    fake_counts before = fake_captures();
     for (size_t i = 0; i < 9; i++)
         step_both(&p, &r, &features, 0, turns[i]);
     if (is_fake()) {
-        CHECK_EQ_INT(fake_replays().recorded - before.recorded, 3);
-        CHECK_EQ_INT(fake_replays().replayed - before.replayed, 6);
+        CHECK_EQ_INT(fake_captures().captured - before.captured, 3);
+        CHECK_EQ_INT(fake_captures().launched - before.launched, 6);
     }
     for (size_t i = 9; i < MX_COUNT(turns); i++)   /* the largest moves the memory of all others */
         step_both(&p, &r, &features, 0, turns[i]);
@@ -106,10 +107,10 @@ static void test_sizes(void) {
         for (int64_t n = 1; n <= 30; n++)
             step_both(&p, &r, &features, 0, n);
     close_pair(&p);
-    CHECK_EQ_INT(fake_replays().open, 0);
+    CHECK_EQ_INT(fake_captures().open, 0);
 }
 
-/* An index is looked at before a replay too; the run is as good as new afterwards. */
+/* Indices are checked before a launch too; the run is as good as new afterwards. */
 static void test_bad_index(void) {
     static rows r;
     begin();
@@ -187,20 +188,20 @@ static void test_refusal(void) {
     fill_rows(&r);
     mx_tensor features = FLOATS(1, 2, T, D);
     pair p = open_pair(build_decoder(), ROWS);
-    fake_counts before = fake_replays();
-    fake_refuse_to_record(1);
+    fake_counts before = fake_captures();
+    fake_refuse_capture(1);
     for (int i = 0; i < 3; i++)
         step_both(&p, &r, &features, i * SEQ, SEQ);
-    fake_refuse_to_record(0);
+    fake_refuse_capture(0);
     for (int i = 3; i < 5; i++)
         step_both(&p, &r, &features, i * SEQ, SEQ);
     if (is_fake())
-        CHECK_EQ_INT(fake_replays().recorded, before.recorded);
+        CHECK_EQ_INT(fake_captures().captured, before.captured);
     close_pair(&p);
-    CHECK_EQ_INT(fake_replays().open, 0);
+    CHECK_EQ_INT(fake_captures().open, 0);
 }
 
-/* Every allocation of the execute that records made to fail in turn: the results stay. */
+/* Every allocation of the execute that captures made to fail in turn: the results stay. */
 static void test_memory(void) {
     static rows r;
     begin();
@@ -224,7 +225,7 @@ static void test_memory(void) {
         close_pair(&p);
     }
     CHECK(n > 3);
-    CHECK_EQ_INT(fake_replays().open, 0);
+    CHECK_EQ_INT(fake_captures().open, 0);
 }
 
 /* ---- forms of the device's own ----------------------------------------------------------------------------------- */
@@ -337,7 +338,7 @@ static void test_parts(void) {
 }
 
 int main(int argc, char **argv) {
-    harness_open("graph-replay", argc, argv);
+    harness_open("graph-capture", argc, argv);
     test_steps();
     test_sizes();
     test_bad_index();
