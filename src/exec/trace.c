@@ -19,7 +19,7 @@ mxw_trace_event mx_trace_begin(const mx_program *p) {
                              .start_ns = mx_now_ns()};
 }
 
-/* A device with its own queue works behind the host: the op is done when a few bytes of its result can be downloaded. */
+/* A device with its own queue works behind the host: an op is done when a few bytes of its result can be downloaded. */
 static mxw_status wait_for(const mx_device *device, const mx_tensor *result) {
     char bytes[4];
     size_t n = mx_tensor_bytes(result);
