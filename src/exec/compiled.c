@@ -31,7 +31,9 @@ void mx_compiled_close(mx_run *run) {
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-static void *table(mx_instance *inst, size_t n, size_t each) { return mx_arena_alloc(&inst->memory, MX_MAX(n, 1) * each); }
+static void *table(mx_instance *inst, size_t n, size_t each) {
+    return mx_arena_alloc(&inst->memory, MX_MAX(n, 1) * each);
+}
 
 static int alloc_tables(mx_instance *inst, const mx_graph *g) {
     inst->sizes = table(inst, g->n_sizes, sizeof(*inst->sizes));
@@ -47,8 +49,9 @@ static int alloc_tables(mx_instance *inst, const mx_graph *g) {
     inst->out_at = table(inst, g->n_values, sizeof(*inst->out_at));
     inst->leaves = table(inst, g->n_values, sizeof(*inst->leaves));
     inst->checked = table(inst, g->n_nodes, sizeof(*inst->checked));
-    int whole = inst->sizes && inst->values && inst->calls && inst->attrs && inst->inputs && inst->outputs && inst->host && inst->bytes &&
-                inst->offsets && inst->in_at && inst->out_at && inst->leaves && inst->checked;
+    int whole = inst->sizes && inst->values && inst->calls && inst->attrs && inst->inputs && inst->outputs &&
+                inst->host && inst->bytes && inst->offsets && inst->in_at && inst->out_at && inst->leaves &&
+                inst->checked;
     for (size_t i = 0; whole && i < g->n_nodes; i++) {
         const mx_node *node = &g->nodes[i];
         inst->inputs[i] = table(inst, (size_t)node->n_inputs, sizeof(**inst->inputs));

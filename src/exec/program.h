@@ -144,7 +144,7 @@ mxw_status mx_run_nodes(mx_run *run);
 mxw_status mx_run_call(mx_run *run, const mx_node *node, const mx_call *call);
 /* Adds a node to a failure: "%17 decoder.tokens: gather: index[3] is ..." */
 mxw_status mx_run_fail_at(const mx_run *run, const mx_node *node, mxw_status status);
-/* trace.c: begins an event; completes and reports that of a call (status: what the call returned), or of a whole run. */
+/* trace.c: begins an event; completes and reports that of a call (status: what the call returned) or of a whole run. */
 mxw_trace_event mx_trace_begin(const mx_program *p);
 mxw_status mx_trace_call(const mx_program *p, const mx_node *node, const mx_call *call, mxw_status status,
                          mxw_trace_event *event);

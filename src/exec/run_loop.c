@@ -1,4 +1,4 @@
-/* exec/run_loop.c - runs the nodes of a bound run, one call after the other, and reports each to watchers and traces. */
+/* exec/run_loop.c - runs the nodes of a bound run in order, and reports each call to the watcher and the trace. */
 #include "exec/program.h"
 
 void mx_run_watch(mx_run *run, mx_watch_fn watch, void *context) {

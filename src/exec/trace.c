@@ -1,5 +1,5 @@
 /* exec/trace.c - times ops and runs for the callback given when the program was loaded.
- * Invariants: an op's time on a device with its own queue ends when its result can be read, not when it was enqueued. */
+ * Invariants: on a device with its own queue an op's time ends when its result can be read, not when it is enqueued. */
 #include "exec/program.h"
 
 #include <stdatomic.h>
