@@ -26,16 +26,16 @@ static mxw_status open_gpu(mx_cuda *gpu) {
             status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->arrivals, 0, bytes, gpu->stream), "counters");
         gpu->overlaps = mx_cuda_overlaps();
     }
-    if (status >= 0 && !gpu->told) {
-        status = mx_cuda_check(gpu, cudaMalloc(&gpu->told, MX_CUDA_TOLD), "values between blocks");
+    if (status >= 0 && !gpu->flagged_at) {
+        status = mx_cuda_check(gpu, cudaMalloc(&gpu->flagged_at, MX_CUDA_FLAGGED_BYTES), "values between blocks");
         if (status >= 0)
-            status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->told, 0, MX_CUDA_TOLD, gpu->stream),
+            status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->flagged_at, 0, MX_CUDA_FLAGGED_BYTES, gpu->stream),
                                    "values between blocks");
     }
     if (status < 0)
         cudaGetLastError();
     gpu->opened = status >= 0;
-    mx_cuda_product_is_few(gpu, 0);   /* so that it is known before anything is recorded */
+    mx_cuda_gemm_is_skinny(gpu, 0);   /* so that it is known before anything is recorded */
     return status;
 }
 

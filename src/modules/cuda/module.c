@@ -10,7 +10,7 @@
 
 const mx_host *mx_cuda_host;
 
-static mx_cuda gpus[MX_CUDA_MOST];
+static mx_cuda gpus[MX_CUDA_MAX_GPUS];
 static int n_gpus;
 static char why_none[256];
 
@@ -42,8 +42,8 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION_SCORES] = {NULL, mx_cuda_attention_scores, mx_cuda_check_scores},
     [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write, mx_cuda_check_write},
     [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select, mx_cuda_check_rules},
-    [MX_OP_FUSED_LINEAR] = {mx_cuda_fused_op_scratch, mx_cuda_fused_linear},
-    [MX_OP_FUSED_CONV1D] = {mx_cuda_fused_op_scratch, mx_cuda_fused_conv1d},
+    [MX_OP_FUSED_LINEAR] = {mx_cuda_gemm_op_scratch, mx_cuda_fused_linear},
+    [MX_OP_FUSED_CONV1D] = {mx_cuda_gemm_op_scratch, mx_cuda_fused_conv1d},
     [MX_OP_FUSED_SELECT] = {mx_cuda_fused_select_scratch, mx_cuda_fused_select, mx_cuda_check_rules},
 };
 
@@ -89,10 +89,10 @@ static int strided(const mx_device *device, mx_op op, int input) {
 static const char *kernel(const mx_device *device, const mx_call *call) {
     switch (call->op) {
     case MX_OP_FUSED_LINEAR:
-    case MX_OP_FUSED_CONV1D: return mx_cuda_product_kernel(mx_cuda_of(device), call);
+    case MX_OP_FUSED_CONV1D: return mx_cuda_gemm_kernel(mx_cuda_of(device), call);
     case MX_OP_ATTENTION: return mx_cuda_flash_kernel(call);
     case MX_OP_ATTENTION_CACHED:
-    case MX_OP_ATTENTION_WINDOW: return mx_cuda_rows_attention_takes(call) ? "tiles of 128 keys" : "plain";
+    case MX_OP_ATTENTION_WINDOW: return mx_cuda_decode_attention_takes(call) ? "tiles of 128 keys" : "plain";
     case MX_OP_GATHER: return mx_cuda_fast_gather_takes(call) ? "rows" : "plain";
     case MX_OP_STATE_WRITE: return mx_cuda_fast_write_takes(call) ? "rows" : "plain";
     case MX_OP_FUSED_SELECT: return "mma and select, ranges by multiprocessor";
@@ -129,14 +129,14 @@ static const mx_device table = {
     .memory_free = mx_cuda_memory_free,
     .supports = supports,
     .strided = strided,
-    .form = mx_cuda_form,
+    .form = mx_cuda_weight_form,
     .packed_bytes = mx_cuda_packed_bytes,
     .pack = mx_cuda_pack,
     .kernel = kernel,
     .scratch_bytes = scratch_bytes,
-    .handed_bytes = mx_cuda_handed_bytes,
+    .handed_bytes = mx_cuda_output_layout_bytes,
     .run_op = run_op,
-    .capture = &mx_cuda_replay,
+    .capture = &mx_cuda_capture,
 };
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
     struct cudaDeviceProp p;
     char blas[32];
     pthread_mutex_init(&gpu->lock, NULL);
-    pthread_mutex_init(&gpu->recording, NULL);
+    pthread_mutex_init(&gpu->capture_lock, NULL);
     gpu->device = table;
     gpu->index = index;
     snprintf(gpu->id, sizeof(gpu->id), "cuda:%d", index);
@@ -193,7 +193,7 @@ static void look(void) {
     cudaError_t error = cudaGetDeviceCount(&n_gpus);
     cudaGetLastError();   /* asking is no failure of what comes next */
     if (error == cudaSuccess && n_gpus > 0) {
-        n_gpus = MX_MIN(n_gpus, MX_CUDA_MOST);
+        n_gpus = MX_MIN(n_gpus, MX_CUDA_MAX_GPUS);
         for (int i = 0; i < n_gpus; i++)
             describe(&gpus[i], i, driver, runtime);
         return;

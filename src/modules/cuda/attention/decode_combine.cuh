@@ -1,0 +1,224 @@
+/* modules/cuda/attention/decode_combine.cuh - what kernels of a decoder's attention share that have a block of eight
+ * warps to a tile: which rows are worked on together, operands, a tile's results on their way to memory, and the tiles
+ * of a row joined in the order of the keys. */
+#ifndef MX_CUDA_ATTENTION_DECODE_COMBINE_CUH
+#define MX_CUDA_ATTENTION_DECODE_COMBINE_CUH
+#include "modules/cuda/attention/decode_tile.cuh"
+
+#define DECODE_THREADS (TILE_WARPS * WARP_SIZE)   /* of a block */
+#define PARTIAL_FLOATS                                                                                                 \
+    (HEAD_DIM + 4)         /* floats of a tile's result: values, largest score, sum of weights, two of nothing */
+#define MAX_WEIGHTS 32     /* whose weights in the whole are kept, where there are no more */
+
+struct combine_smem {
+    tile_smem pad;
+    float scales[TILE_ROWS][MAX_WEIGHTS];       /* of the tiles, when they are joined */
+    float top[TILE_ROWS], inverse[TILE_ROWS];
+};
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+#define ROW_CHUNK 512     /* rows that are looked at together: a row of the grid to each */
+
+/* Pieces: neighbouring rows that have something in common, at most so many to each. */
+struct row_groups {
+    uint16_t start[ROW_CHUNK + 2]; /* row of the chunk that each begins with; behind the last one, how many there are */
+    unsigned runs[ROW_CHUNK / WARP_SIZE], begins[ROW_CHUNK / WARP_SIZE]; /* a bit to a row: whether one begins there */
+};
+
+/* Row of the chunk that the run of row r, of rows with the same in common, begins with. */
+__device__ __forceinline__ static int run_of(const row_groups &s, int r) {
+    int word = r / WARP_SIZE;
+    unsigned begins = s.runs[word] & ((2u << r % WARP_SIZE) - 1);
+    while (!begins && word > 0)
+        begins = s.runs[--word];
+    return word * WARP_SIZE + 31 - __clz((int)begins);
+}
+
+/* How many pieces n rows have. continues(r): whether row r has that in common with the one before it; it is asked for
+ * every row once. most: rows of a piece, 1 to TILE_ROWS. */
+template <typename Continues>
+__device__ static int find_pieces(int n, int most, row_groups &s, const Continues &continues) {
+    const int lane = threadIdx.x % WARP_SIZE, whole = (n + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE;
+    int count = 0;
+    if (most == 1) {
+#pragma unroll 1
+        for (int r = threadIdx.x; r <= n; r += DECODE_THREADS) {
+            s.start[r] = (uint16_t)r;
+            if (r < n)
+                continues(r);
+        }
+        __syncthreads();
+        return n;
+    }
+#pragma unroll 1
+    for (int r = threadIdx.x; r < whole; r += DECODE_THREADS) {
+        unsigned begins = __ballot_sync(0xffffffffu, r < n && (!continues(r) || r == 0));
+        if (lane == 0)
+            s.runs[r / WARP_SIZE] = begins;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int r = threadIdx.x; r < whole; r += DECODE_THREADS) {
+        unsigned begins = __ballot_sync(0xffffffffu, r < n && (r - run_of(s, r)) % most == 0);
+        if (lane == 0)
+            s.begins[r / WARP_SIZE] = begins;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int word = 0; word < whole / WARP_SIZE; word++) {
+        unsigned begins = s.begins[word];
+        if (word % (DECODE_THREADS / WARP_SIZE) == threadIdx.x / WARP_SIZE && begins >> lane & 1)
+            s.start[count + __popc(begins & ((1u << lane) - 1))] = (uint16_t)(word * WARP_SIZE + lane);
+        count += __popc(begins);
+    }
+    if (threadIdx.x == 0)
+        s.start[count] = (uint16_t)n;
+    __syncthreads();
+    return count;
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+struct block_barrier {
+    __device__ __forceinline__ void operator()() const { __syncthreads(); }
+};
+
+/* Warp r has the query of row r, a lane two columns; of rows that there are not, zeros. */
+__device__ __forceinline__ static float2 query_of(const decode_params &job, const row_group &p) {
+    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
+    const float *from = job.q + (p.row + warp) * job.ld_q + p.head * HEAD_DIM + lane * 2;
+    return warp < p.n ? make_float2(__ldcg(from), __ldcg(from + 1)) : make_float2(0, 0);
+}
+
+__device__ __forceinline__ static void put_queries(tile_smem &s, float2 q) {
+    put_query(s, threadIdx.x / WARP_SIZE, threadIdx.x % WARP_SIZE, q);
+}
+
+/* A lane's fours of keys and of values, each of the warp's keys 2 i and 2 i + 1: all under way at once, in whole lines.
+ * A block reads each once, and another one may just have written it. Behind the last key are zeros. */
+struct tile_loads {
+    float4 k[8], v[8];
+};
+
+/* The keys as the lanes take them, through the warp's part of the values' memory. Every second step's lanes change
+ * places, so that a warp that writes meets no bank twice. */
+__device__ __forceinline__ static void put_keys(tile_smem &s, const float4 (&of)[8], uint4 (&k)[8]) {
+    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, step = lane % 16 / 4;
+    uint4 *mine = s.v + warp * 16 * (HEAD_DIM / 4);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int key = i * 2 + lane / 16;
+        mine[(step * 2 + key / 8) * WARP_SIZE + ((key % 8 * 4 + lane % 4) ^ step % 2 * 4)] = split4(of[i]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        k[i] = mine[i * WARP_SIZE + (lane ^ i / 2 % 2 * 4)];
+    __syncwarp();
+}
+
+__device__ __forceinline__ static void put_values(tile_smem &s, const float4 (&of)[8]) {
+    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        put_value(s, warp * 16 + i * 2 + lane / 16, lane % 16, of[i]);
+}
+
+/* A row's result of a tile, by the lanes that have it: to the parts, or, if there is no other tile, to y. */
+__device__ __forceinline__ static void write_tile(const decode_params &job, const row_group &p, int tile, bool mine,
+                                                  const tile_result &r) {
+    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, column = warp * 8 + lane % 4 * 2;
+    int64_t row = p.row + lane / 4;
+    if (!mine)
+        return;
+    if (p.n_tiles == 1) {
+        *(float2 *)(job.y + row * job.d + p.head * HEAD_DIM + column) = times(r.y, share_of(r.sum));
+        return;
+    }
+    float *partials = job.partials + ((row * job.heads + p.head) * job.tiles + tile) * PARTIAL_FLOATS;
+    *(float2 *)(partials + column) = r.y;
+    if (warp == 0 && lane % 4 == 0)
+        *(float2 *)(partials + HEAD_DIM) = make_float2(r.top, r.sum);
+}
+
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
+
+/* How much of a row each of its tiles is: a warp for each row. */
+__device__ static void weigh_tiles(const decode_params &job, const row_group &p, combine_smem &s) {
+    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
+#pragma unroll 1
+    for (int r = warp; r < p.n; r += DECODE_THREADS / WARP_SIZE) {
+        const float *partials =
+            job.partials + ((int64_t)(p.row + r) * job.heads + p.head) * job.tiles * PARTIAL_FLOATS + HEAD_DIM;
+        float2 first = lane < p.n_tiles ? __ldcg((const float2 *)(partials + lane * PARTIAL_FLOATS))
+                                        : make_float2(-CUDART_INF_F, 0);
+        float top = first.x, sum = 0;
+#pragma unroll 1
+        for (int t = lane + WARP_SIZE; t < p.n_tiles; t += WARP_SIZE)
+            top = op_max()(top, __ldcg(partials + t * PARTIAL_FLOATS));
+        top = warp_reduce(top, op_max());
+#pragma unroll 1
+        for (int t = lane; t < p.n_tiles; t += WARP_SIZE) {
+            float2 of = t == lane ? first : __ldcg((const float2 *)(partials + t * PARTIAL_FLOATS));
+            float scale = exp2_approx(__fsub_rn(of.x, top));
+            sum = __fmaf_rn(scale, of.y, sum);
+            if (t < MAX_WEIGHTS)
+                s.scales[r][t] = scale;
+        }
+        sum = warp_reduce(sum, op_sum());
+        if (lane == 0) {
+            s.top[r] = top;
+            s.inverse[r] = share_of(sum);
+        }
+    }
+}
+
+/* The tiles of each row, joined in order. */
+__device__ static void combine_tiles(const decode_params &job, const row_group &p, combine_smem &s) {
+    weigh_tiles(job, p, s);
+    __syncthreads();
+#pragma unroll 1
+    for (int i = threadIdx.x; i < p.n * (HEAD_DIM / 4); i += DECODE_THREADS) {
+        int r = i / (HEAD_DIM / 4), column = i % (HEAD_DIM / 4) * 4;
+        const float *partials = job.partials + ((int64_t)(p.row + r) * job.heads + p.head) * job.tiles * PARTIAL_FLOATS;
+        float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 6
+        for (int t = 0; t < p.n_tiles; t++) {
+            float4 of = __ldcg((const float4 *)(partials + t * PARTIAL_FLOATS + column));
+            float scale = t < MAX_WEIGHTS
+                              ? s.scales[r][t]
+                              : exp2_approx(__fsub_rn(__ldcg(partials + t * PARTIAL_FLOATS + HEAD_DIM), s.top[r]));
+            sum = make_float4(__fmaf_rn(scale, of.x, sum.x), __fmaf_rn(scale, of.y, sum.y),
+                              __fmaf_rn(scale, of.z, sum.z), __fmaf_rn(scale, of.w, sum.w));
+        }
+        float inverse = s.inverse[r];
+        *(float4 *)(job.y + (int64_t)(p.row + r) * job.d + p.head * HEAD_DIM + column) = make_float4(
+            __fmul_rn(sum.x, inverse), __fmul_rn(sum.y, inverse), __fmul_rn(sum.z, inverse), __fmul_rn(sum.w, inverse));
+    }
+}
+
+/* After a block wrote its tiles of a piece, of which `blocks` have some: the last of them joins them. */
+__device__ static void leave_piece(const decode_params &job, const row_group &p, unsigned blocks, combine_smem &s) {
+    __shared__ int is_last;
+    if (blocks > 1) {
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            unsigned *arrived = job.arrived + p.row * job.heads + p.head;
+            is_last = atomicAdd(arrived, 1u) == blocks - 1;
+            if (is_last)
+                *arrived = 0;
+        }
+    }
+    __syncthreads();
+    if (blocks > 1) {
+        if (!is_last)
+            return;
+        __threadfence();
+    }
+    combine_tiles(job, p, s);
+}
+
+void decode_cross_attention(mx_cuda *gpu, const decode_params &job);   /* attention/decode_cross.cu */
+#endif

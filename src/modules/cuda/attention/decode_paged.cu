@@ -1,0 +1,193 @@
+/* modules/cuda/attention/decode_paged.cu - compiled attention of a decoder's rows, heads of 64: the calls, and the
+ * kernel of those over a cache. Over windows: attention/decode_cross.cu.
+ *
+ * Keys are cut into tiles. The beams of a window are neighbours and have most of their keys in common, the cells
+ * before their paths part: a piece is up to TILE_ROWS of them. A block goes from row to row, and a warp makes operands
+ * of its 16 keys and values anew only where they are others than those of the row before.
+ * What holds: the order of every sum follows from the number of keys alone: not from the rows of a piece, nor from how
+ * rows are dealt to blocks. */
+#include "modules/cuda/attention/decode_combine.cuh"
+
+#define BLOCKS_PER_SM 3      /* that a multiprocessor has at a time */
+
+struct paged_smem {
+    combine_smem s;
+    row_groups pieces;
+    int keys[ROW_CHUNK], seq[ROW_CHUNK];   /* of the rows */
+};
+
+/* Where the lane's key of row r's tile lies, a warp's lanes 16 to 31 as those 16 below; behind the last key lies the
+ * last one, where its weight is 0. -1: the warp has none. */
+__device__ __forceinline__ static int cell_of(const decode_params &job, const paged_smem &s, int r, int tile) {
+    int first = tile * TILE_KEYS + threadIdx.x / WARP_SIZE * 16, last = s.keys[r] - 1;
+    return first <= last ? __ldcg(job.cells + s.seq[r] * job.ctx + min(first + (int)threadIdx.x % 16, last)) : -1;
+}
+
+/* Fours of keys or of values of a warp's cells, each of keys 2 i and 2 i + 1: all under way at once, in whole lines. A
+ * block reads each once, and another one may just have written it. */
+__device__ __forceinline__ static void load_cells(const float *from, int d, int cell, float4 (&x)[8]) {
+    int lane = threadIdx.x % WARP_SIZE;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int of = __shfl_sync(0xffffffffu, cell, i * 2 + lane / 16);
+        x[i] = __ldcg((const float4 *)(from + (int64_t)of * d) + lane % 16);
+    }
+}
+
+/* A warp's 16 keys and values as operands; zeros where it has none. */
+__device__ __forceinline__ static void put_cells(const decode_params &job, int head, int cell, tile_smem &s,
+                                                 uint4 (&k)[8]) {
+    if (__any_sync(0xffffffffu, cell >= 0)) {
+        float4 x[8];
+        load_cells(job.k + head * HEAD_DIM, job.d, cell, x);
+        put_keys(s, x, k);
+        load_cells(job.v + head * HEAD_DIM, job.d, cell, x);
+        put_values(s, x);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            k[i] = make_uint4(0, 0, 0, 0);
+            s.v[(threadIdx.x / WARP_SIZE * 8 + i) * WARP_SIZE + threadIdx.x % WARP_SIZE] = k[i];
+        }
+    }
+}
+
+/* A piece's rows over a tile, one after the other. */
+__device__ __forceinline__ static void run_tile(const decode_params &job, const row_group &p, int first, int tile,
+                                                paged_smem &s) {
+    int lane = threadIdx.x % WARP_SIZE, before = -2;
+    float scale = power_scale(job);
+    uint4 k[8];
+    int cell = cell_of(job, s, first, tile);
+#pragma unroll 1
+    for (int r = 0; r < p.n; r++) {
+        float scores[4];
+        int next = r + 1 < p.n ? cell_of(job, s, first + r + 1, tile) : -1;
+        __syncthreads();   /* queries are there; the row before is done with */
+        if (__any_sync(0xffffffffu, cell != before))
+            put_cells(job, p.head, cell, s.s.pad, k);
+        begin_tile(s.s.pad, k, s.keys[first + r] - tile * TILE_KEYS, scale, scores);
+        write_tile(job, p, tile, lane / 4 == r, finish_tile<false>(s.s.pad, scores, block_barrier()));
+        before = cell;
+        cell = next;
+    }
+}
+
+/* Rows of a piece have the same first cell and as many tiles. */
+__device__ static int find_beams(const decode_params &job, int first_row, int n, int most, paged_smem &s) {
+    const int32_t *pos = job.pos + first_row, *seq = job.seq + first_row;
+    return find_pieces(n, most, s.pieces, [&](int r) {
+        s.keys[r] = pos[r] + 1;
+        s.seq[r] = seq[r];
+        return most > 1 && r > 0 && pos[r - 1] / TILE_KEYS == pos[r] / TILE_KEYS &&
+               __ldcg(job.cells + seq[r - 1] * job.ctx) == __ldcg(job.cells + seq[r] * job.ctx);
+    });
+}
+
+/* The piece that a row of the chunk is in. */
+__device__ __forceinline__ static int piece_with(const paged_smem &s, int row, int pieces) {
+    int first = 0;
+    for (int behind = pieces; behind - first > 1;) {
+        int middle = (first + behind) / 2;
+        if (s.pieces.start[middle] <= row)
+            first = middle;
+        else
+            behind = middle;
+    }
+    return first;
+}
+
+/* In the order of pieces, heads and rows, rows are dealt evenly. most: rows of a piece. */
+__global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_paged_kernel(decode_params job, int most) {
+    __shared__ paged_smem s;
+    const int first_row = blockIdx.y * ROW_CHUNK, n = min(ROW_CHUNK, job.rows - first_row);
+    pdl_wait();
+    int pieces = find_beams(job, first_row, n, most, s);
+    int at = (int)(blockIdx.x * (unsigned)(n * job.heads) / gridDim.x);
+    int end = (int)((blockIdx.x + 1) * (unsigned)(n * job.heads) / gridDim.x);
+    int piece = piece_with(s, at / job.heads, pieces);
+#pragma unroll 1
+    while (at < end) {
+        int begin = s.pieces.start[piece], rows = s.pieces.start[piece + 1] - begin, in = at - begin * job.heads;
+        int head = in / rows, first = begin + in - head * rows, count = min(begin + rows - first, end - at);
+        row_group p = {
+            first_row + first, count, head, 0, (s.keys[first] + TILE_KEYS - 1) / TILE_KEYS, NULL, NULL, NULL};
+        put_queries(s.s.pad, query_of(job, p));
+#pragma unroll 1
+        for (int tile = 0; tile < p.n_tiles; tile++)
+            run_tile(job, p, first, tile, s);
+        if (p.n_tiles > 1)
+            leave_piece(job, p, 1, s.s);
+        at += count;
+        piece += at == (begin + rows) * job.heads;
+    }
+}
+
+/* ---- the ops ----------------------------------------------------------------------------------------------------- */
+
+static int64_t longest(const mx_call *call) {
+    return call->op == MX_OP_ATTENTION_CACHED ? call->inputs[5].dims[1] : call->inputs[1].dims[1];
+}
+
+static int even(const mx_tensor *t) {
+    return (uintptr_t)t->data % 16 == 0 && t->dtype == MXW_F32 && t->dims[t->rank - 1] % 4 == 0;
+}
+
+int mx_cuda_decode_attention_takes(const mx_call *call) {
+    const mx_tensor *q = &call->inputs[0];
+    return call->compiled && q->dims[1] == (int64_t)call->attrs->heads * HEAD_DIM && longest(call) < (1 << 24) &&
+           q->dims[0] * call->attrs->heads <= MX_CUDA_ARRIVALS - 2 && q->dims[0] <= 65535 && even(&call->inputs[1]) &&
+           even(&call->inputs[2]) && even(&call->outputs[0]);
+}
+
+static int64_t tiles_of(const mx_call *call) { return (longest(call) + TILE_KEYS - 1) / TILE_KEYS; }
+
+size_t mx_cuda_decode_attention_scratch(const mx_call *call) {
+    return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * PARTIAL_FLOATS) * sizeof(float);
+}
+
+decode_params decode_params_of(const mx_cuda *gpu, const mx_call *call) {
+    const mx_tensor *in = call->inputs;
+    decode_params job = {};
+    job.q = (const float *)in[0].data;
+    job.k = (const float *)in[1].data;
+    job.v = (const float *)in[2].data;
+    job.y = (float *)call->outputs[0].data;
+    job.partials = (float *)call->scratch;
+    job.arrived = gpu->arrivals;
+    job.ld_q = in[0].strides[0];
+    job.rows = (int)in[0].dims[0];
+    job.d = (int)in[0].dims[1];
+    job.heads = call->attrs->heads;
+    job.tiles = (int)tiles_of(call);
+    job.scale = (float)call->attrs->scale;
+    if (call->op == MX_OP_ATTENTION_CACHED) {
+        job.seq = (const int32_t *)in[3].data;
+        job.pos = (const int32_t *)in[4].data;
+        job.cells = (const int32_t *)in[5].data;
+        job.ctx = in[5].dims[1];
+    } else {
+        job.window = (const int32_t *)in[3].data;
+        job.keys = in[1].dims[1];
+    }
+    return job;
+}
+
+/* Where each row has a block of its own, nobody asks which rows have what in common. */
+static void decode_paged_attention(mx_cuda *gpu, const decode_params &job) {
+    int64_t items = (int64_t)job.rows * job.heads, at_once = (int64_t)gpu->device.info.cores * BLOCKS_PER_SM;
+    launch_kernel(gpu, decode_paged_kernel,
+                  dim3((unsigned)MX_MIN(items, at_once), (unsigned)((job.rows + ROW_CHUNK - 1) / ROW_CHUNK)),
+                  dim3(DECODE_THREADS), 0, job, items > at_once ? TILE_ROWS : 1);
+}
+
+mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call) {
+    decode_params job = decode_params_of(gpu, call);
+    if (job.rows == 0 || job.heads == 0)
+        return MXW_OK;
+    if (call->op == MX_OP_ATTENTION_CACHED)
+        decode_paged_attention(gpu, job);
+    else
+        decode_cross_attention(gpu, job);
+    return mx_cuda_launched(gpu, call);
+}

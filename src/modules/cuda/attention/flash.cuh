@@ -1,0 +1,185 @@
+/* modules/cuda/attention/flash.cuh - what the kernels of compiled attention share: queries as operands, the softmax as
+ * it runs over tiles of keys, the result. A lane has two rows, 8 apart, and of each 8 columns two neighbours of both.
+ */
+#ifndef MX_CUDA_ATTENTION_FLASH_CUH
+#define MX_CUDA_ATTENTION_FLASH_CUH
+#include "modules/cuda/gemm/gemm.cuh"
+
+#define HEAD_DIM 64   /* elements of a head */
+#define FLASH_KEYS 64   /* of a tile */
+
+struct flash_params {
+    const float *q, *k, *v;
+    float *y;
+    void *operands;         /* keys and values of [entry][head][tile], as the kernel wants them */
+    int64_t ldq, ldk, ldv, ldy;
+    int t, s, heads, tiles;
+    int entries;
+    int across, items;      /* of attention/sm90/flash_wgmma.cu: pieces of a head's queries; of all heads and entries */
+    int whole;              /* the items before those that are half a piece */
+    int quads;              /* fours of the queries, keys and values are aligned */
+    int handed;             /* queries, keys and values came as operands (LAYOUT_QKV) */
+    int ready;              /* y is not rows of f32, but operands of the product that comes next */
+    float scale;            /* of scores to powers of 2 */
+};
+
+/* Whose queries. */
+struct head_index {
+    int64_t entry;
+    int head;
+};
+
+/* An operand of 16 rows by 16 of k in their own order: v[0] row g, v[1] row g + 8, v[2], v[3] the same 8 of k later. */
+template <int terms> __device__ __forceinline__ void operand_in_order(const float2 (&v)[4], uint4 (&a)[terms]) {
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        split_f16_unscaled<terms>(v[i].x, v[i].y, hi[i], lo[i]);
+    a[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    if (terms == 2)
+        a[terms - 1] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+}
+
+/* The operands of 16 rows, of which the lane has `row` and the one 8 further. */
+template <int terms>
+__device__ __forceinline__ void load_queries(const flash_params &f, int row, uint4 (&q)[4][terms]) {
+    const float *from = f.q + (int64_t)blockIdx.z * f.t * f.ldq + blockIdx.y * HEAD_DIM + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int step = 0; step < 4; step++) {
+        float2 v[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int r = row + j % 2 * 8;
+            const float *at = from + r * f.ldq + step * 16 + j / 2 * 8;
+            v[j] = r < f.t ? make_float2(at[0], at[1]) : make_float2(0, 0);
+        }
+        operand_in_order<terms>(v, q[step]);
+    }
+}
+
+/* Probabilities are summed, and multiplied, at 2^4 of their size: small ones are f16 then that leave out less. */
+#define EXP2_SHIFT 4
+
+/* Of each of a lane's two rows: what is taken off scores, for which the largest so far stands; the sum of powers. */
+struct softmax_state {
+    float row_max[2], sum[2];
+};
+
+__device__ __forceinline__ float shifted_max(float score, float scale) { return __fmaf_rn(score, scale, -EXP2_SHIFT); }
+
+/* Scores [8 tiles][4] into probabilities of the running top, which is one of powers of 2; returns what older sums are
+ * worth. Both are reckoned with the top as it was rounded, so that its rounding does not show. */
+__device__ __forceinline__ float2 online_softmax(float (&s)[32], softmax_state &r, float scale) {
+    float rescale_factor[2];
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float maxes[4] = {-CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F}, sums[4] = {};   /* at once */
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            maxes[i % 4] = fmaxf(maxes[i % 4], s[i / 2 * 4 + row * 2 + i % 2]);
+        float row_max = fmaxf(fmaxf(maxes[0], maxes[1]), fmaxf(maxes[2], maxes[3]));
+        row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffffu, row_max, 1));
+        row_max = fmaxf(row_max, __shfl_xor_sync(0xffffffffu, row_max, 2));
+        row_max = fmaxf(shifted_max(row_max, scale), r.row_max[row]);
+        rescale_factor[row] = exp2_approx(__fsub_rn(r.row_max[row], row_max));
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            float &p = s[i / 2 * 4 + row * 2 + i % 2];
+            p = exp2_approx(__fmaf_rn(p, scale, -row_max));
+            sums[i % 4] = __fadd_rn(sums[i % 4], p);
+        }
+        float sum = __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3]));
+        r.row_max[row] = row_max;
+        r.sum[row] = __fmaf_rn(r.sum[row], rescale_factor[row], sum);
+    }
+    return make_float2(rescale_factor[0], rescale_factor[1]);
+}
+
+/* Probabilities as they come out of one product, as operands of the next. */
+template <int terms> __device__ __forceinline__ void probs_to_operands(const float (&s)[32], uint4 (&p)[4][terms]) {
+#pragma unroll
+    for (int step = 0; step < 4; step++) {
+        uint32_t hi[4], lo[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const float *from = &s[(step * 2 + j / 2) * 4 + j % 2 * 2];
+            split_f16_unscaled<terms>(from[0], from[1], hi[j], lo[j]);
+        }
+        p[step][0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+        if (terms == 2)
+            p[step][terms - 1] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+    }
+}
+
+/* Keys past the last count for nothing. */
+__device__ __forceinline__ void mask_keys(float (&s)[32], int first, int keys) {
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        if (first + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2 >= keys)
+            s[i] = -CUDART_INF_F;
+}
+
+/* What a row's values are multiplied by; its sum is over the lanes of the row. */
+__device__ __forceinline__ float inverse_sum(float sum) {
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
+    return __fdiv_rn(1.0f, sum);
+}
+
+__device__ __forceinline__ void store_output(const flash_params &f, const head_index &of, int row, const float (&o)[32],
+                                             const softmax_state &r) {
+    float *to = f.y + of.entry * f.t * f.ldy + of.head * HEAD_DIM + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float share = inverse_sum(r.sum[i]);
+        if (row + i * 8 < f.t)
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                float *at = to + (row + i * 8) * f.ldy + j * 8;
+                at[0] = __fmul_rn(o[j * 4 + i * 2], share);
+                at[1] = __fmul_rn(o[j * 4 + i * 2 + 1], share);
+            }
+    }
+}
+
+/* The same as operands of a product (LAYOUT_OPERAND): of 8 rows by 16 elements a lane writes eight bytes, when it has
+ * exchanged what the layout wants elsewhere. */
+template <int terms>
+__device__ __forceinline__ void store_output_operand(const flash_params &f, const head_index &of, int row,
+                                                     const float (&o)[32], const softmax_state &r) {
+    int t = threadIdx.x % 4;
+    bool upper = t >= 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float share = inverse_sum(r.sum[i]);
+        int64_t at = of.entry * f.t + row + i * 8;
+        char *to = (char *)f.y + ((at / 64 * f.heads + of.head) * terms * 8 + at % 64 / 8) * 1024 + t % 2 * 128 +
+                   at % 8 * 16 + t / 2 * 8;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint32_t pair[2][terms];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float *from = &o[(j * 2 + half) * 4 + i * 2];
+                float a = __fmul_rn(__fmul_rn(from[0], share), X_SCALE);
+                float b = __fmul_rn(__fmul_rn(from[1], share), X_SCALE);
+                if (terms == 2)
+                    split_f16(a, b, pair[half][0], pair[half][terms - 1]);
+                else
+                    pair[half][0] = pack_half2(a, b);
+            }
+#pragma unroll
+            for (int term = 0; term < terms; term++) {
+                uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? pair[0][term] : pair[1][term], 2);
+                uint2 both = upper ? make_uint2(got, pair[1][term]) : make_uint2(pair[0][term], got);
+                if (row + i * 8 < f.t)
+                    *(uint2 *)(to + term * 8192 + j * 256) = both;
+            }
+        }
+    }
+}
+
+/* attention/sm90/flash_wgmma.cu: on GPUs that have wide steps. */
+int mx_cuda_has_wgmma(mx_cuda *gpu);
+void flash_wgmma(mx_cuda *gpu, const flash_params &f, int terms);
+#endif

@@ -1,0 +1,187 @@
+/* modules/cuda/common/wgmma.cuh - Hopper's wide steps: 64 rows by many columns by 16 of k, by the four warps of a
+ * group at once, in the background. The rows' operands and the sums are in registers, as common/mma.cuh has them for
+ * 16 rows (a warp's own); columns lie in shared memory, 64 of k (128 bytes) to a row, eight rows to 1024 bytes on a
+ * boundary of as many, and in row r the 16-byte piece p at p ^ (r % 8).
+ * What holds: between wgmma_fence and wgmma_wait nobody touches the operands and sums. Code that uses this is for
+ * sm_90a alone; elsewhere MX_HAS_WGMMA is 0. */
+#ifndef MX_CUDA_COMMON_WGMMA_CUH
+#define MX_CUDA_COMMON_WGMMA_CUH
+#include "modules/cuda/common/mma.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MX_HAS_WGMMA 1
+#else
+#define MX_HAS_WGMMA 0
+#endif
+
+#if MX_HAS_WGMMA
+#define WARPGROUP 128   /* threads that make a wide step */
+
+/* What the hardware takes for columns in shared memory; 16 of k further: plus 2. */
+__device__ __forceinline__ uint64_t wgmma_desc_swizzle128(unsigned at) {
+    return (at & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+/* The same of columns that lie in pieces of 8 rows by 16 bytes, eight to 64 of k; 16 of k further: plus 16. Eight rows
+ * further: 1024 bytes, or as told. */
+__device__ __forceinline__ uint64_t wgmma_desc(unsigned at, int eight = 1024) {
+    return (at & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(eight >> 4) << 32;
+}
+__device__ __forceinline__ uint64_t wgmma_desc(const void *at) {
+    return wgmma_desc((unsigned)__cvta_generic_to_shared(at));
+}
+
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+template <int n> __device__ __forceinline__ void wgmma_fence_operand(float (&d)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <int left> __device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+
+/* Sixteen sums of a lane, as an instruction takes them and by their numbers in it. */
+#define MX_WGMMA_ACC_4(d, i) "+f"((d)[i]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3])
+#define MX_WGMMA_ACC_16(d, i)                                                                                          \
+    MX_WGMMA_ACC_4(d, i), MX_WGMMA_ACC_4(d, (i) + 4), MX_WGMMA_ACC_4(d, (i) + 8), MX_WGMMA_ACC_4(d, (i) + 12)
+#define MX_WGMMA_REGS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define MX_WGMMA_REGS_16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define MX_WGMMA_REGS_32 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define MX_WGMMA_REGS_48 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MX_WGMMA_REGS_64 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define MX_WGMMA_REGS_80 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+
+/* d = a b, or d += a b if add; 32 columns. */
+__device__ __forceinline__ void wgmma(float (&d)[16], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 "}, "
+        "{%16, %17, %18, %19}, %20, add, 1, 1, 0; }"
+        : MX_WGMMA_ACC_16(d, 0)
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* 64 columns. */
+__device__ __forceinline__ void wgmma(float (&d)[32], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 "}, "
+        "{%32, %33, %34, %35}, %36, add, 1, 1, 0; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16)
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* 96 columns. */
+__device__ __forceinline__ void wgmma(float (&d)[48], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %53, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 "}, "
+        "{%48, %49, %50, %51}, %52, add, 1, 1, 0; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16), MX_WGMMA_ACC_16(d, 32)
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* 128 columns. */
+__device__ __forceinline__ void wgmma(float (&d)[64], const uint4 &a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", " MX_WGMMA_REGS_48 "}, "
+        "{%64, %65, %66, %67}, %68, add, 1, 1, 0; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16), MX_WGMMA_ACC_16(d, 32), MX_WGMMA_ACC_16(d, 48)
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
+}
+
+/* The same with the rows in shared memory too, as wgmma_desc or wgmma_desc_swizzle128 has them;
+ * 32, 64 and 128 columns. */
+__device__ __forceinline__ void wgmma(float (&d)[16], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 "}, "
+        "%16, %17, add, 1, 1, 0, 0; }"
+        : MX_WGMMA_ACC_16(d, 0)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+__device__ __forceinline__ void wgmma(float (&d)[32], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 "}, "
+        "%32, %33, add, 1, 1, 0, 0; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+__device__ __forceinline__ void wgmma(float (&d)[64], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", " MX_WGMMA_REGS_48 "}, "
+        "%64, %65, add, 1, 1, 0, 0; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16), MX_WGMMA_ACC_16(d, 32), MX_WGMMA_ACC_16(d, 48)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+/* 192 columns. */
+__device__ __forceinline__ void wgmma(float (&d)[96], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", "
+        MX_WGMMA_REGS_48 ", " MX_WGMMA_REGS_64 ", " MX_WGMMA_REGS_80 "}, "
+        "%96, %97, add, 1, 1, 0, 0; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16), MX_WGMMA_ACC_16(d, 32),
+          MX_WGMMA_ACC_16(d, 48), MX_WGMMA_ACC_16(d, 64), MX_WGMMA_ACC_16(d, 80)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+/* ---- bulk copies, and waiting for them --------------------------------------------------------------------------- */
+
+__device__ __forceinline__ unsigned smem_addr(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
+
+/* The same for all lanes, and the compiler knows: what is reckoned from it costs the lanes nothing, and wide steps take
+ * their operands' places from where it is kept. */
+__device__ __forceinline__ unsigned warp_uniform(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
+
+/* A gate, or any place, is told by a pointer or by its address in shared memory, which is shorter to reckon with. */
+__device__ __forceinline__ void mbarrier_init(unsigned gate, int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(gate), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void mbarrier_init(uint64_t *gate, int arrivals) {
+    mbarrier_init(smem_addr(gate), arrivals);
+}
+
+__device__ __forceinline__ void mbarrier_arrive(unsigned gate) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(gate) : "memory");
+}
+__device__ __forceinline__ void mbarrier_arrive(uint64_t *gate) { mbarrier_arrive(smem_addr(gate)); }
+
+/* Arrives, and has the gate wait for so many bytes besides. */
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned gate, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(uint64_t *gate, unsigned bytes) {
+    mbarrier_arrive_expect_tx(smem_addr(gate), bytes);
+}
+
+/* Until the gate has been passed for the phase of that parity. */
+__device__ __forceinline__ void mbarrier_wait(unsigned gate, int parity) {
+    asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1; @!done bra again; }"
+                 ::"r"(gate), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void mbarrier_wait(uint64_t *gate, int parity) { mbarrier_wait(smem_addr(gate), parity); }
+
+__device__ __forceinline__ void cp_async_bulk(unsigned to, const void *from, unsigned bytes, unsigned gate) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(to), "l"(from), "r"(bytes), "r"(gate) : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk(void *to, const void *from, unsigned bytes, uint64_t *gate) {
+    cp_async_bulk(smem_addr(to), from, bytes, smem_addr(gate));
+}
+
+/* What this thread wrote to shared memory is seen by wide steps and bulk copies. */
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif
+#endif

@@ -1,0 +1,165 @@
+/* modules/cuda/gemm/describe.c - the fused products as ops: what their rows, columns and results are; gemm/select.cu
+ * multiplies. */
+#include "modules/cuda/cuda.h"
+
+#define ALIGN(bytes) (((bytes) + 255) / 256 * 256)
+
+static const mx_tensor *input(const mx_call *call, int i) {
+    return i < call->n_inputs && call->inputs[i].data ? &call->inputs[i] : NULL;
+}
+
+/* Elements from row to row; all leading axes go on from there. */
+static int64_t row_stride(const mx_tensor *t) { return t->rank > 1 ? t->strides[t->rank - 2] : t->dims[t->rank - 1]; }
+
+static int64_t rows_of(const mx_tensor *t) {
+    int64_t rows = 1;
+    for (int i = 0; i < t->rank - 1; i++)
+        rows *= t->dims[i];
+    return rows;
+}
+
+/* How a product hands its rows on: to the next convolution, to attention, or to a product. */
+static gemm_layout output_layout_of(const mx_call *call) {
+    return call->op == MX_OP_FUSED_CONV1D       ? LAYOUT_IM2COL
+           : call->attrs->act == MX_ACT_NONE ? LAYOUT_QKV
+                                             : LAYOUT_OPERAND;
+}
+
+static gemm_desc describe(const mx_call *call) {
+    const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
+    const mx_tensor *residual = input(call, 3);
+    gemm_desc p = {.m = rows_of(out), .n = weight->dims[0], .k = weight->dims[1], .x = x->data,
+                       .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
+                       .ldy = weight->dims[0], .scratch = call->scratch};
+    p.x_rows = x->dtype == MXW_U8 ? LAYOUT_OPERAND : LAYOUT_F32;
+    p.y_rows = out->dtype == MXW_U8 ? output_layout_of(call) : LAYOUT_F32;
+    p.entry_rows = out->rank > 1 ? out->dims[out->rank - 2] : 1;
+    p.bias = mx_cuda_input(call, 2);
+    if (residual) {
+        p.residual = residual->data;
+        p.residual_rows = rows_of(residual);
+        p.ld_residual = row_stride(residual);
+    }
+    if (call->op == MX_OP_FUSED_CONV1D) {
+        p.k *= weight->dims[2];
+        p.positions = x->dims[1];
+        p.out_positions = out->dims[1];
+        p.channels = x->dims[2];
+        p.stride = call->attrs->stride[0];
+        p.pad = call->attrs->pad[0];
+    } else {
+        p.gamma = mx_cuda_input(call, 4);
+        p.beta = mx_cuda_input(call, 5);
+        p.eps = call->attrs->eps;
+    }
+    return p;
+}
+
+/* Rows that a block holds are normed and split there. */
+static size_t scratch_of(mx_cuda *gpu, const gemm_desc *p) {
+    if (!gemm_needs_scratch(p) || (mx_cuda_enter(gpu) >= 0 && mx_cuda_gemm_writes_layouts(gpu, p)))
+        return 0;
+    return ALIGN(gemm_scratch_bytes(p->m, p->k));
+}
+
+/* A weight that did not come packed is packed on the way, behind what is kept of the rows. */
+size_t mx_cuda_gemm_op_scratch(mx_cuda *gpu, const mx_call *call) {
+    gemm_desc p;
+    if (!mx_cuda_gemm_describe(call, &p))
+        p.weight.terms = 2;
+    size_t bytes = scratch_of(gpu, &p);
+    return call->inputs[1].dtype == MXW_U8 ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
+}
+
+int mx_cuda_gemm_describe(const mx_call *call, gemm_desc *p) {
+    *p = describe(call);
+    return call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &p->weight) >= 0;
+}
+
+static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
+    const mx_tensor *weight = &call->inputs[1];
+    gemm_desc p = describe(call);
+    mxw_status status;
+    if (p.m == 0 || p.n == 0)
+        return MXW_OK;
+    if (weight->dtype == MXW_U8) {
+        status = mx_cuda_weight_find(weight, &p.weight);
+    } else {
+        p.weight = (mx_cuda_weight){NULL, p.n, p.k, 2, 1};
+        p.weight.bytes = (char *)call->scratch + scratch_of(gpu, &p);
+        status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
+    }
+    return status < 0 ? status : mx_cuda_gemm_run(gpu, call, &p);
+}
+
+mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call) { return run(gpu, call, 1); }
+
+mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
+    return run(gpu, call, call->inputs[1].dims[2]);
+}
+
+/* Whether the convolution reads the rows of one before it as that one has them, entry by entry. */
+static int follows_conv(const gemm_desc *from, const gemm_desc *to) {
+    return from->y_rows == LAYOUT_IM2COL && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
+           to->stride == 2 && to->pad == 1 && to->k == 3 * from->n && to->positions == from->out_positions &&
+           to->channels == from->n;
+}
+
+/* What one leaves to a product: rows as operands, where there are many. */
+static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *maker, const gemm_desc *from, gemm_desc *to) {
+    const mx_tensor *y = &maker->outputs[0];
+    int attention = maker->op == MX_OP_ATTENTION;
+    if (to->gamma || to->k % 64)
+        return 0;
+    if (maker->op == MX_OP_FUSED_CONV1D
+            ? !follows_conv(from, to)
+            : to->positions != 0 || to->k != y->dims[y->rank - 1] || (!attention && from->y_rows != LAYOUT_OPERAND))
+        return 0;
+    if (attention ? !mx_cuda_flash_takes(maker) : !mx_cuda_gemm_writes_layouts(gpu, from))
+        return 0;
+    to->x_rows = LAYOUT_OPERAND;
+    return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to->m, to->k, maker->precision) : 0;
+}
+
+/* What a stacked product leaves to attention: queries, keys and values, one behind the other in its rows. */
+static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *maker, const gemm_desc *from, const mx_call *reader,
+                                  int input) {
+    const mx_tensor *x = &reader->inputs[input], *q = &reader->inputs[0], *k = &reader->inputs[1];
+    int64_t heads = reader->attrs->heads, third = heads * 64;
+    if (maker->op != MX_OP_FUSED_LINEAR || from->y_rows != LAYOUT_QKV || !mx_cuda_flash_reads_qkv(gpu, reader) ||
+        input > 2 || from->n != 3 * third || x->rank != 3 || x->strides[1] != from->n ||
+        (uintptr_t)x->data != (size_t)(input * third) * sizeof(float) || q->dims[1] != k->dims[1] ||
+        x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 || x->dims[0] * x->dims[1] != from->m ||
+        !mx_cuda_gemm_writes_layouts(gpu, from))
+        return 0;
+    return gemm_qkv_bytes(x->dims[0], x->dims[1], heads, maker->precision);
+}
+
+size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    gemm_desc from = {0}, to;
+    int product = maker->op == MX_OP_FUSED_LINEAR || maker->op == MX_OP_FUSED_CONV1D;
+    mx_op next = maker->op == MX_OP_FUSED_CONV1D ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR;
+    if ((!product && maker->op != MX_OP_ATTENTION) || maker->precision != reader->precision || mx_cuda_enter(gpu) < 0 ||
+        (product && !mx_cuda_gemm_describe(maker, &from)) ||
+        (product && maker->n_inputs > 3 && maker->inputs[3].rank > 0))
+        return 0;
+    from.y_rows = output_layout_of(maker);
+    if (reader->op == MX_OP_ATTENTION)
+        return bytes_for_attention(gpu, maker, &from, reader, input);
+    if (reader->op != next || input != 0 || !mx_cuda_gemm_describe(reader, &to) ||
+        mx_cuda_count(&reader->inputs[0]) != mx_cuda_count(&maker->outputs[0]))
+        return 0;
+    return bytes_for_gemm(gpu, maker, &from, &to);
+}
+
+/* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */
+const char *mx_cuda_gemm_kernel(mx_cuda *gpu, const mx_call *call) {
+    static const char *const names[2][3] = {{"rows, f16 x f16", "rows, 2 f16 x f16", "rows, 2 f16 x 2 f16"},
+                                            {"tiles, f16 x f16", "tiles, 2 f16 x f16", "tiles, 2 f16 x 2 f16"}};
+    mx_cuda_weight weight = {.terms = 2};
+    int many = !mx_cuda_gemm_is_skinny(gpu, rows_of(&call->outputs[0]));
+    if (call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &weight) < 0)
+        return "plain";
+    return names[many][call->precision == MXW_PRECISION_F16 ? 0 : weight.terms];
+}

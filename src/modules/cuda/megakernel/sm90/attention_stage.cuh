@@ -1,0 +1,330 @@
+/* modules/cuda/megakernel/sm90/attention_stage.cuh - attention as phases of a chain: over a cache, whose newest keys
+ * and values are told by the product before; over windows, with the product that makes its queries; the join of a
+ * window's tiles. Keys and values are made operands before the queries are there, since no query is needed for it.
+ * What holds: every element is computed as in attention/decode_paged.cu, bit for bit. */
+#ifndef MX_CUDA_MEGAKERNEL_SM90_ATTENTION_STAGE_CUH
+#define MX_CUDA_MEGAKERNEL_SM90_ATTENTION_STAGE_CUH
+#include "modules/cuda/megakernel/sm90/gemm_stage.cuh"
+
+#if MX_HAS_WGMMA
+struct worker_barrier {
+    __device__ __forceinline__ void operator()() const { sync_workers(); }
+};
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+/* Where a lane's key of a tile lies; a warp has 16, a lane above has the same as the one 16 below it. Behind the last
+ * key lies the last one. */
+__device__ __forceinline__ static int cell_of_lane(const row_group &p, int first) {
+    int key = min(first + warp_of() * 16 + lane_of() % 16, p.n_keys - 1);
+    return p.cells ? __ldcg(p.cells + key) : key;
+}
+
+/* Keys and values of a tile on their way to shared memory, those of a warp's keys by the warp. A lane's fours of keys
+ * go to where it makes operands of them: nobody else looks at these places. Values behind the last key are zeros. */
+__device__ __forceinline__ static void send_for_tile(const decode_params &job, const row_group &p, int first, int cell,
+                                                     fresh_tile_smem &s) {
+    int lane = lane_of(), d = job.d;
+    uint4 *k = s.k + warp_of() * 8 * WARP_SIZE + lane, *v = s.v + warp_of() * 16 * (HEAD_DIM / 4) + lane;
+    first += warp_of() * 16 + lane / 16;
+#pragma unroll 2
+    for (int i = 0; i < 8; i++) {
+        int64_t of_key = (int64_t)__shfl_sync(0xffffffffu, cell, i % 2 * 8 + lane / 4) * d;
+        int64_t of_value = (int64_t)__shfl_sync(0xffffffffu, cell, i * 2 + lane / 16) * d;
+        cp_async_16(k + i * WARP_SIZE, p.k + of_key + four_of_step(i, lane) * 4, true);
+        cp_async_16(v + i * WARP_SIZE, p.v + of_value + lane % 16 * 4, first + i * 2 < p.n_keys);
+    }
+    cp_async_commit();   /* what is not committed is not waited for */
+}
+
+/* What has come, as operands. */
+__device__ __forceinline__ static void turn_tile(fresh_tile_smem &s) {
+    int lane = lane_of();
+    uint4 *k = s.k + warp_of() * 8 * WARP_SIZE + lane;
+    cp_async_wait<0>();
+    __syncwarp();
+#pragma unroll 1
+    for (int i = 0; i < 8; i++) {
+        int key = warp_of() * 16 + i * 2 + lane / 16;
+        float4 of_key = *(const float4 *)(k + i * WARP_SIZE);
+        float4 of_value = *(const float4 *)(s.v + key * (HEAD_DIM / 4) + lane % 16);
+        k[i * WARP_SIZE] = split4(of_key);
+        __syncwarp();   /* the values' operands take their place */
+        put_value(s, key, lane % 16, of_value);
+    }
+}
+
+__device__ __forceinline__ static void take_keys(const fresh_tile_smem &s, uint4 (&k)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        k[i] = s.k[(warp_of() * 8 + i) * WARP_SIZE + lane_of()];
+}
+
+__device__ __forceinline__ static tile_result attend(fresh_tile_smem &s, const uint4 (&k)[8], int left, float scale) {
+    float scores[4];
+    begin_tile(s, k, left, scale, scores);
+    return finish_tile<true>(s, scores, worker_barrier());
+}
+
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
+
+/* How much of a row a lane's tile is, and what the sum of the tiles is multiplied by; ends: largest score and sum of
+ * the lane's tile, -inf and 0 where it has none. */
+__device__ __forceinline__ static float2 weight_of_tile(float2 ends) {
+    float scale = exp2_approx(__fsub_rn(ends.x, warp_reduce(ends.x, op_max())));
+    return make_float2(scale, share_of(warp_reduce(__fmaf_rn(scale, ends.y, 0), op_sum())));
+}
+
+__device__ __forceinline__ static void add_tile(float2 &sum, float2 weight, int tile, float2 v) {
+    float of = __shfl_sync(0xffffffffu, weight.x, tile);
+    sum = make_float2(__fmaf_rn(of, v.x, sum.x), __fmaf_rn(of, v.y, sum.y));
+}
+
+template <int x_terms>
+__device__ __forceinline__ static void publish_result(const attention_stage &a, int at, float2 y, unsigned epoch) {
+    publish2(a.y + at, as_terms<x_terms>(y), epoch);
+    if (a.plain)
+        *(float2 *)(a.plain + at) = y;
+}
+
+/* ---- over a cache ------------------------------------------------------------------------------------------------ */
+
+/* Which of the tile's keys are those of each row of the step: they are told. Returns whether a key of the warp is. */
+__device__ __forceinline__ static bool note_fresh(const row_group &p, int first, int cell, fresh_tile_smem &s) {
+    bool there = lane_of() < 16 && first + warp_of() * 16 + lane_of() < p.n_keys;
+    unsigned any = 0;
+#pragma unroll 1
+    for (int r = 0; r < shared().rows; r++) {
+        unsigned keys = __ballot_sync(0xffffffffu, there && cell == shared().cell[r]);
+        any |= keys;
+        if (lane_of() == 0)
+            s.fresh[r][warp_of()] = (uint16_t)keys;
+    }
+    return any != 0;
+}
+
+/* A pair of a told key or value, to where it belongs among the operands. */
+__device__ __forceinline__ static void put_fresh(fresh_tile_smem &s, bool is_key, int key, uint2 terms) {
+    int pair = lane_of();
+    if (is_key) {
+        uint32_t *to =
+            (uint32_t *)(s.k + (key / 16 * 8 + pair / 8 * 2 + key / 8 % 2) * WARP_SIZE + key % 8 * 4 + pair % 8 / 2) +
+            pair % 2;
+        to[0] = terms.x;
+        to[2] = terms.y;
+    } else {
+        uint32_t *to = (uint32_t *)(s.v + key * (HEAD_DIM / 4)) + ((pair / 4 ^ key % 8) * 4 + pair % 4);
+        to[0] = terms.x;
+        to[HEAD_DIM / 2] = terms.y;
+    }
+}
+
+/* A row's query, and what is told of the tile's keys and values, of a head; a warp to each, the row's own first. */
+__device__ __forceinline__ static void hear_heads(const attention_stage &a, int row, int head, bool first,
+                                                  fresh_tile_smem &s) {
+    const int lane = lane_of(), rows = shared().rows;
+#pragma unroll 1
+    for (int which = warp_of(); which <= 2 * rows; which += WORKER_WARPS) {
+        int of = row + (which - 1) / 2, other = of < rows ? of : of - rows;
+        bool is_key = which % 2;
+        ulonglong2 keys = *(const ulonglong2 *)s.fresh[other];
+        float2 v[1];
+        if (which ? !(keys.x | keys.y) : !first)
+            continue;
+        const int from[1] = {(which == 0 ? row * a.ld : other * a.ld + (is_key ? a.k : a.v)) + head * HEAD_DIM +
+                             lane * 2};
+        acquire(a.q, from, shared().epoch, v);
+        if (which == 0) {
+            put_query(s, 0, lane, v[0]);
+            continue;
+        }
+        uint2 terms = split2(v[0]);
+#pragma unroll 1
+        for (; keys.x; keys.x &= keys.x - 1)
+            put_fresh(s, is_key, __ffsll((long long)keys.x) - 1, terms);
+#pragma unroll 1
+        for (; keys.y; keys.y &= keys.y - 1)
+            put_fresh(s, is_key, __ffsll((long long)keys.y) + 63, terms);
+    }
+}
+
+/* A row's tiles, of which each warp has kept 8 columns. */
+__device__ __forceinline__ static float2 join_kept(const float4 *kept, int tiles) {
+    float4 mine = kept[min(lane_of(), tiles - 1) * 4];
+    float2 weight = weight_of_tile(lane_of() < tiles ? make_float2(mine.z, mine.w) : make_float2(-CUDART_INF_F, 0));
+    float2 sum = make_float2(0, 0);
+#pragma unroll 1
+    for (int i = 0; i < tiles; i++) {
+        float4 v = kept[i * 4 + lane_of() % 4];
+        add_tile(sum, weight, i, make_float2(v.x, v.y));
+    }
+    return times(sum, weight.y);
+}
+
+/* A block has whole rows of heads, one after the other. */
+template <int x_terms> __device__ __noinline__ static void run_self_attn(const stage_desc &stage, int place) {
+    const attention_stage &a = stage.attention;
+    const decode_params &job = a.job;
+    fresh_tile_smem &s = *(fresh_tile_smem *)work_start();
+    float4 *kept = (float4 *)(&s + 1) + warp_of() * job.tiles * 4;
+    float scale = power_scale(job);
+#pragma unroll 1
+    for (int item = place; item < shared().rows * job.heads; item += stage.place.n) {
+        int row = item / job.heads, head = item - row * job.heads, keys = shared().pos[row] + 1;
+        row_group p = {row,
+                       1,
+                       head,
+                       keys,
+                       (keys + TILE_KEYS - 1) / TILE_KEYS,
+                       job.k + head * HEAD_DIM,
+                       job.v + head * HEAD_DIM,
+                       job.cells + shared().seq[row] * job.ctx};
+        tile_result r;
+#pragma unroll 1
+        for (int tile = 0; tile < p.n_tiles; tile++) {
+            uint4 k[8];
+            int cell = cell_of_lane(p, tile * TILE_KEYS);
+            send_for_tile(job, p, tile * TILE_KEYS, cell, s);
+            bool fresh = note_fresh(p, tile * TILE_KEYS, cell, s);
+            turn_tile(s);
+            take_keys(s, k);
+            wait_hint(stage.hint);
+            sync_workers();
+            hear_heads(a, row, head, tile == 0, s);
+            sync_workers();
+            if (fresh)
+                take_keys(s, k);
+            r = attend(s, k, keys - tile * TILE_KEYS, scale);
+            if (lane_of() < 4)
+                kept[tile * 4 + lane_of()] = make_float4(r.y.x, r.y.y, r.top, r.sum);
+        }
+        __syncwarp();
+        float2 y = p.n_tiles == 1 ? times(r.y, share_of(r.sum)) : join_kept(kept, p.n_tiles);
+        if (lane_of() < 4)
+            publish_result<x_terms>(a, row * job.d + head * HEAD_DIM + warp_of() * 8 + lane_of() * 2, y,
+                                    shared().epoch);
+        __syncwarp();
+    }
+    sync_workers();
+}
+
+/* ---- over windows ------------------------------------------------------------------------------------------------ */
+
+/* Tile i of all windows that are listened to, of a head. */
+__device__ __forceinline__ static row_group window_piece(const decode_params &job, int head, int i, int *tile) {
+    int run = i / job.tiles;
+    int64_t shift = shared().run_window[run] * job.keys * job.d + head * HEAD_DIM;
+    row_group p = {shared().run_row[run], shared().run_rows[run], head, (int)job.keys, job.tiles, job.k + shift,
+                    job.v + shift, NULL};
+    *tile = i - run * job.tiles;
+    return p;
+}
+
+/* A product that ends with its bias. */
+struct query_ending {
+    const float *bias;
+    static constexpr int act = MX_ACT_NONE;
+    static constexpr const flagged *residual = NULL;
+};
+
+/* The queries of a head, of all rows, and the keys of the tile: by every block that has tiles of the head, which is
+ * sooner than to be told them. tells: whether they are to be written where others may read them. */
+template <int x_terms, int w_terms>
+__device__ __forceinline__ static void make_queries(const stage_desc &stage, int head, bool publishes, uint4 *x,
+                                                    fresh_tile_smem &s, uint4 (&k)[8]) {
+    const gemm_stage &job = stage.product;
+    int slices = job.slices, n = HEAD_DIM / 8;
+    tile_range t = {head * n, (head + 1) * n};
+    ring_place ring = shared().ring;
+    ending_of_lane e = ending_at(job, t);
+    item_of_warp item = item_from(job, n, warp_of(), 0);
+    piece_of_lane piece = piece_at(job, n, take_piece(ring, n * job.blocks * w_terms * TILE_BYTES));
+    float2 *sums = sums_start();
+    bring_normed<x_terms, true>(stage, x);
+    sync_workers();
+    multiply_piece<x_terms, w_terms>(job, piece, item, slices, x, sums);
+    take_keys(s, k);
+    sync_workers();
+    if (e.there) {
+        query_ending ending = {job.bias};
+        float2 v = result_of(ending, e.bias, make_float2(0, 0), slices, sums);
+        put_query(s, lane_of() / 4, warp_of() * 4 + lane_of() % 4, v);
+        if (e.plain && publishes)
+            *(float2 *)e.plain = v;
+    }
+    leave_piece(ring);
+    if (threadIdx.x == 0)
+        shared().ring = ring;
+    sync_workers();
+}
+
+/* Tiles of a head are dealt to its blocks. Keys and values are brought before the queries are made: no phase writes
+ * them. In shared memory: x as operands, a tile. */
+template <int x_terms, int w_terms>
+__device__ __noinline__ static void run_cross_attn(const stage_desc &stage, int place) {
+    const attention_stage &a = stage.attention;
+    const decode_params &job = a.job;
+    int each = stage.product.each, head = place / each, row = lane_of() / 4, tile = 0;
+    int items = shared().runs * job.tiles, item = place - head * each;
+    uint4 *x = (uint4 *)work_start(), k[8];
+    fresh_tile_smem &s = *(fresh_tile_smem *)(x + stage.product.blocks * 4 * WARP_SIZE);
+    float scale = power_scale(job);
+    unsigned epoch = shared().epoch;
+    row_group p = window_piece(job, head, min(item, items - 1), &tile);
+    send_for_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
+    turn_tile(s);
+    make_queries<x_terms, w_terms>(stage, head, place == head * each, x, s, k);
+#pragma unroll 1
+    while (item < items) {
+        flagged *to = a.partials + ((row * job.heads + head) * job.tiles + tile) * PARTIAL_VALUES;
+        tile_result r = attend(s, k, p.n_keys - tile * TILE_KEYS, scale);
+        if (row >= p.row && row < p.row + p.n) {
+            publish2(to + warp_of() * 8 + lane_of() % 4 * 2, r.y, epoch);
+            if (warp_of() == 0 && lane_of() % 4 == 0)
+                publish2(to + HEAD_DIM, make_float2(r.top, r.sum), epoch);
+        }
+        item += each;
+        if (item < items) {
+            p = window_piece(job, head, item, &tile);
+            send_for_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
+            turn_tile(s);
+            take_keys(s, k);
+        }
+    }
+    sync_workers();
+}
+
+/* A warp has whole rows of heads, and hears all that it needs at once: a lane two columns of each tile, and the ends of
+ * one. A tile that is not there weighs nothing. */
+template <int x_terms> __device__ __noinline__ static void run_combine(const stage_desc &stage, int place) {
+    const attention_stage &a = stage.attention;
+    const int at_once = 12;
+    int tiles = a.job.tiles, items = shared().rows * a.job.heads, lane = lane_of();
+    unsigned epoch = shared().epoch;
+#pragma unroll 1
+    for (int item = place + warp_of() * stage.place.n; item < items; item += WORKER_WARPS * stage.place.n) {
+        const flagged *from = a.partials + item * tiles * PARTIAL_VALUES;
+        int at[at_once + 1];
+        float2 v[at_once + 1], sum = make_float2(0, 0);
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            at[i] = min(i, tiles - 1) * PARTIAL_VALUES + lane * 2;
+        at[at_once] = min(lane, tiles - 1) * PARTIAL_VALUES + HEAD_DIM;
+        wait_hint(stage.hint);
+        acquire(from, at, epoch, v);
+        float2 weight = weight_of_tile(lane < tiles ? v[at_once] : make_float2(-CUDART_INF_F, 0));
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            add_tile(sum, weight, i, v[i]);
+#pragma unroll 1
+        for (int i = at_once; i < tiles; i++) {
+            float2 more[1];
+            const int there[1] = {i * PARTIAL_VALUES + lane * 2};
+            acquire(from, there, epoch, more);
+            add_tile(sum, weight, i, more[0]);
+        }
+        publish_result<x_terms>(a, item * HEAD_DIM + lane * 2, times(sum, weight.y), epoch);
+    }
+}
+#endif
+#endif
