@@ -19,9 +19,9 @@ static int usage_error(const char *message) {
 static int wrong_word_count(const subcommand *s, char **words, int n) {
     const command *c = s->command;
     if (n < c->min_words)
-        log_error("'%s' needs %s; 'max-whisper help %s' tells more", s->words, c->word_name, s->words);
+        log_error("'%s' needs %s; see 'max-whisper help %s'", s->words, c->word_name, s->words);
     else
-        log_error("'%s' takes no argument '%.80s'", s->words, words[c->max_words]);
+        log_error("'%s': unexpected argument '%.80s'", s->words, words[c->max_words]);
     return EXIT_USAGE;
 }
 

@@ -191,7 +191,7 @@ def test_memory(paths):
         code, out, err = run(*words, env={"MXW_DEVICE_MEMORY": str(limit)})
         if code == 0 and err:
             said = re.fullmatch(r"max-whisper: warning: batch of 7 sessions: .*: cpu: not enough memory: [0-9.]+ MiB "
-                                r"asked, [0-9.]+ of [0-9.]+ MiB free \(MXW_DEVICE_MEMORY\); going on with ([1-6]) at "
+                                r"asked, [0-9.]+ of [0-9.]+ MiB free \(MXW_DEVICE_MEMORY\); continuing with ([1-6]) at "
                                 r"once\n", err)
             check(said, f"what is said with {limit} bytes", err)
             seen.append(int(said.group(1)) if said else 0)

@@ -159,7 +159,7 @@ def test_plain():
     check(code == 1 and "max: failed: " in out and "none.pt" in out, "a model that is not there", out)
     check_fails(["demo", os.path.join(FOLDER, "none.wav")], 1, "none.wav")
     check_fails(["demo", SOUND, "--engines", "cpu,mex"], 2, "--engines", "did you mean 'max'")
-    check_fails(["demo", SOUND, "--engines", "cpu,cpu"], 2, "named twice")
+    check_fails(["demo", SOUND, "--engines", "cpu,cpu"], 2, "given twice")
     check_fails(["demo"], 2, "needs an audio or video file")
 
 

@@ -287,7 +287,7 @@ def test_no_network():
         case.env["MXW_MODULE_DIR"] = case.home
         case.fails("no module", "module curl is not installed", "by hand: put model.safetensors", case.folder)
     with Case() as case:
-        case.fails("a wrong address", "does not begin with https://", status=2, words=("small", "--hub", "ftp://x"))
+        case.fails("a wrong address", "does not start with https://", status=2, words=("small", "--hub", "ftp://x"))
         case.fails("a wrong revision", "--revision: 'a/b'", status=2, words=("small", "--revision", "a/b"))
         case.fails("a wrong name", "'smal' is neither a released model nor OWNER/NAME", status=2, words=("smal",))
         case.fails("leads out", "neither a released model", status=2, words=("../x",))

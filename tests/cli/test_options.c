@@ -125,10 +125,10 @@ static void test_words(void) {
 static void test_mistakes(void) {
     static const char *const cases[][2] = {
         {"--flg", "unknown option '--flg'; did you mean '--flag'?"},
-        {"--zzzzzz", "unknown option '--zzzzzz'; --help lists all"},
+        {"--zzzzzz", "unknown option '--zzzzzz'; see --help"},
         {"--fla", "unknown option '--fla'; did you mean '--flag'?"},
-        {"--flag=maybe", "--flag: 'maybe' is neither True nor False"},
-        {"--three-way=maybe", "--three-way: 'maybe' is neither True nor False nor None"},
+        {"--flag=maybe", "--flag: 'maybe' is not True or False"},
+        {"--three-way=maybe", "--three-way: 'maybe' is not True, False or None"},
         {"--color bleu", "--color: 'bleu' is not one of red, green, blue; did you mean 'blue'?"},
         {"--color ''", "--color: '' is not one of red, green, blue"},
         {"--whole 11", "--whole: '11' is not a whole number from -5 to 10, or none"},
@@ -144,7 +144,7 @@ static void test_mistakes(void) {
         {"--whole --flag", "--whole: needs a value (N)"},
         {"--whole --", "--whole: needs a value (N)"},
         {"-w", "--whole: needs a value (N)"},
-        {"-fx", "unknown option '-x' in '-fx'; --help lists all"},
+        {"-fx", "unknown option '-x' in '-fx'; see --help"},
         {"--never", "--never: not here"},
         {"--never 3", "--never: not here"},
         {"---flag", "unknown option '---flag'; did you mean '--flag'?"},

@@ -149,7 +149,7 @@ def test_torn(path, outputs):
         if i == len(cuts) - 1:
             check(windows_resumed(err) >= 1, "whole records before a torn one are used", err)
     written(journal, b"my own diary\n")
-    check_fails(words, 1, "long.journal", "not a journal")
+    check_fails(words, 1, "long.journal", "not a max-whisper journal")
     check_equal(read(journal), b"my own diary\n", "a file of someone else's is not touched")
 
 
@@ -200,7 +200,7 @@ def test_interrupt(path, outputs):
     folder = os.path.join(FOLDER, "interrupted")
     journal = os.path.join(folder, "long.journal")
     words = [*PLAIN, "-f", "json,srt", path, "-o", folder, "--resume"]
-    for more, told in ([], "To go on"), (["--quiet"], None):
+    for more, told in ([], "To continue"), (["--quiet"], None):
         process = subprocess.Popen([PROGRAM, *words, *more], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         known = os.path.getsize(journal) if os.path.exists(journal) else 0
         while process.poll() is None and not (os.path.exists(journal) and os.path.getsize(journal) > known):

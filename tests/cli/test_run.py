@@ -307,7 +307,7 @@ def test_interrupt():
             status = process.wait(timeout=120)  # the pipe to it is still open
             process.stdin.close()
             err = process.stderr.read().decode()
-            told = err == "" if words[0] == "-" else "To go on" in err
+            told = err == "" if words[0] == "-" else "run the same command" in err
             check(status == 130 and told, f"Ctrl-C: {words}", (status, err))
             process.stdout.close()
             process.stderr.close()

@@ -102,7 +102,7 @@ static int read_former(const char *path, const bench_record *now, const char *ma
     for (int number = 1; line && status == EXIT_OK && fgets(line, LINE_BYTES, file); number++) {
         json_t *record = json_loads(line, 0, NULL);
         if (!json_is_object(record)) {
-            log_error("--baseline: line %d of %s is no record that --save wrote", number, path);
+            log_error("--baseline: line %d of %s was not written by --save", number, path);
             status = EXIT_FAILED;
         } else if (is_same_work(record, now, machine)) {
             f->n = 0;
@@ -186,7 +186,7 @@ int bench_run_other(const bench_options *o, const char *recording, const char *p
         ;
     if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return EXIT_OK;
-    log_error("--baseline: %s failed as a program to compare with", o->baseline);
+    log_error("--baseline: %s failed", o->baseline);
     return EXIT_FAILED;
 }
 
@@ -204,7 +204,7 @@ static int read_others(const char *path, former *f) {
     if (file)
         fclose(file);
     if (f->n == 0)
-        log_error("--baseline: the program to compare with wrote no record");
+        log_error("--baseline: the program wrote no record");
     return f->n ? EXIT_OK : EXIT_FAILED;
 }
 

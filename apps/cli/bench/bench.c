@@ -23,27 +23,28 @@ static const option_row rows[] = {
     {.name = "runs", .letter = 'n', .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", .group = "Measuring",
      AT(runs), .low = 1, .high = BENCH_MAX_RUNS, .help = "Timed runs."},
     {.name = "warm-up", .kind = OPTION_WHOLE, .fallback = "1", .placeholder = "N", .group = "Measuring", AT(warm_up),
-     .low = 0, .high = BENCH_MAX_RUNS, .help = "Runs before them that do not count."},
+     .low = 0, .high = BENCH_MAX_RUNS, .help = "Untimed runs before them."},
     {.name = "starts", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Measuring", AT(starts),
      .low = 0, .high = BENCH_MAX_RUNS,
-     .help = "Also start the program N times: from process start to the start of the first encoding."},
+     .help = "Also start the program N times, and time it from process start to the first encoder run."},
     {.name = "batch", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Measuring", AT(batch),
      .low = 0, .high = 256,
-     .help = "Also transcribe all the files together, N at a time, as often: how fast many files are."},
+     .help = "Also transcribe all files together, N at a time, for the throughput."},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", AT(json),
-     .help = "A JSON object on a line for each file, with every run, instead of tables."},
+     .help = "One JSON line per file, with every run, instead of tables."},
     {.name = "save", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Output", AT(save),
-     .help = "Append the JSON lines to a file as well."},
+     .help = "Also append the JSON lines to a file."},
     {.name = "plot", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Output", AT(plot), .check = bench_check_plot,
-     .help = "Draw the stages of every run, and with --save those of earlier runs in that file: PATH.svg or PATH.png."},
+     .help = "Draw the stages of every run to PATH.svg or PATH.png; with --save, also those of earlier runs in that "
+             "file."},
     {.name = "baseline", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Comparing", AT(baseline),
-     .help = "Compare with a former run: a file that --save wrote, or another max-whisper program, which is then run "
-             "in turn with this one. Exit status 1 if this one is slower beyond noise."},
+     .help = "Compare with an earlier run: a file from --save, or another max-whisper program, which then runs "
+             "alternately with this one. Exit status 1 if this one is significantly slower."},
     {.name = "tolerance", .kind = OPTION_NUMBER, .fallback = "2", .placeholder = "PERCENT", .group = "Comparing",
-     AT(tolerance), .low = 0, .high = 1000, .help = "How much slower is still not a regression."},
+     AT(tolerance), .low = 0, .high = 1000, .help = "Slowdown in percent that is not yet a regression."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
      .group = "Decoding", AT(language), .none = 1, .check = check_language, .values = language_value,
-     .help = "Language spoken; none: detected, once more in every run."},
+     .help = "Language spoken; none: detect it in every run."},
     BEAM_ROWS(bench_options, beam_size, greedy),
     MODEL_ROWS(bench_options, model),
     COMMON_ROWS,
@@ -81,7 +82,7 @@ static int open_others(const bench_options *o, char *path, size_t size) {
     snprintf(path, size, "%s/max-whisper-bench-XXXXXX", folder && folder[0] ? folder : "/tmp");
     int file = mkstemp(path);
     if (file < 0) {
-        log_error("--baseline: cannot make %s", path);
+        log_error("--baseline: cannot create %s", path);
         return EXIT_FAILED;
     }
     close(file);
@@ -185,10 +186,13 @@ const command command_bench = {
     .min_words = 1,
     .max_words = 1000,
     .word_name = "an audio or video file",
-    .summary = "Time the stages of a transcription, beside what the machine can do at most.",
-    .details = "Samples are read and the model is opened first; then each run transcribes the file anew, without "
-               "temperature fallback. The encoder and each step of the decoder are also shown as a rate: of arithmetic "
-               "and of bytes that must be read from memory, beside the machine's own, measured here.",
+    .summary = "Time each stage of a transcription, and compare it with the peak of the device.",
+    .details = "Times the log-mel, the encoder, the cross keys and values, the prompt, and each decoder step: "
+               "median, minimum, mean and standard deviation over the runs, without temperature fallback. The audio "
+               "is read and the model is loaded first; cold is the time to load, compile and run once. Encoder and "
+               "decoder steps are also shown as arithmetic and memory read rates of the fastest run, next to the "
+               "peak that is measured on the same device. With --baseline, ratios of medians are shown with 95 % "
+               "bootstrap intervals; the exit status is 1 if the interval of the total lies above --tolerance.",
     .options = rows,
     .options_size = sizeof(bench_options),
     .run = run,

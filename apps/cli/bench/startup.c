@@ -75,7 +75,7 @@ static int start_all(const words *w, const char *path, double *ms, int n) {
         const char *field = status == 0 ? strstr(report, name) : NULL;
         int64_t encoding = field ? strtoll(field + strlen(name), NULL, 10) : 0;
         if (encoding <= started) {
-            log_error("--starts: a fresh process on %s gave no time: %.300s", path, status ? report : "no window");
+            log_error("--starts: a new process reported no time for %s: %.300s", path, status ? report : "no window");
             return EXIT_FAILED;
         }
         ms[i] = (double)(encoding - started) / 1e6;

@@ -63,16 +63,16 @@ extern const char *const log_format_names[];
 /* clang-format off */
 #define JSON_ROW(type, member)                                                                                         \
     {.name = "json", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", .target = offsetof(type, member),    \
-     .help = "As one JSON object."}
+     .help = "Print one JSON object."}
 
 #define MESSAGES_GROUP "Messages" /* the group of COMMON_ROWS */
 #define COMMON_ROWS                                                                                                    \
     {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .fallback = "False", .group = "Messages",                    \
      .target = offsetof(common_options, quiet),                                                                        \
-     .help = "No progress bar, no warnings: standard error stays empty unless something fails."},                      \
+     .help = "No progress bar and no warnings: standard error stays empty unless something fails."},                   \
     {.name = "log-level", .kind = OPTION_CHOICE, .fallback = "warn", .placeholder = "LEVEL", .group = "Messages",      \
      .target = offsetof(common_options, log_level), .choices = log_level_names,                                        \
-     .help = "How much to tell on standard error: error, warn, info or debug."},                                       \
+     .help = "Messages to show on standard error: error, warn, info or debug."},                                       \
     {.name = "log-format", .kind = OPTION_CHOICE, .fallback = "human", .placeholder = "FORM", .group = "Messages",     \
      .target = offsetof(common_options, log_format), .choices = log_format_names,                                      \
      .help = "human: plain lines; json: one JSON object per line, with component and times."},                         \

@@ -113,7 +113,7 @@ static void print_overview(void) {
              "  ffmpeg -i talk.mkv -f wav - | max-whisper -\n\n"
              "Subcommands:\n");
     print_command_list("");
-    out_text("\nOptions of transcribe (defaults in brackets; - and _ are the same in names):\n");
+    out_text("\nOptions of transcribe (defaults in brackets; - and _ are interchangeable in names):\n");
 }
 
 void help_print(const subcommand *s, int overview) {
@@ -130,18 +130,18 @@ void help_print(const subcommand *s, int overview) {
     }
     print_options(c->options);
     if (overview)
-        out_text("\nThe manual: man max-whisper. Help on a subcommand: max-whisper help SUBCOMMAND.\n");
+        out_text("\nManual: man max-whisper. Help on a subcommand: max-whisper help SUBCOMMAND.\n");
 }
 
 void help_print_group(const char *first_word) {
     out_print("Usage: max-whisper %s SUBCOMMAND [OPTION...]\n\n", first_word);
     print_command_list(first_word);
-    out_print("\nHelp on one: max-whisper help %s SUBCOMMAND.\n", first_word);
+    out_print("\nHelp on one of them: max-whisper help %s SUBCOMMAND.\n", first_word);
 }
 
 void help_print_short(void) {
     fputs("Usage: max-whisper FILE... [OPTION...]      speech to text: any audio or video file, - for standard input\n"
-          "       max-whisper model list | devices | graph test | version\n"
+          "       max-whisper model list | devices | version\n"
           "       max-whisper --help                  all subcommands and options\n",
           stderr);
 }
@@ -164,7 +164,7 @@ static int run(const void *options, char **words, int n_words) {
         return EXIT_OK;
     }
     if (c)
-        log_error("there is no subcommand '%.80s'; 'max-whisper help' lists them", words[n_name_words]);
+        log_error("unknown subcommand '%.80s'; see 'max-whisper help'", words[n_name_words]);
     else
         log_error("%s", message);
     return EXIT_USAGE;
@@ -173,7 +173,7 @@ static int run(const void *options, char **words, int n_words) {
 const command command_help = {
     .arguments = "[SUBCOMMAND]",
     .max_words = 2,
-    .summary = "Explain a subcommand and its options.",
+    .summary = "Show help on a subcommand and its options.",
     .options = rows,
     .options_size = sizeof(help_options),
     .values = command_group,

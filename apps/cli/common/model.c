@@ -58,7 +58,7 @@ int check_language(const char *value, char *message, size_t size) {
         options_say(message, size, "unknown language '%.60s'; did you mean '%s'?", value, near.best);
     else
         options_say(message, size,
-                    "unknown language '%.60s'; a code or an English name is needed: en, english, de, ...", value);
+                    "unknown language '%.60s'; use a code or an English name: en, english, de, ...", value);
     return 0;
 }
 
@@ -109,7 +109,7 @@ int model_falls_back_to_cpu(const model_choice *choice, const char *why) {
     if (on_gpu && may_choose)
         log_say(MXW_LOG_WARN, "%s; continuing with --device cpu", why);
     else
-        log_error("%s%s", why, on_gpu ? "; --engine max --device cpu runs without the GPU" : "");
+        log_error("%s%s", why, on_gpu ? "; use --engine max --device cpu to run without a GPU" : "");
     return on_gpu && may_choose;
 }
 

@@ -60,7 +60,7 @@ static void say_unknown(const option_row *table, const char *name, size_t length
         options_say(outcome->message, sizeof(outcome->message), "unknown option '--%s'; did you mean '--%s'?", typed,
                     near.best);
     else
-        options_say(outcome->message, sizeof(outcome->message), "unknown option '--%s%s'; --help lists all", typed,
+        options_say(outcome->message, sizeof(outcome->message), "unknown option '--%s%s'; see --help", typed,
                     length > 64 ? "..." : "");
 }
 
@@ -92,8 +92,8 @@ static int read_switch(const option_row *row, const char *value, int *target, ch
         *target = -1;
         return 1;
     }
-    options_say(message, size, "'%.60s' is neither True nor False%s", value,
-                row->kind == OPTION_TRISTATE ? " nor None" : "");
+    options_say(message, size, "'%.60s' is not True%s", value,
+                row->kind == OPTION_TRISTATE ? ", False or None" : " or False");
     return 0;
 }
 
@@ -182,9 +182,9 @@ static int read_text(const option_row *row, const char *value, const char **targ
     if (row->check && !row->check(value, message, size))
         return 0;
     if (row->kind == OPTION_NAME && !value[0])
-        options_say(message, size, "is empty (%s)", row->placeholder);
+        options_say(message, size, "must not be empty (%s)", row->placeholder);
     else if (row->kind == OPTION_TEXT && !is_utf8(value))
-        options_say(message, size, "is not UTF-8");
+        options_say(message, size, "is not valid UTF-8");
     else {
         *target = value;
         return 1;
@@ -291,7 +291,7 @@ static int read_letters(cursor *c, const char *word) {
         const option_row *row = find_letter(c->table, *p);
         if (!row) {
             options_say(c->outcome->message, sizeof(c->outcome->message),
-                        "unknown option '-%c' in '%.40s'; --help lists all", *p, word);
+                        "unknown option '-%c' in '%.40s'; see --help", *p, word);
             return 0;
         }
         if (row->kind == OPTION_HELP)

@@ -72,6 +72,6 @@ int trace_close(void) {
     failed |= fclose(file);
     file = NULL;
     if (failed)
-        log_error("--trace: cannot write all of %s", file_path);
+        log_error("--trace: writing %s failed", file_path);
     return !failed;
 }

@@ -32,17 +32,17 @@ static const option_row rows[] = {
     {.name = "engines", .kind = OPTION_TEXT, .fallback = "cpu,gpu,max", .placeholder = "LIST", .group = "What to show",
      AT(engines), .check = check_engines, .help = "Engines to run, in this order, separated by commas."},
     {.name = "plain", .kind = OPTION_FLAG, .fallback = "False", .group = "What to show", AT(plain),
-     .help = "Plain lines even where a terminal could have the page."},
+     .help = "Print plain lines even on a terminal."},
     {.name = "timeout", .kind = OPTION_NUMBER, .fallback = "120", .placeholder = "SECONDS", .group = "What to show",
      AT(timeout_s), .low = 1, .high = 86400,
-     .help = "An engine that is not heard of for so long is stopped; the others go on."},
+     .help = "Stop an engine that makes no progress for this long; the others continue."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .placeholder = "LANGUAGE", .group = "Decoding",
      AT(language), .none = 1, .check = check_language, .values = language_value,
      .help = "Language spoken (default: detected)."},
     BEAM_ROWS(demo_options, beam_size, greedy),
     MODEL_NAME_ROW(demo_options, model),
     MODEL_DIR_ROW(demo_options, model_dir),
-    DEVICE_ROW(demo_options, device, "Where engine max runs."),
+    DEVICE_ROW(demo_options, device, "Device of engine max."),
     THREADS_ROW(demo_options, threads),
     COMMON_ROWS,
     {.name = NULL},
@@ -124,7 +124,7 @@ static int read_engines(const char *list, int *engines, char *message, size_t si
         }
         for (int i = 0; i < n && engine >= 0; i++)
             if (engines[i] == engine) {
-                options_say(message, size, "engine %s is named twice", word);
+                options_say(message, size, "engine %s is given twice", word);
                 return -1;
             }
         if (engine < 0) {
@@ -451,10 +451,10 @@ const command command_demo = {
     .max_words = 1,
     .word_name = "an audio or video file",
     .summary = "Run every engine on a recording, side by side in the terminal.",
-    .details = "A panel for each engine: how far it is, its stages, its words, how fast, and whether its text is that "
-               "of the first one. Engines run one after the other, each in a process of its own, without temperature "
-               "fallback. Where standard output is no terminal, plain lines. Exit status 0 if every engine that can "
-               "run here gave the same text.",
+    .details = "Shows a panel for each engine: progress, time per stage, text, memory, speed, and whether its text "
+               "equals that of the first engine; q quits. Engines run one after the other, each in its own process, "
+               "without temperature fallback. Without a terminal, prints plain lines. Both end with a table. The "
+               "exit status is 0 if every engine that can run here gave the same text.",
     .options = rows,
     .options_size = sizeof(demo_options),
     .run = run,

@@ -90,7 +90,7 @@ static int run(const void *chosen, char **words, int n_words) {
 
 const command command_devices = {
     .arguments = "",
-    .summary = "List the processors and GPUs, and whether they can be used.",
+    .summary = "List CPUs and GPUs, and whether they can be used.",
     .options = rows,
     .options_size = sizeof(devices_options),
     .run = run,

@@ -24,7 +24,7 @@ static const option_row rows[] = {
     {.name = "device", .kind = OPTION_TEXT, .fallback = "auto", .placeholder = "auto|cuda[:N]",
      .group = "Model and device", .target = offsetof(check_options, device), .check = check_device,
      .choices = device_examples,
-     .help = "The GPU to check; auto: the first that can be used."},
+     .help = "GPU to check; auto: the first usable one."},
     JSON_ROW(check_options, json),
     COMMON_ROWS,
     {.name = NULL},
@@ -155,10 +155,10 @@ static int run(const void *chosen, char **words, int n_words) {
 
 const command command_gpu_check = {
     .arguments = "",
-    .summary = "Say whether a GPU can be used, which one, and why not.",
-    .details = "Lists the GPUs with their memory and the versions of driver, runtime and cuBLAS, runs a product of "
-               "matrices on the one that engine gpu would take, and says which device each engine uses. The exit "
-               "status is 0 only if the product came out right.",
+    .summary = "Check whether a GPU can be used, which one, and if not, why.",
+    .details = "Lists the GPUs with their memory and the versions of driver, runtime and cuBLAS, runs a matrix "
+               "product on the one that engine gpu would use, and shows which device each engine uses. The exit "
+               "status is 0 only if the product is correct.",
     .options = rows,
     .options_size = sizeof(check_options),
     .run = run,

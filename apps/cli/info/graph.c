@@ -61,10 +61,9 @@ static int run(const void *chosen, char **words, int n_words) {
 const command command_graph_dump = {
     .arguments = "[encoder|cross|decoder|force]",
     .max_words = 1,
-    .summary = "Print the model's graphs as text: every value, its op, dtype and shape.",
+    .summary = "Print the model's graphs as text: every value with its op, dtype and shape.",
     .details = "encoder: log-mel to features; cross: features to the decoder's keys and values; decoder: one step; "
-               "force: the decoder on known tokens, for word times. "
-               "All if none is named.",
+               "force: the decoder on known tokens, for word times. Without a name, prints all of them.",
     .options = rows,
     .options_size = sizeof(dump_options),
     .values = graph_value,

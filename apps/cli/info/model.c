@@ -33,7 +33,7 @@ static const option_row inspect_rows[] = {
     MODEL_DIR_ROW(model_options, model_dir),
     JSON_ROW(model_options, json),
     {.name = "tensors", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",
-     .target = offsetof(model_options, tensors), .help = "Also every tensor: name, dtype, shape, bytes, CRC-32."},
+     .target = offsetof(model_options, tensors), .help = "Also list every tensor: name, dtype, shape, bytes, CRC-32."},
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -41,10 +41,10 @@ static const option_row inspect_rows[] = {
 static const option_row export_rows[] = {
     {.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .fallback = "npz", .placeholder = "npz|ggml",
      .group = "Output", .target = offsetof(model_options, format), .choices = format_names,
-     .help = "npz: what numpy reads, weights and configuration; ggml: the one file that whisper.cpp loads."},
+     .help = "npz: weights and configuration for numpy; ggml: one file for whisper.cpp."},
     {.name = "type", .kind = OPTION_CHOICE, .fallback = "auto", .placeholder = "auto|f16|f32", .group = "Output",
      .target = offsetof(model_options, type), .choices = type_names,
-     .help = "Type of the matrices. auto: the checkpoint's own for npz, f16 for ggml; the others are for ggml."},
+     .help = "Type of the matrices in ggml; auto: f16. npz keeps the types of the checkpoint."},
     MODEL_DIR_ROW(model_options, model_dir),
     COMMON_ROWS,
     {.name = NULL},
@@ -333,7 +333,7 @@ static int run_export(const void *chosen, char **words, int n_words) {
     const model_options *options = chosen;
     (void)n_words;
     if (options->format == EXPORT_NPZ && options->type != TYPE_OWN) {
-        log_error("--type: an npz keeps the checkpoint's own types; %s belongs to --format ggml",
+        log_error("--type: %s requires --format ggml; npz keeps the checkpoint's types",
                   type_names[options->type]);
         return EXIT_USAGE;
     }
@@ -352,7 +352,7 @@ static int run_export(const void *chosen, char **words, int n_words) {
 
 const command command_model_list = {
     .arguments = "",
-    .summary = "List the released models and every place where each was found.",
+    .summary = "List the released models and where each was found.",
     .options = list_rows,
     .options_size = sizeof(model_options),
     .run = run_list,
@@ -361,9 +361,9 @@ const command command_model_list = {
 const command command_model_inspect = {
     .arguments = "[MODEL]",
     .max_words = 1,
-    .summary = "Show what is in a checkpoint: format, dimensions, tensors, dtypes, parameters, checksums.",
-    .details = "MODEL is a released name, OWNER/NAME of the Hugging Face hub, a checkpoint file or its folder; "
-               "tiny.en if it is left out.",
+    .summary = "Show what is in a checkpoint: format, dimensions, tensors, types, parameters, checksums.",
+    .details = "MODEL is a released name, OWNER/NAME from the Hugging Face hub, a checkpoint file or its folder; the "
+               "default is tiny.en.",
     .options = inspect_rows,
     .options_size = sizeof(model_options),
     .values = model_value,
@@ -375,8 +375,8 @@ const command command_model_export = {
     .min_words = 2,
     .max_words = 2,
     .word_name = "a model and the file to write",
-    .summary = "Write a checkpoint as one file that numpy (.npz) or whisper.cpp (ggml) reads.",
-    .details = "MODEL is a released name, a checkpoint file or its folder. OUT appears whole or not at all.",
+    .summary = "Convert a checkpoint into one file for numpy (.npz) or whisper.cpp (ggml).",
+    .details = "MODEL is a released name, a checkpoint file or its folder. OUT is written completely or not at all.",
     .options = export_rows,
     .options_size = sizeof(model_options),
     .values = model_value,

@@ -23,7 +23,7 @@ static const char *const format_names[] = {"safetensors", "ct2", NULL};
 static int check_hub(const char *value, char *message, size_t size) {
     if (!strncmp(value, "https://", 8) || !strncmp(value, "http://", 7))
         return 1;
-    options_say(message, size, "'%.60s' does not begin with https:// or http://", value);
+    options_say(message, size, "'%.60s' does not start with https:// or http://", value);
     return 0;
 }
 
@@ -31,7 +31,7 @@ static int check_revision(const char *value, char *message, size_t size) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (strspn(value, plain) == strlen(value))
         return 1;
-    options_say(message, size, "'%.60s' has more than letters, digits and . _ -", value);
+    options_say(message, size, "'%.60s' may only contain letters, digits and . _ -", value);
     return 0;
 }
 
@@ -40,17 +40,18 @@ static int check_revision(const char *value, char *message, size_t size) {
 static const option_row rows[] = {
     {.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .fallback = "safetensors", .placeholder = "FORM",
      .group = "Source", .target = offsetof(fetch_options, format), .choices = format_names,
-     .help = "safetensors: as OpenAI published it there; ct2: faster-whisper's form, f16, half as large."},
+     .help = "safetensors: as published by OpenAI; ct2: the faster-whisper format, f16, half the size."},
     {.name = "hub", .kind = OPTION_NAME, .placeholder = "URL", .group = "Source",
      .target = offsetof(fetch_options, hub), .check = check_hub,
-     .help = "Address of the hub or a mirror (default: $MAX_WHISPER_HUB, else $HF_ENDPOINT, else huggingface.co)."},
+     .help = "URL of the hub or a mirror (default: $MAX_WHISPER_HUB, otherwise $HF_ENDPOINT, otherwise "
+             "huggingface.co)."},
     {.name = "revision", .kind = OPTION_NAME, .fallback = "main", .placeholder = "REV", .group = "Source",
      .target = offsetof(fetch_options, revision), .check = check_revision, .help = "Branch, tag or commit."},
     {.name = "again", .kind = OPTION_FLAG, .fallback = "False", .group = "Source",
-     .target = offsetof(fetch_options, again), .help = "Even if the model was found on this machine."},
+     .target = offsetof(fetch_options, again), .help = "Download even if the model was found on this machine."},
     {.name = "stall", .kind = OPTION_WHOLE, .fallback = "30", .low = 1, .high = 3600, .placeholder = "SECONDS",
      .group = "Source", .target = offsetof(fetch_options, stall_s),
-     .help = "A transfer that brings nothing for so long is begun again."},
+     .help = "Restart a transfer that receives nothing for this long."},
     MODEL_DIR_ROW(fetch_options, model_dir),
     COMMON_ROWS,
     {.name = NULL},
@@ -137,11 +138,11 @@ const command command_model_fetch = {
     .min_words = 1,
     .max_words = 1,
     .word_name = "a model's name",
-    .summary = "Bring a model from the Hugging Face hub into the model folder and print its path.",
-    .details = "NAME is a released name (see model list), or OWNER/NAME of any Whisper on the hub. A transfer that "
-               "broke off goes on where it stopped; sizes and SHA-256 are checked before the model appears. Proxies "
-               "are set by curl's environment variables (https_proxy, no_proxy, ...); a private or gated repository "
-               "wants an access token in HF_TOKEN.",
+    .summary = "Download a model from the Hugging Face hub into the model folder, and print its path.",
+    .details = "NAME is a released name (see model list), or OWNER/NAME of any Whisper model on the hub. An "
+               "interrupted transfer continues where it stopped; sizes and SHA-256 are checked before the model "
+               "appears. Proxies are set with the environment variables of curl (https_proxy, no_proxy, ...); a "
+               "private or gated repository needs an access token in HF_TOKEN.",
     .options = rows,
     .options_size = sizeof(fetch_options),
     .values = model_value,

@@ -25,14 +25,14 @@ _Static_assert(sizeof(features_options) <= MAX_OPTIONS_BYTES, "options fit where
 /* clang-format off */
 #define RUN_ROWS                                                                                                       \
     {.name = "fused", .kind = OPTION_FLAG, .fallback = "False", .group = "Run", AT(fused),                             \
-     .help = "Let engine max fuse as it does when it transcribes: fewer stages can be seen."},                         \
+     .help = "Let engine max fuse as in a normal run; fewer stages are then visible."},                                \
     {.name = "start", .kind = OPTION_NUMBER, .fallback = "0", .placeholder = "S", .group = "Run", AT(start), .low = 0, \
-     .high = 1e6, .help = "Second at which the window begins."},                                                       \
+     .high = 1e6, .help = "Start of the window in seconds."},                                                          \
     INJECT_ROW(features_options, inject), MODEL_ROWS(features_options, model)
 
 static const option_row extract_rows[] = {
     {.name = "output", .letter = 'o', .kind = OPTION_NAME, .placeholder = "FILE.npz", .group = "Output", AT(output),
-     .help = "Write every stage as .npz, which numpy.load reads."},
+     .help = "Write every stage to a .npz file for numpy.load."},
     JSON_ROW(features_options, json),
     {.name = "like", .kind = OPTION_NAME, .placeholder = "FILE.npz", .group = "Run", AT(like),
      .help = "Force the decoder over the tokens in this dump, so that the two can be compared."},
@@ -193,7 +193,7 @@ static int compare(const features_options *o, char **words, int diverge) {
     mxw_comparison *c = NULL;
     mxw_finding finding = {.index = -1};
     if (!is_dump(words[0])) {
-        log_error("'%s': the first is a dump, FILE.npz, as 'features extract --output' writes it", words[0]);
+        log_error("'%s': the first argument must be a dump, FILE.npz, from 'features extract --output'", words[0]);
         return EXIT_USAGE;
     }
     mxw_features *a = load(words[0]);
@@ -277,9 +277,9 @@ const command command_features_decode = {
     .min_words = 1,
     .max_words = 1,
     .word_name = "a dump",
-    .summary = "Decode a window from saved features: encoder.ln_post in a dump, whoever made it.",
-    .details = "The encoder does not run. So a doubtful encoder's features can be decoded by a trusted decoder, or the "
-               "other way round, which tells which half is wrong.",
+    .summary = "Decode a window from saved encoder features.",
+    .details = "Reads encoder.ln_post from a dump of any engine; the encoder does not run. Decoding the features of "
+               "one engine with another shows whether the encoder or the decoder is wrong.",
     .options = decode_rows,
     .options_size = sizeof(features_options),
     .run = run_decode,
@@ -288,8 +288,9 @@ const command command_features_decode = {
 const command command_features_extract = {
     .arguments = "[FILE]",
     .max_words = 1,
-    .summary = "Run one window and keep every stage: mel, encoder, cross, decoder, candidates; and the whole text.",
-    .details = "Without FILE, built-in synthetic sound. Prints shape, mean, std, least, largest and L2 of each stage.",
+    .summary = "Run one window and show or save every stage, and the whole text.",
+    .details = "Prints shape, mean, standard deviation, minimum, maximum and L2 norm of every stage: mel, encoder, "
+               "cross, decoder, candidates. Without FILE, uses built-in synthetic audio.",
     .options = extract_rows,
     .options_size = sizeof(features_options),
     .run = run_extract,
@@ -300,9 +301,10 @@ const command command_features_compare = {
     .min_words = 2,
     .max_words = 2,
     .word_name = "two dumps, or a dump and a recording",
-    .summary = "Hold two runs against each other, stage by stage; exit 1 if one parts.",
-    .details = "SECOND is a dump, or a recording that is run now with this model and engine, its decoder forced over "
-               "the tokens of FIRST. A dump of openai-whisper comes from 'tests/golden/make/reference.py features'.",
+    .summary = "Compare two runs stage by stage; exit status 1 if they differ by more than rounding.",
+    .details = "SECOND is a dump, or a recording that is run now with this model and engine, with the decoder forced "
+               "over the tokens of FIRST. A dump of openai-whisper comes from 'tests/golden/make/reference.py "
+               "features'.",
     .options = compare_rows,
     .options_size = sizeof(features_options),
     .run = run_compare,
@@ -313,9 +315,10 @@ const command command_features_diverge = {
     .min_words = 2,
     .max_words = 2,
     .word_name = "two dumps, or a dump and a recording",
-    .summary = "Find the first stage where two runs part, and say what kind of fault it looks like.",
-    .details = "As compare, then walks the stages in order: how the error grows, the first that rounding does not "
-               "explain, and which wrong way of computing it gives what is there. --model lets products be made again.",
+    .summary = "Find the first stage where two runs differ, and what kind of fault it looks like.",
+    .details = "Like compare, then walks the stages in order: how the error grows, the first stage that rounding "
+               "does not explain, and which wrong computation would give this result. --model allows GEMMs to be "
+               "recomputed.",
     .options = compare_rows,
     .options_size = sizeof(features_options),
     .run = run_diverge,

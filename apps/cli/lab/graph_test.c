@@ -379,7 +379,7 @@ static int run(const void *chosen, char **words, int n_words) {
 
 const command command_graph_test = {
     .arguments = "",
-    .summary = "Build and run a small graph, check its numbers, say what was found.",
+    .summary = "Build and run a small graph, and check its results.",
     .options = rows,
     .options_size = sizeof(test_options),
     .run = run,

@@ -64,7 +64,7 @@ int lab_read(const char *path, lab_samples *s) {
     if (status < 0)
         log_failure(path, status);
     else if (s->n < MXW_SAMPLE_RATE / 100)
-        log_error("%s: nothing to hear: %zu samples", path, s->n);
+        log_error("%s: recording is empty (%zu samples)", path, s->n);
     if (status >= 0 && s->n >= MXW_SAMPLE_RATE / 100)
         return 1;
     free(s->data);
@@ -84,7 +84,7 @@ int check_fault(const char *value, char *message, size_t size) {
             return 1;
         suggestion_offer(&near, mxw_fault_name(i, NULL));
     }
-    options_say(message, size, "there is no fault '%.60s'%s%s%s", value, near.best ? "; did you mean '" : "",
+    options_say(message, size, "unknown fault '%.60s'%s%s%s", value, near.best ? "; did you mean '" : "",
                 near.best ? near.best : "", near.best ? "'?" : "");
     return 0;
 }

@@ -38,7 +38,7 @@ const char *lab_short(double x, char text[32]);
     {.name = "inject", .kind = OPTION_TEXT, .placeholder = "FAULT", .group = "Faults", .check = check_fault,           \
      .values = fault_value,                                                                                            \
      .target = offsetof(type, member),                                                                                 \
-     .help = "Make a fault on purpose, to see it found: db-mel, no-ln-post, averaged-conv, conv-stride, tanh-gelu, "   \
+     .help = "Inject a fault, to see it found: db-mel, no-ln-post, averaged-conv, conv-stride, tanh-gelu, "            \
              "wrong-scale, scaled-features, transposed-weight, random-weight, first-window-only."}
 
 #endif

@@ -29,17 +29,18 @@ enum { ALL_ENGINES = 3, MAX_RUNS = 8 };
 /* A table reads by rows. */
 /* clang-format off */
 static const option_row rows[] = {
-    {.name = "all", .kind = OPTION_FLAG, .fallback = "False", .group = "Proof", AT(all),
-     .help = "Check every output of every op against float64, not 4,096 of each call."},
-    {.name = "ops-only", .kind = OPTION_FLAG, .fallback = "False", .group = "Proof", AT(ops),
-     .help = "Only engine cpu against float64."},
+    {.name = "all", .kind = OPTION_FLAG, .fallback = "False", .group = "Checks", AT(all),
+     .help = "Check every output of every op against float64, not just 4,096 per call."},
+    {.name = "ops-only", .kind = OPTION_FLAG, .fallback = "False", .group = "Checks", AT(ops),
+     .help = "Only check engine cpu against float64."},
     JSON_ROW(verify_options, json),
     INJECT_ROW(verify_options, inject),
     MODEL_NAME_ROW(verify_options, model),
     MODEL_DIR_ROW(verify_options, model_dir),
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "all", .placeholder = "ENGINE", .group = "Model and device",
-     AT(engine), .choices = which_names, .help = "The one to prove: cpu, gpu or max; all: every one that runs here."},
-    DEVICE_ROW(verify_options, device, "Where engine max is proved; auto: everywhere it runs here."),
+     AT(engine), .choices = which_names, .help = "Engine to verify: cpu, gpu or max; all: every engine that runs "
+                                                 "here."},
+    DEVICE_ROW(verify_options, device, "Device of engine max; auto: every device it runs on."),
     THREADS_ROW(verify_options, threads),
     PRECISION_ROW(verify_options, precision),
     COMMON_ROWS,
@@ -359,9 +360,11 @@ static int run(const void *chosen, char **words, int n_words) {
 const command command_verify = {
     .arguments = "[FILE]",
     .max_words = 1,
-    .summary = "Prove that every engine computes what it should, on this machine, model and recording.",
-    .details = "Engine cpu against float64, op by op; then every engine and device against engine cpu, stage by stage "
-               "through to tokens and text. Without FILE, built-in synthetic sound. Exit 1 if anything drifts.",
+    .summary = "Verify every engine on this machine, with this model and recording.",
+    .details = "Checks engine cpu against float64, op by op; then every engine and device against engine cpu, stage "
+               "by stage, down to tokens and text. Shows the first stage that is off and what the fault looks like. "
+               "Without FILE, uses built-in synthetic audio. The exit status is 1 if anything is outside its error "
+               "bound.",
     .options = rows,
     .options_size = sizeof(verify_options),
     .run = run,

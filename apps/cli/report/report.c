@@ -25,10 +25,10 @@ static const option_row rows[] = {
     {.name = "runs", .letter = 'n', .kind = OPTION_WHOLE, .fallback = "3", .placeholder = "N", .group = "Measuring",
      AT(runs), .low = 1, .high = BENCH_MAX_RUNS, .help = "Timed runs of each engine."},
     {.name = "warm-up", .kind = OPTION_WHOLE, .fallback = "1", .placeholder = "N", .group = "Measuring", AT(warm_up),
-     .low = 0, .high = BENCH_MAX_RUNS, .help = "Runs before them that do not count."},
+     .low = 0, .high = BENCH_MAX_RUNS, .help = "Untimed runs before them."},
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "en", .placeholder = "LANGUAGE",
      .group = "Decoding", AT(language), .none = 1, .check = check_language, .values = language_value,
-     .help = "Language spoken; none: detected, once more in every run."},
+     .help = "Language spoken; none: detect it in every run."},
     BEAM_ROWS(report_options, beam_size, greedy),
     MODEL_NAME_ROW(report_options, model),
     MODEL_DIR_ROW(report_options, model_dir),
@@ -82,7 +82,7 @@ static int run(const void *chosen, char **words, int n_words) {
         progress_stop();
         exit_status = measured ? report_write(r) : EXIT_FAILED;
         if (exit_status == EXIT_OK && !all_well(r)) {
-            log_error("report: an engine failed or drifts; see COMPLETE_RESULTS.md");
+            log_error("report: an engine failed or is inaccurate; see COMPLETE_RESULTS.md");
             exit_status = EXIT_FAILED;
         }
     }
@@ -95,11 +95,13 @@ const command command_report = {
     .min_words = 1,
     .max_words = 1,
     .word_name = "an audio or video file",
-    .summary = "Write COMPLETE_RESULTS.md and a page with pictures: proof, times, words and kernels of every engine.",
-    .details = "Runs every engine that can run here on the recording, and writes what came of it: text and words with "
-               "their times under the log-mel, time by stage, error by layer against engine cpu and of engine cpu "
-               "against float64, what the alignment heads listened to, and each kernel beside what the machine can do. "
-               "The page needs no network and no other file. Engines that cannot run are named with the reason.",
+    .summary = "Write a report on every engine, with pictures: accuracy, times, words and kernels.",
+    .details = "Runs every engine that can run here on the recording, and writes COMPLETE_RESULTS.md and "
+               "COMPLETE_RESULTS.html: text and word times under the log-mel, time per stage, error per layer "
+               "against engine cpu and of engine cpu against float64, the attention of the alignment heads, and a "
+               "roofline of the kernels. The page is self-contained; pictures need the cairo module. Engines that "
+               "cannot run are listed with the reason. The exit status is 0 if every engine is accurate and gave the "
+               "same text.",
     .options = rows,
     .options_size = sizeof(report_options),
     .run = run,

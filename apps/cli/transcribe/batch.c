@@ -137,14 +137,14 @@ static void tell_stopped(const job *j, const transcribe_options *o) {
     if (o->common.quiet || o->mel_reference == MXW_MEL_RUNNING)
         return;
     if (o->resume)
-        log_error("stopped; %d of %d files are done. To go on: the same command%s%s", j->n_done, j->n,
+        log_error("interrupted; %d of %d files are done. To continue, run the same command%s%s", j->n_done, j->n,
                   skip[0] ? " with" : "", skip);
     else if (o->output_dir)
-        log_error("stopped; %d of %d files are done. To go on with the others: the same command%s%s (--resume from the "
-                  "beginning keeps unfinished ones, too)",
+        log_error("interrupted; %d of %d files are done. To do the others, run the same command%s%s (with "
+                  "--resume from the start, unfinished files are kept too)",
                   j->n_done, j->n, skip[0] ? " with" : "", skip);
     else
-        log_error("stopped. A run that is begun with --resume can be gone on with");
+        log_error("interrupted; start with --resume to make a run resumable");
 }
 
 /* Every failure once more: where there are many files, what was said of each is far above. */

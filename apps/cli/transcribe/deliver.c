@@ -61,7 +61,7 @@ mxw_status deliver(recording *r, const mxw_result *result) {
 
 recording_end deliver_end(recording *r, mxw_status status) {
     if (status >= 0 && ordered_lost(r->screen.output, r->screen.place)) {
-        log_error("%s: out of memory: its text could not be kept until its turn", r->name);
+        log_error("%s: out of memory while its text was waiting for its turn", r->name);
         status = MXW_E_MEMORY;
     }
     if (status >= 0 && !out_failed())

@@ -70,7 +70,7 @@ static int walk(inputs *list, const char *path, const char *folder, int recursiv
     char inner[PATH_MAX], below[PATH_MAX];
     int n = scandir(path, &entries, is_shown, by_name), kept = 1;
     if (n < 0)
-        return add(list, path, folder, "the folder cannot be read");
+        return add(list, path, folder, "cannot read the folder");
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n && kept; i++) {
             struct stat info, linked;
@@ -97,8 +97,8 @@ static int add_folder(inputs *list, const char *path, int recursive) {
     if (list->n > before)
         return 1;
     return add(list, path, "",
-               recursive ? "no audio or video file in it or below"
-                         : "no audio or video file in it (--recursive looks into the folders below, too)");
+               recursive ? "no audio or video files in this folder or below it"
+                         : "no audio or video files in this folder (--recursive also searches the folders below it)");
 }
 
 /* ---- words ---------------------------------------------------------------------------------------------- */

@@ -78,9 +78,9 @@ int journal_path(const transcribe_options *options, const input *in, int channel
     if (channel)
         snprintf(number, sizeof(number), ".%d", channel);
     if (!found || snprintf(path, size, "%s%s%s.journal", folder, name, number) >= (int)size) {
-        options_say(message, message_size, "there is no place for its journal: %s",
-                    options->output_dir ? "the output path is too long"
-                                        : "no --output-dir is given, and neither XDG_STATE_HOME nor HOME is a folder");
+        options_say(message, message_size, "no folder for its journal: %s",
+                    options->output_dir ? "output path is too long"
+                                        : "give --output-dir, or set XDG_STATE_HOME or HOME");
         return 0;
     }
     if (!outputs_make_folder(folder)) {
@@ -135,12 +135,12 @@ journal *journal_open(const char *path, char *message, size_t size) {
     j->fd = open_locked(path);
     if (j->fd < 0 || !read_all(j)) {
         options_say(message, size, "%s: %s", path,
-                    errno == EWOULDBLOCK ? "another run is at this recording" : strerror(errno));
+                    errno == EWOULDBLOCK ? "another run is transcribing this recording" : strerror(errno));
         journal_close(j, 0);
         return NULL;
     }
     if (memcmp(j->bytes, first_line, j->n < LINE ? j->n : LINE)) {
-        options_say(message, size, "%s: exists, and is not a journal of this program", path);
+        options_say(message, size, "%s: exists, but is not a max-whisper journal", path);
         j->empty = 0;
         journal_close(j, 0);
         return NULL;

@@ -19,14 +19,14 @@ static int field_at(const char *p) {
 
 int output_name_check(const char *pattern, char *message, size_t size) {
     if (!*pattern || strchr(pattern, '/') || !strcmp(pattern, ".") || !strcmp(pattern, "..")) {
-        options_say(message, size, "'%.60s' is not the name of a file; folders go to --output-dir", pattern);
+        options_say(message, size, "'%.60s' is not a file name; use --output-dir for the folder", pattern);
         return 0;
     }
     for (const char *p = pattern; *p; p++) {
         int field = *p == '{' ? field_at(p) : -1;
         if (field < 0 && (*p == '{' || *p == '}')) {
-            options_say(message, size, "'%.60s' has a brace that begins no field; there is: {stem}, {format}, {model}, "
-                        "{language}", pattern);
+            options_say(message, size, "'%.60s' has an unknown field; available: {stem}, {format}, {model}, {language}",
+                        pattern);
             return 0;
         }
         p += field < 0 ? 0 : strlen(names[field]) - 1;

@@ -86,7 +86,7 @@ static mxw_status save_file(const outputs_source *source, const mxw_result *resu
     output_fields fields = {source->in->path, format, status < 0 ? "" : info.checkpoint.size_name,
                             result->language ? result->language : ""};
     if (!path_of(source->options, source->in, &fields, path, sizeof(path))) {
-        log_error("%s: the output path is too long", source->name);
+        log_error("%s: output path is too long", source->name);
         return MXW_E_ARGUMENT;
     }
     if (status >= 0)

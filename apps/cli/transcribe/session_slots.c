@@ -30,7 +30,7 @@ static int reserve(const recording_batch *batch, char *why, size_t size) {
     snprintf(why, size, "%s", mxw_last_error());
     int n = fit_fewer(batch->model, &session, batch->batch);
     if (n)
-        log_say(MXW_LOG_WARN, "%s; going on with %d at once", why, n);
+        log_say(MXW_LOG_WARN, "%s; continuing with %d at once", why, n);
     else
         snprintf(why, size, "%s", mxw_last_error());   /* of the last try, with one */
     return n;
@@ -56,7 +56,7 @@ static int open_and_reserve(recording_batch *batch, const model_choice *choice) 
 int session_slots_load(recording_batch *batch) {
     pthread_mutex_lock(&batch->lock);
     if (!batch->model && !batch->exit_status) {
-        progress_note("loading the model");
+        progress_note("loading model");
         batch->exit_status = open_and_reserve(batch, &batch->options->model);
         batch->stopped |= batch->exit_status != EXIT_OK;
         progress_hide();

@@ -28,13 +28,13 @@ static int check_words(const transcribe_options *o) {
                    {"hallucination-silence-threshold", o->hallucination_silence_threshold != MXW_NONE}};
     for (size_t i = 0; i < sizeof(needing) / sizeof(*needing); i++)
         if (needing[i].given && !o->word_timestamps) {
-            log_error("--%s: needs --word-timestamps", needing[i].name);
+            log_error("--%s: requires --word-timestamps", needing[i].name);
             return 0;
         }
     if (o->max_line_count && !o->max_line_width)
         log_say(MXW_LOG_WARN, "--max-line-count has no effect without --max-line-width");
     if (o->max_words_per_line && o->max_line_width)
-        log_say(MXW_LOG_WARN, "--max-words-per-line has little effect beside --max-line-width");
+        log_say(MXW_LOG_WARN, "--max-words-per-line has little effect with --max-line-width");
     return 1;
 }
 
@@ -45,33 +45,33 @@ static int check_names(const transcribe_options *o) {
         n += transcribe_wants(o, mxw_format_name(i));
     if (!o->output_dir || n < 2 || output_name_has(o->output_name, "{format}"))
         return 1;
-    log_error("--output-name: '%s' would name the files of %d formats alike; put {format} into it", o->output_name, n);
+    log_error("--output-name: '%s' gives the files of %d formats the same name; add {format}", o->output_name, n);
     return 0;
 }
 
 static int check_combination(const transcribe_options *o) {
     if (o->format && !o->output_dir && (strchr(o->format, ',') || !strcmp(o->format, "all"))) {
-        log_error("--format: '%s' is more than one format, and standard output takes one; add --output-dir DIR",
+        log_error("--format: '%s' names several formats, but standard output takes one; add --output-dir DIR",
                   o->format);
         return 0;
     }
     if (o->patience != MXW_NONE && (o->greedy || o->beam_size == 0)) {
-        log_error("--patience: belongs to beam search, which %s turns off",
+        log_error("--patience: requires beam search, which %s turns off",
                   o->greedy ? "--greedy" : "--beam-size none");
         return 0;
     }
     if (o->skip_existing && !o->output_dir) {
-        log_error("--skip-existing: looks for results in --output-dir DIR, which is missing");
+        log_error("--skip-existing: requires --output-dir DIR, where the results are");
         return 0;
     }
     if (o->skip_existing &&
         (output_name_has(o->output_name, "{model}") || output_name_has(o->output_name, "{language}"))) {
-        log_error("--skip-existing: --output-name '%s' is not known beforehand; only {stem} and {format} are",
+        log_error("--skip-existing: --output-name '%s' is not known in advance; use only {stem} and {format}",
                   o->output_name);
         return 0;
     }
     if (o->resume && o->mel_reference == MXW_MEL_RUNNING) {
-        log_error("--resume: live sound (--mel-reference running) cannot be heard again");
+        log_error("--resume: live audio (--mel-reference running) cannot be read a second time");
         return 0;
     }
     return check_words(o) && check_names(o);
@@ -99,7 +99,7 @@ static int check_outputs(const transcribe_options *o, const inputs *list) {
     for (int i = 1; right && i < n; i++)
         if (alike ? !strcmp(sorted[i - 1]->folder, sorted[i]->folder) : !by_output(&sorted[i - 1], &sorted[i])) {
             int swap = sorted[i - 1] > sorted[i]; /* named in the order of the command line */
-            log_error("'%s' and '%s' would be written to the same files in %s; rename one or use two folders",
+            log_error("'%s' and '%s' would write the same files in %s; rename one, or use two folders",
                       sorted[i - !swap]->path, sorted[i - swap]->path, o->output_dir);
             right = 0;
         }
@@ -113,12 +113,12 @@ static int check_collisions(const transcribe_options *o, const inputs *list) {
     for (int i = 0; i < list->n; i++)
         n_standard += !strcmp(list->items[i].path, "-");
     if (n_standard && transcribe_splits(o)) {
-        log_error("--channel: split reads a recording once for each channel, and standard input comes only once; "
-                  "save it to a file");
+        log_error("--channel: split reads the recording once per channel, which standard input does not allow; "
+                  "save it to a file first");
         return 0;
     }
     if (n_standard > 1) {
-        log_error("standard input (-) is named twice");
+        log_error("standard input (-) is given twice");
         return 0;
     }
     return !o->output_dir || check_outputs(o, list);
@@ -136,12 +136,12 @@ static void skip_existing(const transcribe_options *o, inputs *list) {
     int n_skipped = 0, n = list->n;
     for (int i = list->n - 1; i >= 0; i--)
         if (!list->items[i].problem && outputs_exist(o, &list->items[i])) {
-            log_say(MXW_LOG_INFO, "%s: skipped: its results exist", list->items[i].path);
+            log_say(MXW_LOG_INFO, "%s: skipped, its results exist", list->items[i].path);
             inputs_drop(list, i);
             n_skipped++;
         }
     if (n_skipped)
-        log_note("%d of %d files are skipped: their results exist", n_skipped, n);
+        log_note("skipped %d of %d files: their results exist", n_skipped, n);
 }
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ static int run_list(const transcribe_options *o, inputs *list) {
     if (o->skip_existing)
         skip_existing(o, list);
     if (o->fp16)
-        log_say(MXW_LOG_WARN, "--fp16 has no effect: this engine computes in f32");
+        log_say(MXW_LOG_WARN, "--fp16 has no effect; use --precision f16 on a GPU");
     if (!list->n)
         return EXIT_OK;
     if (o->trace && !trace_open(o->trace))
@@ -182,12 +182,11 @@ const command command_transcribe = {
     .min_words = 1,
     .max_words = INT_MAX,
     .word_name = "an audio or video file",
-    .summary = "Turn recordings into text; 'max-whisper FILE...' is the same.",
+    .summary = "Transcribe recordings; 'max-whisper FILE...' does the same.",
     .details = "FILE is any audio or video file, a folder of them, a pattern like '*.mp3', or - for standard input. "
-               "Without --format, segments are printed as "
-               "[mm:ss.mmm --> mm:ss.mmm] text when they are found. Nothing is written to disk without --output-dir "
-               "or --resume. "
-               "Defaults are in brackets; - and _ are the same in option names.",
+               "Without --format, segments are printed as [mm:ss.mmm --> mm:ss.mmm] text as soon as they are found. "
+               "Nothing is written to disk without --output-dir or --resume. Defaults are in brackets; - and _ are "
+               "interchangeable in option names.",
     .options = transcribe_rows,
     .options_size = sizeof(transcribe_options),
     .run = run,

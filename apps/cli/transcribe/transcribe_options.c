@@ -36,7 +36,7 @@ static int check_one_format(const char *word, char *message, size_t size) {
     if (near.best)
         options_say(message, size, "unknown format '%s'; did you mean '%s'?", word, near.best);
     else
-        options_say(message, size, "unknown format '%s'; there is: %sall", word, list);
+        options_say(message, size, "unknown format '%s'; available: %sall", word, list);
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int check_channel(const char *value, char *message, size_t size) {
     suggestion_start(&near, value);
     for (int i = 0; channel_names[i]; i++)
         suggestion_offer(&near, channel_names[i]);
-    options_say(message, size, "'%.60s' is neither all, left, right, split nor a number from 1 to %d%s%s%s", value,
+    options_say(message, size, "'%.60s' is not all, left, right, split or a number from 1 to %d%s%s%s", value,
                 MAX_CHANNEL, near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
     return 0;
 }
@@ -121,14 +121,14 @@ static const char *format_value(int index) {
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
 #define OUTPUT .group = "Output"
-#define SOUND .group = "Sound"
-#define JOB .group = "Long jobs"
+#define SOUND .group = "Audio"
+#define JOB .group = "Many or long files"
 #define SPEECH .group = "Language and task"
 #define WORDS .group = "Words"
 #define SEARCH .group = "Decoding"
 #define PROMPT .group = "Prompting"
-#define FALLBACK .group = "When a window decodes badly"
-#define FOREIGN .group = "Accepted because openai-whisper has them"
+#define FALLBACK .group = "Fallback when a window decodes badly"
+#define FOREIGN .group = "For compatibility with openai-whisper"
 
 /* A table reads by rows. */
 /* clang-format off */
@@ -136,139 +136,140 @@ const option_row transcribe_rows[] = {
     MODEL_ROWS(transcribe_options, model),
     {.name = "encode-engine", .kind = OPTION_CHOICE, .fallback = "same", .placeholder = "ENGINE",
      .group = "Model and device", AT(model.encode_engine), .choices = half_engine_names,
-     .help = "Engine of the encoder alone: any pair gives the same text, so this tells which half is wrong."},
+     .help = "Engine of the encoder alone. All engines give the same text, so this shows which half is wrong."},
     {.name = "decode-engine", .kind = OPTION_CHOICE, .fallback = "same", .placeholder = "ENGINE",
      .group = "Model and device", AT(model.decode_engine), .choices = half_engine_names,
      .help = "Engine of the decoder alone."},
     {.name = "batch", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", .group = "Model and device",
      AT(batch), .low = 0, .high = 256,
-     .help = "Files transcribed at once, with the same result as one by one; 0: what suits the device. Where memory "
-             "does not suffice, as many as fit."},
+     .help = "Files to transcribe at once; results are the same as one by one. 0: choose for the device; fewer are "
+             "used if memory is short."},
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
      AT(format), .check = check_format, .values = format_value,
      .help = "txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl or json-full instead of timed lines. With --output-dir "
              "also several (txt,srt) or all: the first five."},
     {.name = "output-dir", .letter = 'o', .kind = OPTION_NAME, .placeholder = "DIR", OUTPUT, AT(output_dir),
-     .help = "Write files there, one per input and format (txt, srt, vtt, tsv and json unless --format says which)."},
+     .help = "Write files to DIR, one per input and format (txt, srt, vtt, tsv and json unless --format is given)."},
     {.name = "output-name", .kind = OPTION_TEXT, .fallback = "{stem}.{format}", .placeholder = "PATTERN", OUTPUT,
      AT(output_name), .check = output_name_check, .choices = output_name_examples,
-     .help = "How files are named: {stem} of the input, {format}, {model}, {language}."},
+     .help = "File name pattern: {stem} of the input, {format}, {model}, {language}."},
     {.name = "alternatives", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", OUTPUT, AT(alternatives),
-     .low = 1, .high = 32, .help = "In json-full: how many other tokens are told for each."},
+     .low = 1, .high = 32, .help = "In json-full: number of alternative tokens to list for each token."},
     {.name = "verbose", .kind = OPTION_TRISTATE, .fallback = "True", .placeholder = "True|False|None", OUTPUT,
-     AT(verbose), .help = "False: no timed lines, plain text at the end instead; None: no progress bar either."},
+     AT(verbose), .help = "False: print plain text at the end instead of timed lines; None: also no progress bar."},
     {.name = "stats", SWITCH(stats, "False"), OUTPUT,
-     .help = "After each file a JSON line on standard error: the time of each stage, and more."},
+     .help = "Print a JSON line on standard error after each file: time per stage, and more."},
     {.name = "trace", .kind = OPTION_NAME, .placeholder = "FILE", OUTPUT, AT(trace),
-     .help = "Write every op that was run, with its time, kernel and bytes, as a Chrome trace."},
+     .help = "Write every op that ran, with its time, kernel and bytes, as a Chrome trace."},
 
     {.name = "recursive", .letter = 'r', SWITCH(recursive, "False"), JOB,
-     .help = "Of folders, also the audio and video files in the folders below; --output-dir gets the same folders."},
+     .help = "Also search the folders below a folder; --output-dir gets the same structure."},
     {.name = "skip-existing", SWITCH(skip_existing, "False"), JOB,
-     .help = "Leave out files whose results all lie in --output-dir already."},
+     .help = "Skip files whose results are all in --output-dir already."},
     {.name = "resume", SWITCH(resume, "False"), JOB,
-     .help = "Keep a journal of every window done, and go on from one: after Ctrl-C, a crash or a power cut the same "
-             "command ends with the same result."},
+     .help = "Keep a journal of finished windows, and continue from it: after Ctrl-C, a crash or a power cut, the "
+             "same command completes the run with the same result."},
 
     {.name = "channel", .kind = OPTION_TEXT, .fallback = "all", .placeholder = "WHICH", SOUND, AT(channel),
      .check = check_channel, .choices = channel_examples,
-     .help = "One channel alone: left, right, or its number from 1; all: mixed into one; split: each by itself, "
-             "merged by time, its name before each text."},
+     .help = "Use one channel: left, right, or its number from 1; all: mix them; split: transcribe each separately "
+             "and merge by time, with the channel before each text."},
     {.name = "audio-track", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SOUND, AT(track), .low = 1,
      .high = 1000, .none = 1, .none_value = 0,
-     .help = "Which audio track of a film, counted from 1; none: the file's default one."},
+     .help = "Audio track of a video, counted from 1; none: the default track."},
 
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
      AT(language), .none = 1, .check = check_language, .values = language_value,
-     .help = "Language spoken, as code or name (de, german); none: detect it in the first 30 seconds."},
+     .help = "Language spoken, as code or name (de, german); none: detect it from the first 30 seconds."},
     {.name = "task", .kind = OPTION_CHOICE, .fallback = "transcribe", .placeholder = "TASK", SPEECH, AT(task),
      .choices = task_names, .help = "transcribe: text in the language spoken; translate: text in English."},
     {.name = "clip-timestamps", .kind = OPTION_TEXT, .fallback = "0", .placeholder = "LIST", SPEECH,
      AT(clip_timestamps), .check = check_clips,
-     .help = "Only these parts: start,end,start,end,... in seconds; the last end may be left out."},
+     .help = "Transcribe only these parts: start,end,start,end,... in seconds; the last end is optional."},
     {.name = "without-timestamps", SWITCH(without_timestamps, "False"), SPEECH,
-     .help = "Do not let the model predict times; segments are then whole windows."},
+     .help = "Do not predict timestamps; each segment is then a whole window."},
     {.name = "mel-reference", .kind = OPTION_CHOICE, .fallback = "file", .placeholder = "WHAT", SPEECH,
      AT(mel_reference), .choices = mel_reference_names,
-     .help = "Loudness to clamp against: of the whole file (exact), or running: so far (live)."},
+     .help = "Reference level for the log-mel: file (exact, needs the whole file) or running (live, so far)."},
 
     {.name = "word-timestamps", SWITCH(word_timestamps, "False"), WORDS,
-     .help = "Find the time and probability of every word; segments then begin and end with their words."},
+     .help = "Find the time and probability of every word; segments then start and end with their words."},
     {.name = "prepend-punctuations", .kind = OPTION_TEXT, .fallback = MXW_PREPEND_PUNCTUATIONS, .placeholder = "TEXT",
-     WORDS, AT(prepend_punctuations), .help = "Marks that belong to the word after them."},
+     WORDS, AT(prepend_punctuations), .help = "Punctuation that belongs to the next word."},
     {.name = "append-punctuations", .kind = OPTION_TEXT, .fallback = MXW_APPEND_PUNCTUATIONS, .placeholder = "TEXT",
-     WORDS, AT(append_punctuations), .help = "Marks that belong to the word before them."},
+     WORDS, AT(append_punctuations), .help = "Punctuation that belongs to the previous word."},
     {.name = "hallucination-silence-threshold", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "SECONDS",
      WORDS, AT(hallucination_silence_threshold), .low = 0, .high = 1000, OR_NONE,
-     .help = "Leave out doubtful text between silences longer than this; none: keep it. Needs --word-timestamps."},
+     .help = "Drop likely hallucinations between silences longer than this; none: keep all text. Requires "
+             "--word-timestamps."},
     {.name = "max-line-width", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
      AT(max_line_width), .low = 1, .high = 100000, .none = 1, .none_value = 0,
-     .help = "Characters of a line in subtitles, at most. Needs --word-timestamps, as the next three do."},
+     .help = "Maximum characters per subtitle line. Requires --word-timestamps, as do the next three."},
     {.name = "max-line-count", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
      AT(max_line_count), .low = 1, .high = 100000, .none = 1, .none_value = 0,
-     .help = "Lines of a cue, at most; with --max-line-width cues then no longer end where segments do."},
+     .help = "Maximum lines per cue; with --max-line-width, cues no longer end where segments do."},
     {.name = "max-words-per-line", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", WORDS,
      AT(max_words_per_line), .low = 1, .high = 100000, .none = 1, .none_value = 0,
-     .help = "Words of a cue, at most."},
+     .help = "Maximum words per cue."},
     {.name = "highlight-words", SWITCH(highlight_words, "False"), WORDS,
-     .help = "A cue for each word, in which it is underlined: srt, vtt and ass."},
+     .help = "One cue per word, with the word underlined: srt, vtt and ass."},
 
     {.name = "beam-size", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(beam_size), .low = 1,
-     .high = 100, .none = 1, .none_value = 0, .help = "Beams at temperature 0; none: greedy."},
+     .high = 100, .none = 1, .none_value = 0, .help = "Number of beams at temperature 0; none: greedy."},
     {.name = "greedy", SWITCH(greedy, "False"), SEARCH,
-     .help = "No beam search: the likeliest token at each step. Faster."},
+     .help = "No beam search: the most likely token at every step. Faster."},
     {.name = "patience", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH, AT(patience),
      .low = 0.01, .high = 100, OR_NONE,
-     .help = "Beam search goes on until beams times this many texts are finished; none: 1."},
+     .help = "Beam search stops after beams x patience finished sequences; none: 1."},
     {.name = "length-penalty", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH,
      AT(length_penalty), .low = 0, .high = 1, OR_NONE,
-     .help = "Exponent of the length by which texts are ranked; none: the plain length."},
+     .help = "Length penalty exponent for ranking; none: divide by the length."},
     {.name = "temperature", .kind = OPTION_NUMBER, .fallback = "0", .placeholder = "X", SEARCH, AT(temperature),
-     .low = 0, .high = 10, .help = "0: no chance involved; above: tokens are sampled."},
+     .low = 0, .high = 10, .help = "0: deterministic; above 0: tokens are sampled."},
     {.name = "best-of", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(best_of), .low = 1,
      .high = 100, .none = 1, .none_value = 1,
-     .help = "Texts to sample, the best of which is kept, above temperature 0."},
+     .help = "Number of samples above temperature 0; the best is kept."},
     {.name = "seed", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", SEARCH, AT(seed), .low = 0,
-     .high = 4294967295.0, .help = "Start of the random numbers for sampling: same seed, same text."},
+     .high = 4294967295.0, .help = "Random seed for sampling: same seed, same text."},
     {.name = "sample-len", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "N", SEARCH, AT(sample_len),
      .low = 1, .high = 448, .none = 1, .none_value = 0,
-     .help = "Most tokens per window; none: half the text context (224)."},
+     .help = "Maximum tokens per window; none: half the text context (224)."},
     {.name = "suppress-tokens", .kind = OPTION_TEXT, .fallback = "-1", .placeholder = "LIST", SEARCH,
      AT(suppress_tokens), .check = check_tokens,
-     .help = "Token ids never to produce; -1 stands for all non-speech symbols, \"\" for none."},
+     .help = "Token ids to suppress; -1 means all non-speech symbols, \"\" none."},
     {.name = "suppress-blank", SWITCH(suppress_blank, "True"), SEARCH,
-     .help = "Do not let a window start with a blank."},
+     .help = "Do not start a window with a blank."},
     {.name = "max-initial-timestamp", .kind = OPTION_NUMBER, .fallback = "1.0", .placeholder = "SECONDS", SEARCH,
      AT(max_initial_timestamp), .low = 0, .high = 30, OR_NONE,
-     .help = "A window's first time may be this late at most."},
+     .help = "Latest first timestamp in a window."},
 
     {.name = "initial-prompt", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(initial_prompt),
-     .help = "Text before the first window: names, spelling, style."},
+     .help = "Prompt for the first window: names, spelling, style."},
     {.name = "carry-initial-prompt", SWITCH(carry_initial_prompt, "False"), PROMPT,
-     .help = "Put the initial prompt before every window."},
+     .help = "Use the initial prompt for every window."},
     {.name = "condition-on-previous-text", SWITCH(condition_on_previous_text, "True"), PROMPT,
-     .help = "Prompt each window with the text before it. False: a mistake cannot spread."},
+     .help = "Prompt each window with the previous text. False: mistakes cannot spread."},
     {.name = "prefix", .kind = OPTION_TEXT, .placeholder = "TEXT", PROMPT, AT(prefix),
-     .help = "Text taken as already said in every window; for use with --without-timestamps."},
+     .help = "Text that every window starts with; use with --without-timestamps."},
 
     {.name = "temperature-increment-on-fallback", .kind = OPTION_NUMBER, .fallback = "0.2", .placeholder = "X",
      FALLBACK, AT(temperature_increment), .low = 0.01, .high = 10, OR_NONE,
-     .help = "Decode again this much hotter, up to 1.0; none: never again."},
+     .help = "Temperature increment for decoding again, up to 1.0; none: do not decode again."},
     {.name = "compression-ratio-threshold", .kind = OPTION_NUMBER, .fallback = "2.4", .placeholder = "X", FALLBACK,
      AT(compression_ratio_threshold), .low = 0, .high = 1000, OR_NONE,
-     .help = "Badly: the text repeats itself, compressing better than this."},
+     .help = "Decode again if the text is repetitive: its zlib compression ratio is above this."},
     {.name = "logprob-threshold", .kind = OPTION_NUMBER, .fallback = "-1.0", .placeholder = "X", FALLBACK,
      AT(logprob_threshold), .low = -1000, .high = 1000, OR_NONE,
-     .help = "Badly: the average log probability of its tokens is below this."},
+     .help = "Decode again if the average log probability is below this."},
     {.name = "no-speech-threshold", .kind = OPTION_NUMBER, .fallback = "0.6", .placeholder = "X", FALLBACK,
      AT(no_speech_threshold), .low = -1000, .high = 1000, OR_NONE,
-     .help = "Silence: no-speech probability above this and log probability below its threshold."},
+     .help = "Treat as silence if the no-speech probability is above this and the log probability is too low."},
 
     COMMON_ROWS,
 
     {.name = "fp16", SWITCH(fp16, NULL), .placeholder = "True|False", FOREIGN,
-     .help = "No effect: this engine computes in f32 (one warning when True)."},
+     .help = "No effect; accepted for compatibility (a warning if True). See --precision."},
     {.name = NULL},
 };
 /* clang-format on */
