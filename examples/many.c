@@ -40,7 +40,7 @@ static mxw_status transcribe(mxw_model *model, const char *file) {
     if (status >= 0) {
         result = mxw_session_result(session);
         snprintf(path, sizeof(path), "%s.srt", file);
-        status = result ? mxw_result_save(result, "srt", path) : MXW_E_MEMORY; /* whole, or not at all */
+        status = result ? mxw_result_save(result, "srt", NULL, path) : MXW_E_MEMORY; /* whole, or not at all */
     }
     mxw_session_close(session);
     mxw_audio_close(audio);

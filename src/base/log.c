@@ -31,17 +31,17 @@ int mx_log_enabled(mxw_log_level level) {
 }
 
 static void emit(mxw_log_level level, const char *component, double duration_ms, const char *format, va_list args) {
-    char message[1024];
+    char text[1024];
     if (!mx_log_enabled(level))
         return;
-    vsnprintf(message, sizeof(message), format, args);
-    for (char *p = message; *p; p++)
+    vsnprintf(text, sizeof(text), format, args);
+    for (char *p = text; *p; p++)
         if (*p == '\n')
             *p = ' ';
     pthread_mutex_lock(&lock);
     if (sink && level <= threshold) {
-        mxw_log_record record = {level, component, message, (double)(mx_now_ns() - first_ns) / 1e6, duration_ms};
-        sink(sink_user, &record);
+        mxw_log_message message = {level, component, text, (double)(mx_now_ns() - first_ns) / 1e6, duration_ms};
+        sink(sink_user, &message);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -5,6 +5,7 @@
  * mx_op_checks:  every op of a window against float64. */
 #ifndef MX_LAB_H
 #define MX_LAB_H
+#include "max_whisper/lab.h"
 #include "pipeline/pipeline.h"
 
 typedef struct mxw_features mx_features;

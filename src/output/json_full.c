@@ -67,8 +67,8 @@ mxw_status mx_write_json_full(const mxw_result *result, mx_sink *sink) {
     add_finite(out, result->language_probability < 0 ? NAN : result->language_probability);
     mx_output_json_key(out, "duration");
     add_finite(out, result->duration_s);
-    mx_str_print(out, ", \"windows\": %" PRId64 ", \"temperature_fallbacks\": %" PRId64 ", \"fallbacks\": %d",
-                 result->n_windows, result->n_fallbacks_temperature, result->fallbacks);
+    mx_str_print(out, ", \"windows\": %" PRId64 ", \"temperature_fallbacks\": %" PRId64 ", \"fallbacks\": 0",
+                 result->n_windows, result->n_fallbacks_temperature);
     add_times(out, &result->times);
     mx_output_json_key(out, "text");
     mx_output_json_string(out, result->text);

@@ -136,7 +136,6 @@ static void add_counts(mxw_result *to, const mxw_result *from) {
     to->duration_s = MX_MAX(to->duration_s, from->duration_s);
     to->n_windows += from->n_windows;
     to->n_fallbacks_temperature += from->n_fallbacks_temperature;
-    to->fallbacks += from->fallbacks;
     t->load_ms = MX_MAX(t->load_ms, f->load_ms);
     t->compile_ms = MX_MAX(t->compile_ms, f->compile_ms);
     t->audio_ms += f->audio_ms;

@@ -15,6 +15,7 @@ import wave
 from clitest import ROOT, check, check_equal, done, model_path, speech_path
 
 FOLDER = tempfile.mkdtemp()
+HEADERS = sorted(os.listdir(os.path.join(ROOT, "include", "max_whisper")))
 MODEL = model_path("tiny.en")
 CLIPS = [speech_path(name) for name in ("beckett.wav", "pocketsphinx-goforward.wav", "two_cities.wav")]
 ENV = {name: value for name, value in os.environ.items() if name != "MXW_MODULE_DIR"}   # the installed modules count
@@ -44,20 +45,22 @@ def read(path):
 
 def test_files():
     commands = ["transcribe", "demo", "bench", "model", "devices", "gpu-check", "graph", "version", "help"]
-    installed("/include/max_whisper.h", "/bin/max-whisper", "/pkgconfig/max-whisper.pc", "/man1/max-whisper.1",
+    installed("/include/max_whisper.h", *(f"/include/max_whisper/{name}" for name in HEADERS), "/bin/max-whisper",
+              "/pkgconfig/max-whisper.pc", "/man1/max-whisper.1",
               "/man3/max_whisper.3", "/bash-completion/completions/max-whisper", "/max-whisper-modules/ffmpeg.so",
               *(f"/man1/max-whisper-{command}.1" for command in commands))
 
 
 def test_symbols():
-    """What is exported is what the header declares, no more and no less."""
+    """What is exported is what the headers declare, no more and no less."""
     library, = installed("/libmax_whisper.so.0")
     listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     exported = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
-    header, = installed("/include/max_whisper.h")
-    with open(header, encoding="utf-8") as stream:
-        declared = set(re.findall(r"^MXW_API[^;(]*?(\w+)\(", stream.read(), re.MULTILINE))
-    check(len(declared) > 80, "the header was read", len(declared))
+    declared = set()
+    for header in installed(*(f"/include/max_whisper/{name}" for name in HEADERS)):
+        with open(header, encoding="utf-8") as stream:
+            declared |= set(re.findall(r"^MXW_API[^;(]*?(\w+)\(", stream.read(), re.MULTILINE))
+    check(len(declared) > 80, "the headers were read", len(declared))
     check_equal(exported, declared, "exported symbols")
 
 

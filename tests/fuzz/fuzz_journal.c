@@ -41,13 +41,13 @@ static void try_record(const uint8_t *data, size_t n, int details) {
     memcpy(record, &head, sizeof(head));
     if (n)
         memcpy(record + sizeof(head), data, n);
-    if (mxw_session_replay(session, record, sizeof(head) + n) < 0) {
+    if (mxw_session_resume(session, record, sizeof(head) + n) < 0) {
         must_be_one_line();
     } else {
         const mxw_result *result = mxw_session_result(session);
         must(result != NULL);
         for (int i = 0; mxw_format_name(i); i++)
-            if (mxw_result_write(result, mxw_format_name(i), write_nowhere, &written) < 0)
+            if (mxw_result_write(result, mxw_format_name(i), NULL, write_nowhere, &written) < 0)
                 must_be_one_line();
     }
     free(record);

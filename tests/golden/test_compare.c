@@ -76,7 +76,6 @@ static void test_result(const json_t *row) {
     WITH(m.result.language = "de", -1);
     WITH(m.result.language_probability = 0.8, -1);
     WITH(m.result.n_windows = 3, -1);
-    WITH(m.result.fallbacks = 1, -1);
 #undef WITH
 }
 

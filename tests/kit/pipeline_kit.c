@@ -115,7 +115,7 @@ mxw_status kit_write(mxw_session *session, const char *format, mx_str *out) {
     const mxw_result *result = mxw_session_result(session);
     if (!result)
         return MXW_E_MEMORY;
-    mxw_status status = mxw_result_write(result, format, append, out);
+    mxw_status status = mxw_result_write(result, format, NULL, append, out);
     return mx_str_status(out) < 0 ? mx_fail(mx_str_status(out), "out of memory (the test's own)") : status;
 }
 

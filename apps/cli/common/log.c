@@ -23,44 +23,44 @@ static void print_plain(const char *text) {
         fputc((unsigned char)*p < ' ' || *p == 127 ? '?' : *p, stderr);
 }
 
-static void print_human(const mxw_log_record *record) {
+static void print_human(const mxw_log_message *message) {
     fputs("max-whisper: ", stderr);
-    if (record->level == MXW_LOG_WARN)
+    if (message->level == MXW_LOG_WARN)
         fputs("warning: ", stderr);
-    if (record->level > MXW_LOG_WARN && record->elapsed_ms >= 0)
-        fprintf(stderr, "[%9.3f s] ", record->elapsed_ms / 1000);
-    if (strcmp(record->component, "cli")) {
-        print_plain(record->component);
+    if (message->level > MXW_LOG_WARN && message->elapsed_ms >= 0)
+        fprintf(stderr, "[%9.3f s] ", message->elapsed_ms / 1000);
+    if (strcmp(message->component, "cli")) {
+        print_plain(message->component);
         fputs(": ", stderr);
     }
-    print_plain(record->message);
-    if (record->duration_ms >= 0)
-        fprintf(stderr, " (%.1f ms)", record->duration_ms);
+    print_plain(message->text);
+    if (message->duration_ms >= 0)
+        fprintf(stderr, " (%.1f ms)", message->duration_ms);
     fputc('\n', stderr);
 }
 
-static void print_json(const mxw_log_record *record) {
+static void print_json(const mxw_log_message *message) {
     json_writer json;
     json_start(&json, stderr, 0);
     json_begin(&json, NULL);
-    json_text(&json, "level", log_level_names[record->level]);
-    json_text(&json, "component", record->component);
-    json_text(&json, "message", record->message);
-    if (record->elapsed_ms >= 0)
-        json_number(&json, "elapsed_ms", record->elapsed_ms, 3);
-    if (record->duration_ms >= 0)
-        json_number(&json, "duration_ms", record->duration_ms, 3);
+    json_text(&json, "level", log_level_names[message->level]);
+    json_text(&json, "component", message->component);
+    json_text(&json, "message", message->text);
+    if (message->elapsed_ms >= 0)
+        json_number(&json, "elapsed_ms", message->elapsed_ms, 3);
+    if (message->duration_ms >= 0)
+        json_number(&json, "duration_ms", message->duration_ms, 3);
     json_end(&json);
 }
 
-static void print_record(void *user, const mxw_log_record *record) {
+static void print_message(void *user, const mxw_log_message *message) {
     (void)user;
     flockfile(stderr);
     progress_hide();
     if (as_json)
-        print_json(record);
+        print_json(message);
     else
-        print_human(record);
+        print_human(message);
     fflush(stderr);
     funlockfile(stderr);
 }
@@ -68,7 +68,7 @@ static void print_record(void *user, const mxw_log_record *record) {
 void log_start(mxw_log_level level, int json) {
     threshold = level;
     as_json = json;
-    mxw_log_set(level, print_record, NULL);
+    mxw_log_set(level, print_message, NULL);
 }
 
 void log_divert(log_sink sink, void *user) {
@@ -77,8 +77,8 @@ void log_divert(log_sink sink, void *user) {
 }
 
 void log_print(mxw_log_level level, const char *message) {
-    mxw_log_record record = {level, "cli", message, -1, -1};
-    print_record(NULL, &record);
+    mxw_log_message full = {level, "cli", message, -1, -1};
+    print_message(NULL, &full);
 }
 
 static void say(mxw_log_level level, const char *format, va_list args) {

@@ -147,7 +147,7 @@ static mxw_status transcribe(worker *w, const demo_options *o, const char *path)
     return status < 0 ? status : result ? MXW_OK : MXW_E_MEMORY;
 }
 
-static void no_log(void *user, const mxw_log_record *record) {}
+static void no_log(void *user, const mxw_log_message *message) {}
 
 void demo_work(const demo_options *options, const char *path, int engine, int input, int output) {
     worker w = {.to = fdopen(output, "w")};

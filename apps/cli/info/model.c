@@ -60,10 +60,10 @@ static void list_places(json_writer *json, const char *name, int i, const model_
     if (json) {
         json_begin(json, NULL);
         json_text(json, "name", name);
-        json_text(json, "path", mxw_model_place(i, options->model_dir, 0, NULL));
+        json_text(json, "path", mxw_model_location(i, options->model_dir, 0, NULL));
         json_list(json, "places");
     }
-    for (; (path = mxw_model_place(i, options->model_dir, n, &source)); n++) {
+    for (; (path = mxw_model_location(i, options->model_dir, n, &source)); n++) {
         if (!json) {
             out_print("  %-18s %s (%s)\n", n ? "" : name, path, source);
             continue;

@@ -261,7 +261,7 @@ static int run_decode(const void *chosen, char **words, int n_words) {
     mxw_status status = exit_status == EXIT_OK ? decode_features(model, features, &session) : MXW_OK;
     const mxw_result *result = status == MXW_END ? mxw_session_result(session) : NULL;
     if (result && o->json)
-        mxw_result_write(result, "json", out_write, NULL);
+        mxw_result_write(result, "json", NULL, out_write, NULL);
     else if (result)
         out_print("%s\n", result->text[0] == ' ' ? result->text + 1 : result->text);
     else if (exit_status == EXIT_OK)

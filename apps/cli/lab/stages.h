@@ -6,6 +6,7 @@
 
 #include "common/json_writer.h"
 #include "common/model.h"
+#include "max_whisper/lab.h"
 
 typedef struct lab_samples {
     float *data;

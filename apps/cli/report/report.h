@@ -5,6 +5,7 @@
 #define CLI_REPORT_REPORT_H
 
 #include "bench/bench.h"
+#include "max_whisper/lab.h"
 #include "report/doc.h"
 #include "report/pictures.h"
 

@@ -90,7 +90,7 @@ static mxw_status save_file(const outputs_source *source, const mxw_result *resu
         return MXW_E_ARGUMENT;
     }
     if (status >= 0)
-        status = mxw_result_save_as(result, format, &write, path);
+        status = mxw_result_save(result, format, &write, path);
     if (status < 0)
         log_failure(path, status);
     else

@@ -71,7 +71,7 @@ mxw_status screen_result(screen *s, const mxw_result *result, const char *format
                          int newline) {
     if (s->form == SCREEN_TEXT)
         ordered_begin(s->output, s->place, s->name);
-    mxw_status status = mxw_result_write_as(result, format, options, write_out, s);
+    mxw_status status = mxw_result_write(result, format, options, write_out, s);
     if (status >= 0 && newline)
         write_text(s, "\n");
     ordered_flush(s->output, s->place);

@@ -133,7 +133,7 @@ static void resume(recording *r) {
     const void *record;
     size_t n;
     while (journal_next(r->journal, &record, &n)) {
-        mxw_status status = mxw_session_replay(r->session, record, n);
+        mxw_status status = mxw_session_resume(r->session, record, n);
         if (status < 0) {
             const char *why = mxw_last_error();
             log_say(MXW_LOG_WARN, "%s: journal %s belongs to a different run (%s); %s", r->name,

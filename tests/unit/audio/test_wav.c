@@ -18,10 +18,10 @@ static char path[256];
 static int n_warnings;
 static char warning[1024];
 
-static void on_log(void *user, const mxw_log_record *record) {
-    if (record->level == MXW_LOG_WARN) {
+static void on_log(void *user, const mxw_log_message *message) {
+    if (message->level == MXW_LOG_WARN) {
         n_warnings++;
-        snprintf(warning, sizeof(warning), "%s", record->message);
+        snprintf(warning, sizeof(warning), "%s", message->text);
     }
 }
 

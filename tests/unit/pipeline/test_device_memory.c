@@ -298,9 +298,9 @@ static void encode_together(mx_session **sessions, int n) {
 
 static int n_told;
 
-static void count_lines(void *user, const mxw_log_record *record) {
-    n_told += record->level == MXW_LOG_WARN &&
-              strstr(record->message, "windows do not fit into one encoder run") != NULL;
+static void count_lines(void *user, const mxw_log_message *message) {
+    n_told += message->level == MXW_LOG_WARN &&
+              strstr(message->text, "windows do not fit into one encoder run") != NULL;
 }
 
 /* Values are taken as they come: too many windows at once become fewer, said once. */

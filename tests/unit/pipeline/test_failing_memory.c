@@ -66,8 +66,8 @@ static mxw_status transcribe(const run_case *c) {
     }
     const char *manifest;
     MX_TRY(mxw_session_manifest(session, &manifest));
-    MX_TRY(mxw_result_save(result, "json-full", json_path));
-    MX_TRY(mxw_result_write(result, "srt", keep_srt, NULL));
+    MX_TRY(mxw_result_save(result, "json-full", NULL, json_path));
+    MX_TRY(mxw_result_write(result, "srt", NULL, keep_srt, NULL));
 out:
     mxw_audio_close(audio);
     mxw_session_close(session);

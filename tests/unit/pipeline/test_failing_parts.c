@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "hub/internal.h"
+#include "max_whisper/lab.h"
 
 #define N_SAMPLES (2 * (size_t)MXW_SAMPLE_RATE)
 
@@ -80,7 +81,7 @@ static mxw_status run_records(void) {
     mxw_session *session = NULL;
     mxw_merge *merge = NULL;
     MX_TRY(open_heard(NULL, &session));
-    MX_TRY(mxw_session_replay(session, record.data, record.n));
+    MX_TRY(mxw_session_resume(session, record.data, record.n));
     const mxw_result *result = mxw_session_result(session), *both = NULL;
     status = result ? mxw_merge_open(&merge) : MXW_E_MEMORY;
     for (int channel = 2; channel >= 1 && status >= 0; channel--)
@@ -89,7 +90,7 @@ static mxw_status run_records(void) {
         status = (both = mxw_merge_result(merge)) ? MXW_OK : MXW_E_MEMORY;
     CHECK(status < 0 || both->n_segments == 2 * result->n_segments);
     if (status >= 0)
-        status = mxw_result_write(both, "json-full", keep_nothing, NULL);
+        status = mxw_result_write(both, "json-full", NULL, keep_nothing, NULL);
 out:
     mxw_merge_close(merge);
     mxw_session_close(session);

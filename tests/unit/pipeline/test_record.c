@@ -120,7 +120,7 @@ static void check_every_stop(mxw_model *model, const mxw_session_options *o) {
         tape t = {0};
         mxw_session *session = open_heard(model, o, &t);
         for (size_t i = 0; i < k; i++)
-            CHECK_EQ_INT(mxw_session_replay(session, whole.records[i].data, whole.records[i].n), MXW_OK);
+            CHECK_EQ_INT(mxw_session_resume(session, whole.records[i].data, whole.records[i].n), MXW_OK);
         CHECK_EQ_INT(t.n, 0);   /* what is known already is not recorded again */
         check_result(session, &json, whole.n);
         CHECK_EQ_INT(t.n, whole.n - k);
@@ -146,7 +146,7 @@ static void test_stopped_again_and_again(void) {
         t.n_segments = 0;
         mxw_session *session = open_heard(multilingual, &o, &t);   /* hearing is not stopped: nobody asks in feed */
         for (size_t i = 0; i < known; i++)
-            CHECK_EQ_INT(mxw_session_replay(session, t.records[i].data, t.records[i].n), MXW_OK);
+            CHECK_EQ_INT(mxw_session_resume(session, t.records[i].data, t.records[i].n), MXW_OK);
         mxw_status status = take_all(session);
         CHECK(status == MXW_E_ABORTED || status == MXW_END);
         if (!CHECK_EQ_INT(t.n, known + 1))
@@ -157,7 +157,7 @@ static void test_stopped_again_and_again(void) {
     t.n_segments = 0;
     mxw_session *session = open_heard(multilingual, &o, &t);
     for (size_t i = 0; i < whole.n; i++)
-        CHECK_EQ_INT(mxw_session_replay(session, t.records[i].data, t.records[i].n), MXW_OK);
+        CHECK_EQ_INT(mxw_session_resume(session, t.records[i].data, t.records[i].n), MXW_OK);
     check_result(session, &json, whole.n);
     mxw_session_close(session);
     mx_str_free(&json);
@@ -191,7 +191,7 @@ static void test_every_stop(void) {
 /* ---- refused ----------------------------------------------------------------------------------------------------- */
 
 static void check_refused(mxw_session *session, const mx_str *record, mxw_status status, const char *line) {
-    CHECK_EQ_INT(mxw_session_replay(session, record->data, record->n), status);
+    CHECK_EQ_INT(mxw_session_resume(session, record->data, record->n), status);
     CHECK_STR(mxw_last_error(), line);
 }
 
@@ -215,7 +215,7 @@ static void test_other_runs(void) {
     samples[N_SAMPLES / 2] -= 1.0f / 32768;
     session = open_heard(english, &o, &t);
     check_refused(session, &whole.records[1], MXW_E_STATE, "record: of window 2, but number 1 is next");
-    CHECK_EQ_INT(mxw_session_replay(session, whole.records[0].data, whole.records[0].n), MXW_OK);
+    CHECK_EQ_INT(mxw_session_resume(session, whole.records[0].data, whole.records[0].n), MXW_OK);
     check_refused(session, &whole.records[0], MXW_E_STATE, "record: of window 1, but number 2 is next");
     check_result(session, &json, whole.n);
     mxw_session_close(session);
@@ -253,11 +253,11 @@ static void test_broken(void) {
     for (size_t n = 0; n < record->n; n++) {
         char *copy = mx_alloc(n);   /* of exactly that size: a sanitizer sees a read beyond */
         memcpy(copy, record->data, n);
-        CHECK_EQ_INT(mxw_session_replay(session, copy, n), MXW_E_FORMAT);
+        CHECK_EQ_INT(mxw_session_resume(session, copy, n), MXW_E_FORMAT);
         mx_free(copy);
     }
     mx_mem_fail_after(0);
-    CHECK_EQ_INT(mxw_session_replay(session, record->data, record->n), MXW_E_MEMORY);
+    CHECK_EQ_INT(mxw_session_resume(session, record->data, record->n), MXW_E_MEMORY);
     mx_mem_fail_after(-1);
     check_result(session, &json, whole.n);
     mxw_session_close(session);
@@ -271,7 +271,7 @@ static void test_broken(void) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             copy[32 + (random >> 33) % (record->n - 32)] = (char)(random >> 20);
         }
-        if (mxw_session_replay(session, copy, record->n) == MXW_OK && n_taken++ < 10) {
+        if (mxw_session_resume(session, copy, record->n) == MXW_OK && n_taken++ < 10) {
             mxw_session_close(session);   /* the next ones are of its first window, too */
             t.n_segments = 0;
             session = open_heard(english, &o, &t);

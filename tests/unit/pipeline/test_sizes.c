@@ -17,7 +17,6 @@
 static char folder[4096];
 
 static void check_segments(const mxw_result *result, const mxw_dims *dims) {
-    CHECK_EQ_INT(result->fallbacks, 0);
     CHECK_EQ_INT(result->n_windows, 1);
     CHECK(result->n_segments > 0);
     for (size_t i = 0; i < result->n_segments; i++) {

@@ -174,8 +174,8 @@ static void test_faults(void) {
     expect_failure(0, &o, MXW_E_FORMAT, "tensor encoder.conv1.bias appears twice");
 }
 
-static void count_warnings(void *user, const mxw_log_record *record) {
-    *(int *)user += record->level == MXW_LOG_WARN && strstr(record->message, "proj_out") != NULL;
+static void count_warnings(void *user, const mxw_log_message *message) {
+    *(int *)user += message->level == MXW_LOG_WARN && strstr(message->text, "proj_out") != NULL;
 }
 
 static void test_extra(void) {

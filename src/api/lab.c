@@ -1,5 +1,5 @@
-/* api_lab.c - the public view of lab/: argument checks live here. */
-#include "api.h"
+/* api/lab.c - the public functions of the lab, over lab/. */
+#include "api/api.h"
 #include "base/mem.h"
 #include "lab/lab.h"
 

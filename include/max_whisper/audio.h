@@ -1,0 +1,51 @@
+/* max_whisper/audio.h - audio decoded to what a session takes: 16 kHz mono samples.
+ *
+ * WAV is built in; every other container and codec needs the FFmpeg module. Audio is read in blocks, so memory does not
+ * grow with the length of a recording. An mxw_audio belongs to one thread at a time.
+ */
+#ifndef MXW_AUDIO_H
+#define MXW_AUDIO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MXW_SAMPLE_RATE 16000
+
+typedef struct mxw_audio mxw_audio;
+
+typedef struct mxw_audio_options {
+    size_t struct_size;
+    const char *path;   /* a file, or "-" for standard input */
+    int channel;        /* 0: all channels mixed to one; 1 (left), 2 (right), ...: that one alone */
+    int track;          /* 0: the default, as ffmpeg chooses it; 1, 2, ...: of the audio tracks, in the file's order */
+} mxw_audio_options;
+
+typedef struct mxw_audio_info {
+    const char *path;
+    const char *container;   /* "wav", "mov,mp4,m4a,...", ... */
+    const char *codec;       /* "pcm_s16le", "aac", ... */
+    int sample_rate;         /* of the source */
+    int channels;            /* of the source */
+    double duration_s;       /* as the container states it; negative if it does not */
+    int tracks;              /* audio tracks in the file */
+    double start_s;          /* where the track begins on the container's clock: sound that starts late in a film */
+} mxw_audio_info;
+
+MXW_API void mxw_audio_options_default(mxw_audio_options *options);
+MXW_API mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out);
+MXW_API void mxw_audio_close(mxw_audio *audio);
+/* Strings live as long as the audio. */
+MXW_API mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info);
+/* Up to n samples, 16 kHz mono, multiples of 1/32768 in [-1, 1). *got is 0 only at the end. */
+MXW_API mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

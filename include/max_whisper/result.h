@@ -1,0 +1,111 @@
+/* max_whisper/result.h - what a transcription gives: segments with words and tokens; merging and writing them.
+ *
+ * Results and segments are made by the library and read by the program; their structs may grow at the end.
+ */
+#ifndef MXW_RESULT_H
+#define MXW_RESULT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mxw_word {
+    double start, end;           /* seconds */
+    const char *word;            /* UTF-8, with its punctuation and, in most languages, the space before it */
+    double probability;          /* mean over its tokens, without the punctuation that was joined to it */
+} mxw_word;
+
+/* A token that was chosen, or an alternative that was not. */
+typedef struct mxw_token {
+    int32_t id;
+    double logprob;              /* under the decoding rules at that place, at temperature 1 */
+    const char *text;            /* UTF-8; incomplete characters are U+FFFD, a timestamp is "<|1.08|>" */
+} mxw_token;
+
+typedef struct mxw_segment {
+    int64_t id;
+    int64_t seek;                /* first mel frame (10 ms each) of the window that it came from */
+    double start, end;           /* seconds */
+    const char *text;            /* UTF-8, as decoded: usually with a leading space */
+    const int32_t *tokens;
+    size_t n_tokens;
+    double temperature;
+    double avg_logprob;
+    double compression_ratio;
+    double no_speech_prob;
+    int channel;                 /* as in the session's options */
+    const char *speaker;         /* as in the session's options; may be NULL */
+    const mxw_word *words;       /* NULL unless word_timestamps was asked for */
+    size_t n_words;
+    const mxw_token *details;    /* [n_tokens] of tokens; NULL unless token_details was asked for */
+    const mxw_token *alternatives; /* [n_tokens][n_alternatives]: the best there, best first; id -1: no more */
+    size_t n_alternatives;
+} mxw_segment;
+
+typedef struct mxw_stage_times {
+    double load_ms, compile_ms;               /* of the model */
+    double audio_ms, mel_ms, encode_ms, decode_ms;
+    double total_ms;                          /* from session open to the last segment; without load and compile */
+    int64_t first_encode_ns;                  /* CLOCK_MONOTONIC when the first window was encoded; 0: none was */
+    double words_ms;                          /* of word times */
+} mxw_stage_times;
+
+typedef struct mxw_result {
+    const char *text;            /* of the whole recording */
+    const char *language;        /* code */
+    double language_probability; /* of the detected language; negative if it was given */
+    const mxw_segment *segments;
+    size_t n_segments;
+    double duration_s;           /* of the samples fed */
+    int64_t n_windows;           /* decoded; a window decoded again is counted once */
+    int64_t n_fallbacks_temperature; /* windows decoded again at a higher temperature */
+    mxw_stage_times times;
+} mxw_result;
+
+/* ---- merging: the channels of one recording as one result ---- */
+
+/* Segments in the order of their starts (those of one channel in their own order), renumbered; the language is that of
+ * the first channel. What is added is copied; the order of adding does not matter. */
+typedef struct mxw_merge mxw_merge;
+MXW_API mxw_status mxw_merge_open(mxw_merge **out);
+MXW_API void mxw_merge_close(mxw_merge *merge);
+MXW_API mxw_status mxw_merge_add(mxw_merge *merge, int channel, const mxw_result *result);
+/* Everything added so far; valid until the next add. NULL when memory runs out. */
+MXW_API const mxw_result *mxw_merge_result(mxw_merge *merge);
+
+/* ---- writing ---- */
+
+/* The formats by name: "txt", "srt", "vtt", "tsv", "json" (as openai-whisper writes them), "csv", "lrc", "ass",
+ * "jsonl", "json-full". NULL past the end. */
+MXW_API const char *mxw_format_name(int index);
+
+typedef struct mxw_write_options {
+    size_t struct_size;
+    /* Subtitles of results with word times; 0 (the default): no limit. */
+    int max_line_width;          /* characters in a line */
+    int max_line_count;          /* lines in a cue; with a width, cues no longer end where segments do */
+    int max_words_per_line;      /* words in a cue */
+    int highlight_words;         /* 0; 1: a cue for each word, in which it is underlined */
+    const char *manifest;        /* NULL; for json-full: how the run was made, as JSON (mxw_session_manifest) */
+} mxw_write_options;
+
+MXW_API void mxw_write_options_default(mxw_write_options *options);
+typedef int (*mxw_write_fn)(void *user, const void *bytes, size_t n);   /* 0, or non-zero to stop: E_ABORTED */
+/* options may be NULL: the defaults. */
+MXW_API mxw_status mxw_result_write(const mxw_result *result, const char *format, const mxw_write_options *options,
+                                    mxw_write_fn fn, void *user);
+/* The same to a file, which appears complete or not at all. */
+MXW_API mxw_status mxw_result_save(const mxw_result *result, const char *format, const mxw_write_options *options,
+                                   const char *path);
+/* One segment as its line of jsonl, for output while a recording is transcribed. */
+MXW_API mxw_status mxw_segment_write(const mxw_segment *segment, mxw_write_fn fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

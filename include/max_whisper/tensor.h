@@ -1,0 +1,35 @@
+/* max_whisper/tensor.h - element types and tensors, as checkpoints, graphs and the lab share them. */
+#ifndef MXW_TENSOR_H
+#define MXW_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mxw_dtype {
+    MXW_F32 = 0,
+    MXW_F16 = 1,
+    MXW_BF16 = 2,
+    MXW_I32 = 3,
+    MXW_I8 = 4,
+    MXW_U8 = 5,
+    MXW_I64 = 6,
+    MXW_F64 = 7
+} mxw_dtype;
+
+#define MXW_MAX_RANK 6
+
+typedef struct mxw_tensor {
+    mxw_dtype dtype;
+    int rank;
+    int64_t dims[MXW_MAX_RANK];
+    void *data;              /* dense, row-major, in host memory */
+} mxw_tensor;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

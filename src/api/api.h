@@ -1,0 +1,32 @@
+/* api/api.h - what the public functions share. Arguments are checked in api/ and nowhere below it. */
+#ifndef MX_API_H
+#define MX_API_H
+#include <string.h>
+
+#include "base/status.h"
+
+/* "mxw_model_open: out is NULL", and returns result. */
+#define MX_NEED(pointer, result)                                                                                       \
+    do {                                                                                                               \
+        if (!(pointer)) {                                                                                              \
+            mx_fail(MXW_E_ARGUMENT, "%s: %s is NULL", __func__, #pointer);                                             \
+            return result;                                                                                             \
+        }                                                                                                              \
+    } while (0)
+
+/* Structs of the caller, which begin with the struct_size that its header had. `what` names the struct in messages. */
+
+/* Copies the fields that the caller's header had over the defaults of this one, which `to` holds. */
+mxw_status mx_take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what);
+/* Copies to the caller the fields that its header has; its struct_size stays as it is. */
+mxw_status mx_give(void *to, size_t to_size, const void *from, size_t from_size, const char *what);
+
+typedef struct mx_range {
+    const char *name;   /* of the option */
+    double value, low, high;
+    int may_be_none;    /* MXW_NONE is accepted too */
+} mx_range;
+
+mxw_status mx_check_ranges(const mx_range *ranges, size_t n);
+mxw_status mx_check_batch(int batch);
+#endif

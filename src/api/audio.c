@@ -1,0 +1,46 @@
+/* api/audio.c - the public functions of audio, over audio/. */
+#include "api/api.h"
+#include "audio/audio.h"
+
+void mxw_audio_options_default(mxw_audio_options *options) {
+    *options = (mxw_audio_options){.struct_size = sizeof(*options)};
+}
+
+mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
+    mxw_audio_options full;
+    mx_audio *audio = NULL;
+    MX_NEED(options, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    mxw_audio_options_default(&full);
+    mxw_status status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_audio_options");
+    if (status < 0)
+        return status;
+    if (!full.path || !*full.path)
+        return mx_fail(MXW_E_ARGUMENT, "path: no file was given");
+    if (full.channel < 0)
+        return mx_fail(MXW_E_ARGUMENT, "channel: %d is neither 0 (all, mixed) nor one of 1, 2, ...", full.channel);
+    if (full.track < 0)
+        return mx_fail(MXW_E_ARGUMENT, "track: %d is neither 0 (the default one) nor one of 1, 2, ...", full.track);
+    mx_audio_source source = {.path = full.path, .channel = full.channel, .track = full.track};
+    status = mx_audio_open(&source, &audio);
+    *out = (mxw_audio *)audio;
+    return status;
+}
+
+void mxw_audio_close(mxw_audio *audio) { mx_audio_close((mx_audio *)audio); }
+
+mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info) {
+    MX_NEED(audio, MXW_E_ARGUMENT);
+    MX_NEED(info, MXW_E_ARGUMENT);
+    mx_audio_info((const mx_audio *)audio, info);
+    return MXW_OK;
+}
+
+mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got) {
+    MX_NEED(audio, MXW_E_ARGUMENT);
+    MX_NEED(got, MXW_E_ARGUMENT);
+    if (n)
+        MX_NEED(samples, MXW_E_ARGUMENT);
+    return mx_audio_read((mx_audio *)audio, samples, n, got);
+}

@@ -1,0 +1,35 @@
+/* api/options.c - structs of the caller are copied in and out by their struct_size; numbers are checked. */
+#include "api/api.h"
+
+#define MAX_STRUCT 65536   /* bytes: more than any struct will have, less than what garbage usually is */
+
+mxw_status mx_take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
+    if (from_size < sizeof(size_t) || from_size > MAX_STRUCT)
+        return mx_fail(MXW_E_ARGUMENT, "%s: struct_size is %zu: fill it with its _default() first", what, from_size);
+    memcpy(to, from, MX_MIN(to_size, from_size));
+    memcpy(to, &to_size, sizeof(to_size));
+    return MXW_OK;
+}
+
+mxw_status mx_give(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
+    const size_t head = sizeof(size_t);
+    if (to_size < head || to_size > MAX_STRUCT)
+        return mx_fail(MXW_E_ARGUMENT, "%s: struct_size is %zu: set it to the struct's size first", what, to_size);
+    memcpy((char *)to + head, (const char *)from + head, MX_MIN(to_size, from_size) - head);
+    return MXW_OK;
+}
+
+mxw_status mx_check_ranges(const mx_range *ranges, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const mx_range *r = &ranges[i];
+        if (r->may_be_none && r->value == MXW_NONE)
+            continue;
+        if (!(r->value >= r->low && r->value <= r->high))
+            return mx_fail(MXW_E_ARGUMENT, "%s: %g is not from %g to %g", r->name, r->value, r->low, r->high);
+    }
+    return MXW_OK;
+}
+
+mxw_status mx_check_batch(int batch) {
+    return batch < 1 || batch > 256 ? mx_fail(MXW_E_ARGUMENT, "batch: %d is not from 1 to 256", batch) : MXW_OK;
+}

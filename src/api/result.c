@@ -1,0 +1,64 @@
+/* api/result.c - the public functions of results: merging and writing, over output/. */
+#include "api/api.h"
+#include "output/output.h"
+
+mxw_status mxw_merge_open(mxw_merge **out) {
+    MX_NEED(out, MXW_E_ARGUMENT);
+    return mx_merge_open(out);
+}
+
+void mxw_merge_close(mxw_merge *merge) { mx_merge_close(merge); }
+
+mxw_status mxw_merge_add(mxw_merge *merge, int channel, const mxw_result *result) {
+    MX_NEED(merge, MXW_E_ARGUMENT);
+    MX_NEED(result, MXW_E_ARGUMENT);
+    return mx_merge_add(merge, channel, result);
+}
+
+const mxw_result *mxw_merge_result(mxw_merge *merge) {
+    MX_NEED(merge, NULL);
+    return mx_merge_result(merge);
+}
+
+const char *mxw_format_name(int index) { return mx_output_format(index); }
+
+void mxw_write_options_default(mxw_write_options *options) {
+    *options = (mxw_write_options){.struct_size = sizeof(*options)};
+}
+
+/* The caller's, checked, with the rest as by default. */
+static mxw_status take_write_options(const mxw_write_options *options, mxw_write_options *full) {
+    mxw_write_options_default(full);
+    mxw_status status = options ? mx_take_options(full, sizeof(*full), options, options->struct_size,
+                                                  "mxw_write_options") : MXW_OK;
+    const mx_range ranges[] = {{"max_line_width", full->max_line_width, 0, 1e6, 0},
+                            {"max_line_count", full->max_line_count, 0, 1e6, 0},
+                            {"max_words_per_line", full->max_words_per_line, 0, 1e6, 0}};
+    return status < 0 ? status : mx_check_ranges(ranges, MX_COUNT(ranges));
+}
+
+mxw_status mxw_result_write(const mxw_result *result, const char *format, const mxw_write_options *options,
+                            mxw_write_fn fn, void *user) {
+    mxw_write_options full;
+    MX_NEED(result, MXW_E_ARGUMENT);
+    MX_NEED(format, MXW_E_ARGUMENT);
+    MX_NEED(fn, MXW_E_ARGUMENT);
+    mxw_status status = take_write_options(options, &full);
+    return status < 0 ? status : mx_output_write(result, format, &full, fn, user);
+}
+
+mxw_status mxw_result_save(const mxw_result *result, const char *format, const mxw_write_options *options,
+                           const char *path) {
+    mxw_write_options full;
+    MX_NEED(result, MXW_E_ARGUMENT);
+    MX_NEED(format, MXW_E_ARGUMENT);
+    MX_NEED(path, MXW_E_ARGUMENT);
+    mxw_status status = take_write_options(options, &full);
+    return status < 0 ? status : mx_output_save(result, format, &full, path);
+}
+
+mxw_status mxw_segment_write(const mxw_segment *segment, mxw_write_fn fn, void *user) {
+    MX_NEED(segment, MXW_E_ARGUMENT);
+    MX_NEED(fn, MXW_E_ARGUMENT);
+    return mx_output_segment(segment, fn, user);
+}

@@ -1,0 +1,153 @@
+/* api/session.c - the public functions of sessions, over pipeline/. */
+#include <math.h>
+
+#include "api/api.h"
+#include "base/base.h"
+#include "lab/lab.h"
+#include "pipeline/pipeline.h"
+
+void mxw_session_options_default(mxw_session_options *options) {
+    *options = (mxw_session_options){.struct_size = sizeof(*options),
+                                     .temperature_increment = 0.2,
+                                     .best_of = 5,
+                                     .beam_size = 5,
+                                     .patience = MXW_NONE,
+                                     .length_penalty = MXW_NONE,
+                                     .suppress_tokens = "-1",
+                                     .suppress_blank = 1,
+                                     .condition_on_previous_text = 1,
+                                     .compression_ratio_threshold = 2.4,
+                                     .logprob_threshold = -1.0,
+                                     .no_speech_threshold = 0.6,
+                                     .max_initial_timestamp = 1.0,
+                                     .clip_timestamps = "0",
+                                     .prepend_punctuations = MXW_PREPEND_PUNCTUATIONS,
+                                     .append_punctuations = MXW_APPEND_PUNCTUATIONS,
+                                     .hallucination_silence_threshold = MXW_NONE};
+}
+
+static mxw_status check_ranges(const mxw_session_options *o) {
+    const mx_range ranges[] = {
+        {"temperature", o->temperature, 0, 100, 0},
+        {"temperature_increment", o->temperature_increment, 0.001, 100, 1},
+        {"best_of", o->best_of, 0, 256, 0},
+        {"beam_size", o->beam_size, 0, 256, 0},
+        {"patience", o->patience, 0, 100, 1},
+        {"length_penalty", o->length_penalty, 0, 1, 1},
+        {"sample_len", o->sample_len, 0, 448, 0},
+        {"max_initial_timestamp", o->max_initial_timestamp, 0, 30, 1},
+        {"compression_ratio_threshold", o->compression_ratio_threshold, -1e9, 1e9, 1},
+        {"logprob_threshold", o->logprob_threshold, -1e9, 1e9, 1},
+        {"no_speech_threshold", o->no_speech_threshold, -1e9, 1e9, 1},
+        {"hallucination_silence_threshold", o->hallucination_silence_threshold, 0, 1e9, 1},
+        {"token_details", o->token_details, 0, 32, 0},
+        {"start_s", o->start_s, 0, 1e9, 0},
+        {"task", o->task, MXW_TRANSCRIBE, MXW_TRANSLATE, 0},
+        {"mel_reference", o->mel_reference, MXW_MEL_FILE, MXW_MEL_RUNNING, 0},
+    };
+    mxw_status status = mx_check_ranges(ranges, MX_COUNT(ranges));
+    if (status < 0)
+        return status;
+    if (o->on_window && o->mel_reference != MXW_MEL_FILE)
+        return mx_fail(MXW_E_ARGUMENT, "on_window: needs mel_reference file");
+    for (const char *p = o->speaker; p && *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
+            return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");
+    return MXW_OK;
+}
+
+/* The features that the caller has for the first window; they must be of this model's sizes. */
+static mxw_status find_features(const mxw_model *model, const mxw_features *given, const float **out) {
+    mxw_model_info info;
+    const mx_stage *stage = mx_features_find(given, "encoder.ln_post");
+    mx_recognizer_info(model, &info);
+    const mxw_dims *dims = &info.checkpoint.dims;
+    if (!stage)
+        return mx_fail(MXW_E_MISSING, "features: there is no encoder.ln_post in them");
+    if (stage->tensor.dtype != MXW_F32 || stage->tensor.rank != 2 || stage->tensor.dims[0] != dims->n_audio_ctx ||
+        stage->tensor.dims[1] != dims->n_audio_state)
+        return mx_fail(MXW_E_ARGUMENT, "features: encoder.ln_post is not f32 [%d, %d], which this model takes",
+                       dims->n_audio_ctx, dims->n_audio_state);
+    *out = stage->tensor.data;
+    return MXW_OK;
+}
+
+/* Options as the caller gave them, the rest as by default; options may be NULL. */
+static mxw_status read_options(const mxw_session_options *options, mxw_session_options *full) {
+    mxw_status status = MXW_OK;
+    mxw_session_options_default(full);
+    if (options)
+        status = mx_take_options(full, sizeof(*full), options, options->struct_size, "mxw_session_options");
+    return status < 0 ? status : check_ranges(full);
+}
+
+mxw_status mxw_model_reserve(mxw_model *model, const mxw_session_options *options, int batch) {
+    mxw_session_options full;
+    MX_NEED(model, MXW_E_ARGUMENT);
+    mxw_status status = mx_check_batch(batch);
+    if (status >= 0)
+        status = read_options(options, &full);
+    return status < 0 ? status : mx_recognizer_reserve(model, &full, batch);
+}
+
+mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options, mxw_session **out) {
+    mxw_session_options full;
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    mxw_status status = read_options(options, &full);
+    const float *features = NULL;
+    if (status >= 0 && full.features)
+        status = find_features(model, full.features, &features);
+    if (status >= 0)
+        status = mx_session_open(model, &full, out);
+    if (status >= 0)
+        mx_session_give(*out, features);
+    return status;
+}
+
+void mxw_session_close(mxw_session *session) { mx_session_close(session); }
+
+mxw_status mxw_session_feed(mxw_session *session, const float *samples, size_t n) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    if (n)
+        MX_NEED(samples, MXW_E_ARGUMENT);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(samples[i]))
+            return mx_fail(MXW_E_ARGUMENT, "samples: number %zu is not finite", i);
+    return mx_session_feed(session, samples, n);
+}
+
+mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(audio, MXW_E_ARGUMENT);
+    return mx_session_feed_audio(session, (mx_audio *)audio);
+}
+
+mxw_status mxw_session_finish(mxw_session *session) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    return mx_session_finish(session);
+}
+
+mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(segment, MXW_E_ARGUMENT);
+    return mx_session_next(session, segment);
+}
+
+mxw_status mxw_session_resume(mxw_session *session, const void *record, size_t n) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(record, MXW_E_ARGUMENT);
+    return mx_session_resume(session, record, n);
+}
+
+const mxw_result *mxw_session_result(mxw_session *session) {
+    MX_NEED(session, NULL);
+    return mx_session_result(session);
+}
+
+mxw_status mxw_session_manifest(mxw_session *session, const char **json) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    MX_NEED(json, MXW_E_ARGUMENT);
+    return mx_session_manifest(session, json);
+}
