@@ -1,4 +1,4 @@
-# max-whisper: the front door. Every verb does what it needs first, and nothing twice; meson and ninja do the work.
+# max-whisper: the verbs. Each does what it needs first, and nothing twice; meson and ninja do the work.
 #
 # In: the variables below, given as `make VERB NAME=value`. Out: build/max-whisper, or what the verb says.
 
@@ -13,7 +13,7 @@ BEFORE  ?=
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
+.PHONY: help setup build program model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
 .PHONY: bench benchmark benchmark-json report bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
 .PHONY: graph-test
 .PHONY: extract-features-cpu extract-features-gpu extract-features-max compare-features analyze-divergence test-fix
@@ -38,15 +38,19 @@ help: ## this list
 setup: ## install the Debian packages that build and tests need
 	@tools/setup build test
 
-build: ## compile everything: build/max-whisper
+build: ## compile everything, tests included: build/max-whisper
 	@tools/setup build
 	@tools/build $(BUILD)
+
+program: ## compile the program, its library and modules only: build/max-whisper
+	@tools/setup build
+	@tools/build $(BUILD) --program
 
 model: ## put MODEL (tiny.en, base) into the model folder
 	@tools/setup build
 	@tools/fetch-model "$$MODEL"
 
-transcribe: build model ## print what is said in FILE (default: a sample) with MODEL
+transcribe: program model ## print what is said in FILE (default: a sample) with MODEL
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
 	    $(BUILD)/max-whisper transcribe --model "$$MODEL" $(ARGS) "$$file"
 
@@ -56,92 +60,96 @@ test-data: setup
 	@tools/fetch-speech
 	@tools/make-speech
 
-test: test-data build ## build, fetch what the tests need, run them all but the long ones
-	@tools/run-tests $(BUILD) fast golden lint
+test: test-data build ## build, fetch what the tests need, run all but the long ones; parsers and pipeline sanitized too
+	@tools/sanitize quick --build
+	@tools/run-tests $(BUILD) fast golden lint + build-sanitized sanitized
 
 test-full: test-data build ## the same and every clip, option and long file
-	@tools/run-tests $(BUILD) fast golden full lint
+	@tools/sanitize quick --build
+	@tools/run-tests $(BUILD) fast golden full lint + build-sanitized sanitized
 
 kcheck: build ## check every kernel against its reference; ARGS='--bench [words]' times them beside other libraries
 	@case "$(ARGS)" in *--bench*) tools/setup bench ;; esac
 	@MXW_MODULE_DIR=$(BUILD)/max-whisper-modules $(BUILD)/tests/kernel/cpu/kcheck $(ARGS)
 
-gpu-check: build ## say whether a GPU can be used, which one, and why not
+gpu-check: ## whether a GPU can be used, which one, and why not
+	@tools/setup build
+	@tools/build $(BUILD) --target program
 	@$(BUILD)/max-whisper gpu-check $(ARGS)
 
-verify: build model ## prove every engine on this machine with MODEL and FILE (default: a sample)
+verify: program model ## prove every engine on this machine with MODEL and FILE (default: a sample)
 	@tools/lab verify $(ARGS)
 
-validate-precision: build model ## every output of every op, and every stage, against float64 and engine cpu
+validate-precision: program model ## every output of every op, and every stage, against float64 and engine cpu
 	@tools/lab verify --all $(ARGS)
 
-test-cpu: build model ## text and times of engine cpu
+test-cpu: program model ## text and times of engine cpu
 	@tools/lab engine cpu $(ARGS)
 
-test-gpu: build model ## the same of engine gpu; skipped without a GPU
+test-gpu: program model ## the same of engine gpu; skipped without a GPU
 	@tools/lab engine gpu $(ARGS)
 
-test-max: build model ## the same of engine max
+test-max: program model ## the same of engine max
 	@tools/lab engine max $(ARGS)
 
-compare-simple: build model ## every engine that runs here: texts and whether they match
+compare-simple: program model ## every engine that runs here: texts and whether they match
 	@tools/lab compare-simple $(ARGS)
 
-extract-features-cpu: build model ## every stage of a run of engine cpu: features-cpu.npz and .json
+extract-features-cpu: program model ## every stage of a run of engine cpu: features-cpu.npz and .json
 	@tools/lab extract cpu $(ARGS)
 
-extract-features-gpu: build model ## the same of engine gpu; skipped without a GPU
+extract-features-gpu: program model ## the same of engine gpu; skipped without a GPU
 	@tools/lab extract gpu $(ARGS)
 
-extract-features-max: build model ## the same of engine max
+extract-features-max: program model ## the same of engine max
 	@tools/lab extract max $(ARGS)
 
-compare-features: build model ## stage by stage, features of engine max against engine cpu's
+compare-features: program model ## stage by stage, features of engine max against engine cpu's
 	@tools/lab compare $(ARGS)
 
-analyze-divergence: build model ## the first stage where engine max parts from cpu; ARGS='--inject FAULT' makes one
+analyze-divergence: program model ## the first stage where engine max parts from cpu; ARGS='--inject FAULT' makes one
 	@tools/lab diverge $(ARGS)
 
-test-fix: build model ## before and after a change: BEFORE=dump.npz (made if it is not there) against a run now
+test-fix: program model ## before and after a change: BEFORE=dump.npz (made if it is not there) against a run now
 	@tools/lab test-fix $(ARGS)
 
-debug-encoder: build model ## both encoders, first values, and in words whether they agree
+debug-encoder: program model ## both encoders, first values, and in words whether they agree
 	@tools/lab debug-encoder $(ARGS)
 
-graph-test: build ## build and run a graph, check its numbers
+graph-test: program ## build and run a graph, check its numbers
 	@$(BUILD)/max-whisper graph test $(ARGS)
 
 lint: build ## check layering, style, exported symbols, the public header
 	@tools/lint --build $(BUILD)
 
 asan: test-data ## run the tests under the address sanitizer
-	@tools/sanitize address build-asan
+	@tools/sanitize address
 
 ubsan: test-data ## run the tests under the undefined-behaviour sanitizer
-	@tools/sanitize undefined build-ubsan
+	@tools/sanitize undefined
 
 tsan: ## run the tests of threads under the thread sanitizer
 	@tools/setup build
-	@tools/sanitize thread build-tsan
+	@tools/sanitize thread
 
 fuzz: ## fuzz each parser for SECONDS
 	@tools/setup build fuzz
 	@tools/fuzz --seconds "$(SECONDS)"
 
-bench: build model ## time each stage on FILE (default: 161.5 s of prompts) with MODEL; RESULT=file keeps it
+bench: program model ## time each stage on FILE (default: 161.5 s of prompts) with MODEL; RESULT=file keeps it
 	@file="$$FILE"; [ -n "$$file" ] || { tools/setup test && file=$$(tools/make-speech --path prompts-161s); } || exit 1; \
 	    $(BUILD)/max-whisper bench --model "$$MODEL" --starts 20 $${RESULT:+--save "$$RESULT"} $(ARGS) "$$file"
 
-benchmark: build model ## every engine on FILE (default: a sample): speed-up, memory; RESULT=history.jsonl is kept and compared
+benchmark: program model ## every engine on FILE (default: a sample): speed-up, memory; RESULT=history.jsonl is kept and compared
 	@tools/lab benchmark $(ARGS)
 
-benchmark-json: build model ## the same as one JSON object
+benchmark-json: program model ## the same as one JSON object
 	@tools/lab benchmark-json $(ARGS)
 
-report: build model ## COMPLETE_RESULTS.md and .html of every engine on FILE (default: a sample); RESULT=folder
+report: program model ## COMPLETE_RESULTS.md and .html of every engine on FILE (default: a sample); RESULT=folder
 	@tools/lab report $(ARGS)
 
-demo: build model ## run every engine on FILE (default: a sample) with MODEL, side by side in the terminal
+demo: program model ## run every engine on FILE (default: a sample) with MODEL, side by side in the terminal
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
 	    $(BUILD)/max-whisper demo --model "$$MODEL" $(ARGS) "$$file"
 
@@ -157,4 +165,4 @@ install: ## build and install under PREFIX: command, library, modules, header, m
 	@tools/install $(BUILD) "$(PREFIX)"
 
 clean: ## remove everything that was built (models and speech stay)
-	@rm -rf build build-asan build-ubsan build-tsan build-fuzz
+	@rm -rf build build-asan* build-ubsan* build-tsan* build-sanitized* build-fuzz

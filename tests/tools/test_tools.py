@@ -1,17 +1,29 @@
-"""The front door's scripts, without network: fetching from a wheel made here, and the closing line of the tests."""
+"""The scripts behind the make verbs, without network: fetching from a wheel made here, what is built where, and the
+closing line of the tests."""
 import hashlib
+import importlib.machinery
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools", "lib"))
 import fetchlib  # noqa: E402
+
+
+def load(name):
+    """A script of tools/ as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(ROOT, "tools", name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def make_wheel(folder, name, members):
@@ -113,6 +125,31 @@ class CommandTest(unittest.TestCase):
         code, output = self.run_tool("setup", "everything")
         self.assertEqual(code, 2)
         self.assertEqual(output.count("\n"), 1, output)
+
+    def test_wrong_usage_runs_nothing(self):
+        for words in (("run-tests", "build"), ("run-tests", "build", "fast", "+", "other"), ("sanitize",),
+                      ("sanitize", "memory"), ("sanitize", "quick", "--fast")):
+            code, output = self.run_tool(*words)
+            self.assertEqual(code, 2, words)
+            self.assertTrue(output.startswith("usage: tools/"), output)
+
+    def test_the_cuda_module_is_never_older_than_the_program(self):
+        build = load("build")
+        build.NVIDIA = ("/nonexistent/nvidiactl",)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(build.program_target(folder), "program-without-cuda")
+            os.mkdir(os.path.join(folder, "max-whisper-modules"))
+            open(os.path.join(folder, "max-whisper-modules", "cuda.so"), "wb").close()
+            self.assertEqual(build.program_target(folder), "program")
+        build.NVIDIA = (os.devnull,)
+        self.assertEqual(build.program_target("/nonexistent"), "program")
+
+    def test_a_folder_for_each_compiler(self):
+        sanitize = load("sanitize")
+        for compiler, folder in (("", "build-asan"), ("gcc", "build-asan"), ("ccache gcc", "build-asan"),
+                                 ("clang", "build-asan-clang"), ("ccache /usr/bin/clang-14", "build-asan-clang-14")):
+            with unittest.mock.patch.dict(os.environ, CC=compiler):
+                self.assertEqual(sanitize.folder_of("address"), folder)
 
     def closing(self, *results):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
