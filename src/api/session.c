@@ -102,7 +102,7 @@ mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options
     if (status >= 0)
         status = mx_session_open(model, &full, out);
     if (status >= 0)
-        mx_session_give(*out, features);
+        mx_session_set_features(*out, features);
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* audio/audio.c - chooses the reader: WAV that needs no conversion is read here, everything else goes to the FFmpeg
- * module; without the module, other WAVs are converted here. */
+/* audio/audio.c - selects the reader: WAV that needs no conversion is read here, everything else by the FFmpeg module.
+ * Without the module, other WAVs are converted here. */
 #include "audio/audio.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ typedef enum reader { READ_PLAIN, READ_CONVERTED, READ_FFMPEG } reader;
 
 struct mx_audio {
     char *path;
-    int channel, track;        /* as asked for */
+    int channel, track;        /* as requested */
     int is_file;               /* path can be opened again and read from its start */
     reader reader;
     mx_input input;
@@ -32,7 +32,7 @@ struct mx_audio {
     uint8_t *bytes;            /* [BLOCK] frames of the WAV */
     double mono[BLOCK];
     int16_t pcm[BLOCK];
-    int64_t n_samples;         /* given so far; -1 once the end was reported */
+    int64_t n_samples;         /* delivered so far; -1 once the end was reported */
 };
 
 /* ---- opening ------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static int64_t ffmpeg_seek(void *user, int64_t offset) {
     return offset >= 0 && mx_input_seek(user, offset) >= 0 ? offset : -1;
 }
 
-/* An MP4 or QuickTime file whose sound comes before its index cannot be read in one go. Boxes: size, name, bytes. */
+/* An MP4 or QuickTime file whose audio comes before its index cannot be streamed. Boxes: size, name, bytes. */
 static int index_comes_last(mx_input *input) {
     static const char *const openers[] = {"ftyp", "free", "skip", "wide", "uuid"};
     uint8_t head[16];
@@ -67,7 +67,8 @@ static int index_comes_last(mx_input *input) {
 
 static mxw_status open_ffmpeg(mx_audio *audio) {
     if (!audio->input.regular && index_comes_last(&audio->input)) {
-        mx_log(MXW_LOG_INFO, "audio", "%s: its index may lie at its end, so it is read whole first", audio->input.name);
+        mx_log(MXW_LOG_INFO, "audio", "%s: its index may be at its end, so it is read completely first",
+               audio->input.name);
         mxw_status status = mx_input_spool(&audio->input);
         if (status < 0)
             return status;
@@ -103,7 +104,7 @@ static pthread_once_t warn_once = PTHREAD_ONCE_INIT;
 
 static void warn_converter(void) {
     mx_log(MXW_LOG_WARN, "audio", "%s: WAV files are converted by the built-in converter, whose samples are close to "
-           "FFmpeg's but not equal", mx_error());
+           "FFmpeg's but not identical", mx_error());
 }
 
 static mxw_status check_not_empty(mx_input *input) {
@@ -122,7 +123,7 @@ static mxw_status choose_in_wav(mx_audio *audio) {
     return mx_wav_choose(&audio->input, &audio->wav, audio->channel);
 }
 
-/* WAV as it is; else FFmpeg; else WAV converted here; else the reason why neither. */
+/* WAV without conversion, else FFmpeg, else WAV converted here, else an error. */
 static mxw_status choose(mx_audio *audio) {
     mx_input *input = &audio->input;
     const void *table = NULL;
@@ -146,7 +147,7 @@ static mxw_status choose(mx_audio *audio) {
         return open_wav(audio);
     }
     if (is_wav)
-        return mx_wav_parse(input, &audio->wav);   /* for its line: a failed module search has replaced it */
+        return mx_wav_parse(input, &audio->wav);   /* for its error line, which the failed module search has replaced */
     return mx_fail_in(MXW_E_UNSUPPORTED, "%s: is not a WAV file, and other formats need FFmpeg", input->name);
 }
 
@@ -215,7 +216,7 @@ static mxw_status read_frames(mx_audio *audio, size_t n, size_t *n_frames) {
     if (status < 0)
         return status;
     if ((int64_t)got < whole && audio->data_left != MX_WAV_UNTIL_END)
-        mx_log(MXW_LOG_WARN, "audio", "%s: ends %lld bytes before its header says; what is there is used",
+        mx_log(MXW_LOG_WARN, "audio", "%s: truncated by %lld bytes; the rest is used",
                audio->input.name, (long long)(audio->data_left - (int64_t)got));
     if (audio->data_left != MX_WAV_UNTIL_END)
         audio->data_left -= (int64_t)got;
@@ -235,7 +236,7 @@ static mxw_status read_plain(mx_audio *audio, float *samples, size_t n, size_t *
     return status;
 }
 
-/* To 16 bits, as the reference hears it. */
+/* Rounds to 16 bits, as the reference decodes it. */
 static float quantise(double value) {
     return (float)(fmax(-32768.0, fmin(32767.0, nearbyint(value * 32768.0))) / 32768.0);
 }
@@ -280,7 +281,7 @@ mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got)
     if (status < 0)
         return status;
     if (*got == 0 && n > 0 && audio->n_samples == 0) {
-        mx_log(MXW_LOG_WARN, "audio", "%s: holds no samples", audio->input.name);
+        mx_log(MXW_LOG_WARN, "audio", "%s: has no samples", audio->input.name);
         audio->n_samples = -1;
     }
     if (*got > 0)

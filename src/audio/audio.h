@@ -1,9 +1,9 @@
-/* audio/audio.h - the door of audio/: any file, pipe or container in, 16 kHz mono samples out.
+/* audio/audio.h - public header of audio/: any file, pipe or container in, 16 kHz mono samples out.
  *
- * What holds: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` divided by 32768,
+ * Invariant: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` divided by 32768,
  * bit for bit (same FFmpeg libraries); of one track, with `-map 0:a:N`; of one channel, with `-af "pan=mono|c0=cN"`,
  * where the command counts from 0. WAV is read without the FFmpeg module too; a WAV that is not 16 kHz 16-bit, or is to
- * be mixed, is then converted here, which is good but not bit-equal, and is logged as a warning.
+ * be mixed, is then converted here; the result is good but not bit-equal, which is logged as a warning.
  * Reading is in blocks, so memory does not grow with the file. */
 #ifndef MX_AUDIO_H
 #define MX_AUDIO_H
@@ -13,19 +13,19 @@ typedef struct mx_audio mx_audio;
 
 typedef struct mx_audio_source {
     const char *path;   /* a file, or "-" for standard input */
-    int channel;        /* 0: all of them mixed into one; 1, 2, ...: that one alone */
-    int track;          /* 0: the one that the command takes; 1, 2, ...: of the audio streams */
+    int channel;        /* 0: downmix of all; 1, 2, ...: only that one */
+    int track;          /* 0: the one that ffmpeg selects; 1, 2, ...: of the audio streams */
 } mx_audio_source;
 
-/* E_NOT_FOUND: no such file. E_IO: cannot be read, or is a folder. E_FORMAT: empty, damaged, or no sound format at
- * all. E_MISSING: no audio stream, or not that track or channel. E_UNSUPPORTED: a codec or layout that is not known, or
- * the FFmpeg module would be needed and is not installed. The line names the path. */
+/* E_NOT_FOUND: no such file. E_IO: cannot be read, or is a folder. E_FORMAT: empty, damaged, or not an audio
+ * format. E_MISSING: no audio stream, or not that track or channel. E_UNSUPPORTED: an unknown codec or layout, or the
+ * FFmpeg module is needed but not installed. The error line names the path. */
 mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out);
 void mx_audio_close(mx_audio *audio);   /* NULL is fine */
 
-/* Up to n samples (often fewer: a pipe's are given as they come), multiples of 1/32768 in [-1, 1); *got is 0 only at
- * the end. A file that ends early or has damaged parts gives what could be read, with a warning in the log; E_FORMAT
- * if that is nothing. */
+/* Up to n samples (often fewer: those of a pipe as they arrive), multiples of 1/32768 in [-1, 1); *got is 0 only at
+ * the end. Of a truncated or damaged file the readable samples are returned, with a warning in the log; E_FORMAT if
+ * there are none. */
 mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got);
 
 /* Strings live as long as the audio. */

@@ -1,4 +1,4 @@
-/* audio/ffmpeg_module.h - the border between audio/ and modules/ffmpeg: the table that the module hands out.
+/* audio/ffmpeg_module.h - the interface between audio/ and modules/ffmpeg: the module's function table.
  * The module reports failures through the host's fail, with the name of the input in the line. */
 #ifndef MX_FFMPEG_MODULE_H
 #define MX_FFMPEG_MODULE_H

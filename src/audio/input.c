@@ -69,8 +69,8 @@ static mxw_status read_once(const mx_input *input, int64_t offset, void *bytes, 
     return MXW_OK;
 }
 
-/* Makes sure that a pipe's first n bytes are in head, or all there are: in steps, so that a wrong size in a header
- * costs no more memory than the pipe gives bytes. */
+/* Reads a pipe's first n bytes, or all there are, into head: in steps, so that a wrong size in a header costs no more
+ * memory than the pipe has bytes. */
 static mxw_status fill_head(mx_input *input, size_t n) {
     while (input->n_head < n) {
         size_t got, step = MX_MIN(n - input->n_head, (size_t)PEEK_STEP);
@@ -101,7 +101,7 @@ mxw_status mx_input_peek(mx_input *input, int64_t offset, void *bytes, size_t n,
         return MXW_OK;
     }
     if (offset > PEEK_LIMIT || n > PEEK_LIMIT)
-        return mx_fail(MXW_E_UNSUPPORTED, "%s: more than 16 MB lie before the sound of this pipe", input->name);
+        return mx_fail(MXW_E_UNSUPPORTED, "%s: the audio of this pipe begins after more than 16 MB", input->name);
     mxw_status status = fill_head(input, (size_t)offset + n);
     if (status >= 0 && input->n_head > (size_t)offset) {
         *got = MX_MIN(n, input->n_head - (size_t)offset);

@@ -1,5 +1,5 @@
-/* audio/input.h - inside audio/: the bytes of a file or of standard input, read in order, with a look at any offset
- * near the start before (a pipe keeps what was looked at and gives it again). */
+/* audio/input.h - internal to audio/: the bytes of a file or of standard input, read sequentially; before that, any
+ * offset near the start can be peeked at (a pipe buffers what was peeked). */
 #ifndef MX_INPUT_H
 #define MX_INPUT_H
 #include "base/status.h"
@@ -9,7 +9,7 @@ typedef struct mx_input {
     int fd;
     int owned;             /* fd is closed with the input */
     int regular;           /* a regular file: size is known and any offset can be read */
-    int64_t start;         /* offset of the first byte in fd (standard input may be half read) */
+    int64_t start;         /* offset of the first byte in fd (standard input may be partly consumed) */
     int64_t size;          /* bytes from start; -1 for a pipe */
     int64_t position;      /* of the next mx_input_read, from start */
     uint8_t *head;         /* a pipe's first bytes */
@@ -26,7 +26,7 @@ mxw_status mx_input_peek(mx_input *input, int64_t offset, void *bytes, size_t n,
 mxw_status mx_input_read(mx_input *input, void *bytes, size_t n, size_t *got);
 /* The next bytes, at least one unless at the end. */
 mxw_status mx_input_read_some(mx_input *input, void *bytes, size_t n, size_t *got);
-mxw_status mx_input_seek(mx_input *input, int64_t offset);   /* a pipe: forward only, by reading */
+mxw_status mx_input_seek(mx_input *input, int64_t offset);   /* pipes: forward only, by reading */
 /* Copies a pipe to its end into an unlinked temporary file ($TMPDIR, else /tmp), so that it can seek. Before the first
  * mx_input_read. */
 mxw_status mx_input_spool(mx_input *input);

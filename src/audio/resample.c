@@ -1,6 +1,6 @@
 /* audio/resample.c - see resample.h. The kernel is a table of 512 points a zero crossing, read with linear
  * interpolation (error below 2e-6 of full scale, under half a step of 16 bits), so its size does not depend on the
- * rate. Going down, the kernel is stretched so that it cuts at the new half rate. */
+ * rate. When downsampling, the kernel is stretched so that it cuts off at the new Nyquist frequency. */
 #include "audio/resample.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 #define CROSSINGS 32          /* zero crossings on each side */
 #define FINE 512              /* table points between two of them */
 #define KAISER_BETA 9.0       /* about 90 dB of stop band */
-#define CUTOFF 0.95           /* of the lower half rate: the transition ends near it */
+#define CUTOFF 0.95           /* of the lower Nyquist frequency: the transition band ends near it */
 #define PI 3.14159265358979323846
 
 struct mx_resample {
     int rate;
     double scale;             /* kernel crossings per input sample: at most CUTOFF */
-    int64_t reach;            /* input samples on each side that an output sample looks at */
+    int64_t reach;            /* input samples on each side that an output sample depends on */
     int64_t n_in, n_out;
     int finished;
     int64_t first;            /* index of buffer[0]; samples before the start and past the end are 0 */
@@ -109,7 +109,7 @@ size_t mx_resample_read(mx_resample *r, double *samples, size_t n) {
     size_t done = 0;
     int64_t whole = 0;
     for (; done < n; done++, r->n_out++) {
-        /* n_out * rate, kept whole: 64 bits hold it for a million years of sound. */
+        /* n_out * rate in integers: 64 bits suffice for a million years of audio. */
         whole = r->n_out / OUT_RATE * r->rate + r->n_out % OUT_RATE * r->rate / OUT_RATE;
         int64_t rest = r->n_out % OUT_RATE * r->rate % OUT_RATE;
         if (r->finished ? whole >= r->n_in : whole + r->reach >= r->n_in)

@@ -1,4 +1,4 @@
-/* audio/wav.c - see wav.h. Every size in the header is a stranger's: offsets are 64-bit and checked before use. */
+/* audio/wav.c - see wav.h. The header is untrusted input: offsets are 64-bit and checked before use. */
 #include "audio/wav.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define FRONT_CENTER 0x4u
 #define RATE_MIN 1000
 #define RATE_MAX 1000000
-#define MAX_CHUNKS_AFTER 100   /* looked at behind the samples */
+#define MAX_CHUNKS_AFTER 100   /* examined after the samples */
 
 static const struct {
     unsigned tag, bytes;
@@ -44,7 +44,7 @@ int mx_wav_probe(mx_input *input) {
  * order of the mask's bits; a low-frequency channel is left out. */
 static const double speaker_weight[] = {0.70710678118654752, 0.70710678118654752, 1, 0, 0.5, 0.5,
                                         0.70710678118654752, 0.70710678118654752, 0.5, 0.5, 0.5};
-/* Speakers that a plain header means, by number of channels. */
+/* Speaker positions implied by a header without a mask, by number of channels. */
 static const uint32_t default_mask[] = {0, 0x4, 0x3, 0x7, 0x107, 0x37, 0x3f, 0x13f, 0x63f};
 
 static void set_weights(mx_wav *wav) {
@@ -98,8 +98,8 @@ static mxw_status parse_format(const mx_input *input, const uint8_t *p, size_t n
     return MXW_OK;
 }
 
-/* Size of the data chunk as far as anyone knows: 0 and the largest number are what writers to a pipe leave, and RF64
- * keeps the true one in its ds64 chunk. */
+/* Size of the data chunk, if known: writers to a pipe leave 0 or the largest number, and RF64 has the true one in its
+ * ds64 chunk. */
 static int64_t data_size(uint32_t size, int64_t size64) {
     if (size64 >= 0 && size == UINT32_MAX)
         return size64;
@@ -134,7 +134,7 @@ mxw_status mx_wav_parse(mx_input *input, mx_wav *wav) {
         if (status < 0)
             return status;
         if (got < sizeof(head))
-            return mx_fail(MXW_E_FORMAT, "%s: damaged WAV: it ends before its %s", input->name,
+            return mx_fail(MXW_E_FORMAT, "%s: damaged WAV: truncated before its %s", input->name,
                            have_format ? "samples" : "format chunk");
         uint32_t size = u32(head + 4);
         offset += 8;
@@ -175,7 +175,7 @@ int16_t mx_wav_plain_sample(const mx_wav *wav, const uint8_t *frame) {
     return (int16_t)u16(frame + (wav->channel > 0 ? (wav->channel - 1) * wav->sample_bytes : 0));
 }
 
-/* A-law and mu-law as G.711 lays them out: sign, 3 bits of exponent, 4 of mantissa. */
+/* A-law and mu-law (G.711): sign, 3 bits of exponent, 4 of mantissa. */
 static int alaw(uint8_t code) {
     code ^= 0x55;
     int exponent = code >> 4 & 7, value = (code & 15) * 16 + 8;

@@ -1,4 +1,4 @@
-/* audio/wav.h - inside audio/: RIFF, RF64 and BW64 WAVE: what the header says, and its samples as mono doubles. */
+/* audio/wav.h - internal to audio/: RIFF, RF64 and BW64 WAVE: the header, and samples as mono doubles. */
 #ifndef MX_WAV_H
 #define MX_WAV_H
 #include "audio/input.h"
@@ -17,7 +17,7 @@ typedef struct mx_wav {
     int sample_bytes, frame_bytes;
     uint32_t mask;                /* speaker positions, 0 if the header names none */
     int64_t data_offset;
-    int64_t data_bytes;           /* MX_WAV_UNTIL_END where the writer did not know */
+    int64_t data_bytes;           /* MX_WAV_UNTIL_END if unknown to the writer */
     int as_is;                    /* 16 kHz, 16-bit, one data chunk: a channel's samples need no conversion */
     int is_mono;                  /* as FFmpeg sees it */
     int channel;                  /* as chosen: 0 or 1, 2, ... */
@@ -27,9 +27,9 @@ typedef struct mx_wav {
 int mx_wav_probe(mx_input *input);   /* 1 if it starts as a WAV file does */
 /* E_FORMAT if damaged, E_UNSUPPORTED for a codec that is not in the list above. */
 mxw_status mx_wav_parse(mx_input *input, mx_wav *wav);
-/* channel 0: all of them mixed into one. E_MISSING if there is no such channel. */
+/* channel 0: downmix of all. E_MISSING if there is no such channel. */
 mxw_status mx_wav_choose(const mx_input *input, mx_wav *wav, int channel);
-/* Whether the samples can be taken as they are, and the chosen one of a frame. */
+/* Whether the samples need no conversion, and the selected one of a frame. */
 int mx_wav_is_plain(const mx_wav *wav);
 int16_t mx_wav_plain_sample(const mx_wav *wav, const uint8_t *frame);
 /* n frames of bytes to mono, 1.0 being full scale. */

@@ -1,4 +1,4 @@
-/* base/base.h - the door of base/: what C lacks, knowing nothing of speech. */
+/* base/base.h - umbrella header of base/: general utilities that know nothing of speech. */
 #ifndef MX_BASE_H
 #define MX_BASE_H
 #include "base/status.h"

@@ -1,4 +1,4 @@
-/* base/clock.h - a clock that only goes forward. */
+/* base/clock.h - a monotonic clock. */
 #ifndef MX_CLOCK_H
 #define MX_CLOCK_H
 #include <stdint.h>

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-#define LOOK_NS 3000   /* a running thread's clock moves within this */
+#define LOOK_NS 3000   /* the CPU clock of a running thread advances within this */
 
 int mx_core_now(void) { return sched_getcpu(); }
 

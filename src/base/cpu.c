@@ -11,7 +11,7 @@ static int always(void) { return 1; }
 #ifdef __x86_64__
 #include <cpuid.h>
 
-/* Not every compiler's __builtin_cpu_supports knows this one. That the system saves its registers follows from AVX2. */
+/* Not every compiler's __builtin_cpu_supports knows this one. AVX2 implies that the OS saves the registers. */
 static int has_f16c(void) {
     unsigned a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -39,11 +39,11 @@ static const struct {
     {"avx512", has_avx512},
     {"avx512vnni", has_vnni},
 #elif defined(__aarch64__)
-    {"neon", always},   /* a part of every one of them */
+    {"neon", always},   /* mandatory on 64-bit ARM */
 #endif
 };
 
-/* Where among them; behind the last if it is none. */
+/* The index of the set; the number of sets if it is unknown. */
 static size_t find(const char *set) {
     size_t i = 0;
     while (i < MX_COUNT(sets) && strcmp(sets[i].name, set) != 0)

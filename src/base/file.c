@@ -1,4 +1,4 @@
-/* base/file.c - mapping, and saving of whole files. */
+/* base/file.c - memory-mapped reading, and atomic saving. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -77,12 +77,12 @@ mxw_status mx_file_temporary(const char *what, int *fd) {
     return MXW_OK;
 }
 
-/* Where the system can, the file has no name at all until it is whole (O_TMPFILE), so that a process that is killed
- * leaves nothing. Elsewhere, and for the moment in which it takes the place of an older file, it has one that follows
- * from its own: what a killed process left there, the next one to save that file takes over. */
+/* Where the system supports it, the file has no name until it is complete (O_TMPFILE), so that a killed process leaves
+ * nothing behind. Elsewhere, and for the moment in which it replaces an older file, it has a temporary name derived
+ * from its own: the next process that saves the same file takes over a leftover. */
 struct mx_save {
     char *path, *temporary;
-    int named;   /* the file lies under the temporary name */
+    int named;   /* the file has the temporary name */
     FILE *file;
 };
 
@@ -90,7 +90,7 @@ static int always_named;
 
 void mx_save_always_named(int on) { always_named = on; }
 
-/* Its folder; 0 if that is too long to be one. */
+/* Its folder; 0 if the path is too long. */
 static int folder_of(const char *path, char *folder, size_t size) {
     const char *slash = strrchr(path, '/');
     int n = slash ? snprintf(folder, size, "%.*s", (int)(slash - path) + 1, path) : snprintf(folder, size, ".");
@@ -99,7 +99,7 @@ static int folder_of(const char *path, char *folder, size_t size) {
 
 static void lock(int fd) {
     while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
-        ;   /* where nothing can be locked, there is no waiting */
+        ;   /* without file locks there is no waiting */
 }
 
 static void name_of_descriptor(int fd, char *name, size_t size) { snprintf(name, size, "/proc/self/fd/%d", fd); }
@@ -125,7 +125,7 @@ static int is_under(int fd, const char *path) {
            mine.st_dev == named.st_dev;
 }
 
-/* Under the temporary name, and ours alone: whoever else saves the same file has to wait. -1: errno says why not. */
+/* Creates and locks the temporary name: other processes that save the same file wait. -1: see errno. */
 static int open_named(const char *temporary) {
     for (;;) {
         int fd = open(temporary, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -140,11 +140,11 @@ static int open_named(const char *temporary) {
         errno = why;
         if (ours)
             return -1;
-        /* else the one before us has given it its own name, or dropped it */
+        /* otherwise its previous owner has renamed or removed it */
     }
 }
 
-/* Only what is no file, or a regular one, may be replaced: not /dev/null. */
+/* Only a regular file may be replaced, not /dev/null, say. */
 static mxw_status check_place(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
@@ -192,13 +192,13 @@ mxw_status mx_save_write(mx_save *save, const void *bytes, size_t n) {
     return MXW_OK;
 }
 
-/* A file's folder, opened; -1 where it cannot be. */
+/* Opens a file's folder; -1 on failure. */
 static int open_folder(const char *path) {
     char folder[4096];
     return folder_of(path, folder, sizeof(folder)) ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
-/* By way of the temporary name, which another process's leftover may have. */
+/* By way of the temporary name, which a leftover of another process may have. */
 static int replace(mx_save *save, const char *name) {
     unlink(save->temporary);
     if (linkat(AT_FDCWD, name, AT_FDCWD, save->temporary, AT_SYMLINK_FOLLOW) != 0)
@@ -211,20 +211,20 @@ static int replace(mx_save *save, const char *name) {
     return 0;
 }
 
-/* Gives a whole file without a name its own. The folder is locked, since several processes may be at the same file. */
+/* Links a complete unnamed file to its name. The folder is locked, since several processes may save the same file. */
 static int give_name(mx_save *save, int folder) {
     char name[64];
     name_of_descriptor(fileno(save->file), name, sizeof(name));
     if (folder >= 0)
         lock(folder);
     if (linkat(AT_FDCWD, name, AT_FDCWD, save->path, AT_SYMLINK_FOLLOW) == 0) {
-        unlink(save->temporary);   /* of one that was killed */
+        unlink(save->temporary);   /* left by a killed process */
         return 1;
     }
     return errno == EEXIST && replace(save, name);
 }
 
-/* The folder is told to keep the new name, too. Where it cannot be told, the name is as safe as the system makes it. */
+/* Syncs the folder as well, so that the new name is durable, where the system supports that. */
 static int publish(mx_save *save) {
     if (fflush(save->file) != 0 || fsync(fileno(save->file)) != 0)
         return 0;
@@ -252,7 +252,7 @@ mxw_status mx_save_commit(mx_save *save) {
 void mx_save_abort(mx_save *save) {
     if (!save)
         return;
-    if (save->named)   /* while it is locked */
+    if (save->named)   /* while we hold the lock */
         unlink(save->temporary);
     if (save->file)
         fclose(save->file);

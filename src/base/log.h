@@ -1,4 +1,4 @@
-/* base/log.h - structured log records to the caller's sink; nothing is printed here. */
+/* base/log.h - structured log messages to the caller's sink; nothing is printed here. */
 #ifndef MX_LOG_H
 #define MX_LOG_H
 #include "base/status.h"

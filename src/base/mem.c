@@ -1,4 +1,4 @@
-/* base/mem.c - aligned blocks over posix_memalign, with a counter that tests can trip; arenas. */
+/* base/mem.c - aligned blocks over posix_memalign, with a counter that tests use to make one fail; arenas. */
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #define MX_ALIGN 64
-#define MX_HUGE ((size_t)2 << 20)   /* a huge page on the machines we run on; elsewhere only an alignment */
+#define MX_HUGE ((size_t)2 << 20)   /* a huge page on x86-64 and most ARM systems; elsewhere only an alignment */
 #define MX_ARENA_BLOCK (64 * 1024)
 
 /* The size is kept in front of the block, a whole alignment wide, so that realloc can copy. */
@@ -35,8 +35,8 @@ static int tripped(void) {
     return atomic_fetch_sub(&countdown, 1) == 0;
 }
 
-/* Large blocks ask for huge pages: 40 MB of weights then cost 20 page faults instead of 10,000, and fewer misses when
- * they are read. A system that has none gives plain pages. */
+/* Large blocks use huge pages if available: 40 MB of weights then cost 20 page faults instead of 10,000, and fewer TLB
+ * misses. */
 static void *take(size_t bytes) {
     void *raw = NULL;
     int large = bytes >= MX_HUGE;

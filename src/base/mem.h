@@ -1,5 +1,6 @@
-/* base/mem.h - all memory of the library comes from here, so that a test can make every allocation fail in turn.
- * Blocks are 64-byte aligned. NULL on failure, with mx_fail already called. Size 0 gives a valid block. */
+/* base/mem.h - all memory of the library comes from here, so that a test can make every allocation fail in turn. Blocks
+ * are 64-byte aligned. NULL on failure, with mx_fail already called. Size 0 gives a valid block. Not cleared unless
+ * stated. */
 #ifndef MX_MEM_H
 #define MX_MEM_H
 #include "base/status.h"
@@ -20,7 +21,7 @@ void mx_mem_fail_after(int64_t n);
 int64_t mx_mem_count(void);
 int64_t mx_mem_live(void);                               /* blocks not yet freed */
 
-/* An arena: blocks that die together. */
+/* An arena: blocks that are freed together. */
 typedef struct mx_arena {
     struct mx_arena_block *head;
 } mx_arena;

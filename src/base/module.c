@@ -1,4 +1,4 @@
-/* base/module.c - finds, opens and keeps modules. */
+/* base/module.c - finds, opens and caches modules. */
 #include "base/module.h"
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ static mxw_status module_path(const char *name, char path[PATH_BYTES]) {
         int length = slash ? (int)(slash - info.dli_fname) : 1;
         n = snprintf(path, PATH_BYTES, "%.*s/max-whisper-modules/%s.so", length, slash ? info.dli_fname : ".", name);
     } else {
-        return mx_fail(MXW_E_NOT_FOUND, "module %s: the library's own folder is unknown", name);
+        return mx_fail(MXW_E_NOT_FOUND, "module %s: cannot determine the library's folder", name);
     }
     if (n < 0 || n >= PATH_BYTES)
         return mx_fail(MXW_E_NOT_FOUND, "module %s: path too long", name);

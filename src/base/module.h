@@ -1,11 +1,11 @@
-/* base/module.h - libraries of our own, opened at run time, so that the core needs neither FFmpeg nor BLAS nor CUDA.
+/* base/module.h - shared libraries opened at run time, so that the core depends on neither FFmpeg, BLAS nor CUDA.
  * A module exports one function, mx_module_open: host services and the ABI hash go in, a table of functions comes
- * out, NULL if the hash is not its own. Found in $MXW_MODULE_DIR, else in "max-whisper-modules" beside the library. */
+ * out, or NULL if the hash differs. Found in $MXW_MODULE_DIR, else in "max-whisper-modules" beside the library. */
 #ifndef MX_MODULE_H
 #define MX_MODULE_H
 #include "base/status.h"
 
-/* Changes whenever a structure that crosses the border does. */
+/* Changes whenever a structure of the module interface does. */
 #define MX_MODULE_ABI 0x4d585706u
 
 typedef struct mx_host {
@@ -19,6 +19,6 @@ typedef const void *(*mx_module_open_fn)(const mx_host *host, uint32_t abi);
 #define MX_MODULE_ENTRY "mx_module_open"
 
 /* The table of a module ("ffmpeg", "blas", "cuda"), opened once and kept for the life of the process.
- * E_NOT_FOUND if it is not installed, E_UNSUPPORTED if it cannot be opened (the line says why). */
+ * E_NOT_FOUND if it is not installed, E_UNSUPPORTED if it cannot be opened (the error line says why). */
 mxw_status mx_module_get(const char *name, const void **table);
 #endif

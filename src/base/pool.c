@@ -1,9 +1,9 @@
-/* base/pool.c - see pool.h. Jobs lie in a fixed table; one word says which of them may be joined.
+/* base/pool.c - see pool.h. Jobs are in a fixed table; a bit mask has those that can be joined.
  *
- * A worker joins a job in two steps: it counts itself in (holders), then looks whether the job's bit is still set. The
- * bit is cleared by whoever takes the last piece, and the caller leaves once it has seen holders at zero after that.
- * All of these are sequentially consistent, so a worker that saw the bit has been counted before the caller looked:
- * nobody reads a job that its caller has left. Locks are taken only to sleep and to wake. */
+ * A worker joins a job in two steps: it increments holders, then checks that the job's bit is still set. The
+ * thread that takes the last piece clears the bit, and the caller returns once it has seen holders at zero after that.
+ * All of these are sequentially consistent, so a worker that saw the bit was counted before the caller looked: no
+ * thread reads a job whose caller has returned. Locks are taken only to sleep and to wake. */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -14,20 +14,20 @@
 #include "base/core.h"
 #include "base/mem.h"
 
-#define MAX_JOBS 64           /* bits of a word; a caller beyond them works alone */
-#define LINE 64               /* bytes that two cores must not write at once */
-#define WORKER_SPIN_NS 50000  /* longer than the serial stretch between two regions, shorter than anyone notices */
-#define WAIT_SPIN_NS 10000    /* a caller's patience beyond the length of a piece: about what a wake-up costs */
+#define MAX_JOBS 64           /* bits of the mask; further callers work alone */
+#define LINE 64               /* a cache line, to avoid false sharing */
+#define WORKER_SPIN_NS 50000  /* longer than the serial code between two regions, too short to be noticed */
+#define WAIT_SPIN_NS 10000    /* how long a caller spins beyond the length of a piece: about the cost of a wake-up */
 #define WAIT_SPIN_MAX_NS 200000
-#define LOOK_AGAIN_NS 1000000 /* a sleeping caller looks whether a worker needs its core */
+#define LOOK_AGAIN_NS 1000000 /* a sleeping caller checks whether a worker needs its core */
 #define STEP_ASIDE_NS 1000000 /* a worker leaves its caller's core at most this often */
-#define TINY_NS 8000          /* work not worth a sleeper */
-#define N_SEEN 64             /* remembered lengths of regions */
+#define TINY_NS 8000          /* less work than this is not worth a wake-up */
+#define N_SEEN 64             /* remembered durations of regions */
 #define SLEEPING 0x80000000u  /* in holders: the caller waits on `left` */
 
 typedef struct job {
-    _Alignas(LINE) atomic_llong next;   /* the next piece to hand out */
-    _Alignas(LINE) atomic_uint holders; /* workers inside, and SLEEPING */
+    _Alignas(LINE) atomic_llong next;   /* the next piece to take */
+    _Alignas(LINE) atomic_uint holders; /* number of workers in the job, and SLEEPING */
     pthread_mutex_t lock;
     pthread_cond_t left;                /* the last worker left */
     /* Written by the caller before the job can be joined. */
@@ -37,27 +37,27 @@ typedef struct job {
     int n_slots;
     pthread_t caller;
     atomic_int slots;                   /* given out */
-    atomic_int caller_works;            /* the caller has not yet looked at holders */
+    atomic_int caller_works;            /* the caller is still running pieces */
 } job;
 
 typedef struct worker {
     pthread_t thread;
     struct mx_pool *pool;
     unsigned index;
-    int64_t stepped_ns;                 /* when it last stepped aside */
+    int64_t stepped_ns;                 /* when it last moved away from its caller's core */
     _Alignas(LINE) _Atomic(job *) inside;
 } worker;
 
 struct mx_pool {
-    _Alignas(LINE) atomic_ullong open;   /* jobs that can be joined: what idle workers watch */
+    _Alignas(LINE) atomic_ullong open;   /* jobs that can be joined; idle workers poll this */
     _Alignas(LINE) atomic_ullong taken;  /* jobs in use */
     atomic_uint seen[N_SEEN];            /* ns of work in a region of that kind when last run; 0: not known */
     _Alignas(LINE) atomic_int sleepers;  /* workers to be woken; written under the lock */
-    int wakes;                           /* sleepers that were called and have not come yet; under the lock */
+    int wakes;                           /* sleepers that were signalled and have not woken yet; under the lock */
     atomic_int closing;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    atomic_int caller_core;              /* where the last region was entered */
+    atomic_int caller_core;              /* the core on which the last region was entered */
     int64_t spin_ns;                     /* 0: more threads than cores */
     int n_workers;
     job jobs[MAX_JOBS];
@@ -76,7 +76,7 @@ static void pause_briefly(void) {
 
 /* ---- waking and sleeping ----------------------------------------------------------------------------------------- */
 
-/* At most two at a time: they wake the next ones, so no one pays for all. */
+/* Wakes at most two; they wake the next ones, so that no thread pays for all wake-ups. */
 static void wake_sleepers(mx_pool *pool, const job *j) {
     int64_t pieces = j->n - atomic_load(&j->next);
     if (pieces <= 0 || atomic_load(&pool->sleepers) == 0)
@@ -104,7 +104,7 @@ static void sleep_until_work(mx_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* On the core of the caller there is nothing to wait for: it cannot run meanwhile. */
+/* A worker on its caller's core must not spin: the caller could not run meanwhile. */
 static int spin_until_work(mx_pool *pool) {
     int64_t start = mx_now_ns();
     do {
@@ -125,8 +125,8 @@ static void close_to_workers(mx_pool *pool, const job *j) {
     atomic_fetch_and(&pool->open, ~(1ull << (j - pool->jobs)));
 }
 
-/* Runs pieces until none is left to take; their number. Sleepers not called at the start are called once the work turns
- * out to be long: `lazy_from` is when it began, or 0. */
+/* Runs pieces until none is left; returns how many. Sleepers that were not woken at the start are woken once the work
+ * turns out to be long: `lazy_from` is when it began, or 0. */
 static int64_t run_pieces(mx_pool *pool, job *j, int slot, int64_t lazy_from) {
     int64_t n = j->n, done = 0;
     for (;; done++) {
@@ -171,7 +171,7 @@ static void join(worker *w, job *j, int woken) {
 
 /* ---- other processes on our cores -------------------------------------------------------------------------------- */
 
-/* The kernel may wake a worker on its caller's core although only another process keeps it from the others. */
+/* The kernel may wake a worker on its caller's core when other processes occupy the other cores. */
 static void avoid_caller(worker *w) {
     mx_pool *pool = w->pool;
     if (pool->spin_ns == 0 || mx_core_now() != atomic_load_explicit(&pool->caller_core, memory_order_relaxed) ||
@@ -181,8 +181,8 @@ static void avoid_caller(worker *w) {
     w->stepped_ns = mx_now_ns();
 }
 
-/* Before a worker sleeps: a caller that lost its core within a piece gets this one. While the worker is counted in
- * holders, a caller that still works cannot leave, so its thread exists. */
+/* Before a worker sleeps: a caller that was preempted within a piece gets this core. While the worker is counted in
+ * holders, a working caller cannot return, so its thread exists. */
 static void help_caller(mx_pool *pool) {
     for (uint64_t taken = atomic_load(&pool->taken); taken && pool->spin_ns; taken &= taken - 1) {
         job *j = &pool->jobs[__builtin_ctzll(taken)];
@@ -198,7 +198,7 @@ static void help_caller(mx_pool *pool) {
     }
 }
 
-/* Before a caller sleeps: a worker that lost its core within a piece gets the caller's. */
+/* Before a caller sleeps: a worker that was preempted within a piece gets the caller's core. */
 static void help_worker(mx_pool *pool, const job *j) {
     for (int i = 0; i < pool->n_workers && pool->spin_ns; i++) {
         worker *w = &pool->workers[i];
@@ -209,10 +209,10 @@ static void help_worker(mx_pool *pool, const job *j) {
     }
 }
 
-/* Workers look at the jobs from different ends, so that several callers each get some. */
+/* Workers scan the jobs from different starts, so that several callers each get some. */
 static job *choose(mx_pool *pool, uint64_t open, unsigned first) {
-    uint64_t turned = first ? open >> first | open << (MAX_JOBS - first) : open;
-    return &pool->jobs[((unsigned)__builtin_ctzll(turned) + first) % MAX_JOBS];
+    uint64_t rotated = first ? open >> first | open << (MAX_JOBS - first) : open;
+    return &pool->jobs[((unsigned)__builtin_ctzll(rotated) + first) % MAX_JOBS];
 }
 
 static void *work(void *argument) {
@@ -259,7 +259,7 @@ mxw_status mx_pool_open(int threads, mx_pool **out) {
     if (!pool)
         return MXW_E_MEMORY;
     init_locks(pool);
-    /* With more threads than cores, one that spins takes the core of one that works. */
+    /* With more threads than cores, a spinning thread would take the core of a working one. */
     pool->spin_ns = threads <= cores ? WORKER_SPIN_NS : 0;
     while (pool->n_workers < threads - 1) {
         worker *w = &pool->workers[pool->n_workers];
@@ -332,7 +332,7 @@ static void wait_until_left(mx_pool *pool, job *j, int64_t now, int64_t patience
     sleep_until_left(pool, j);
 }
 
-/* How much work the regions of this function and size held when last seen. */
+/* How much work a region of this function and size had when it was last run. */
 static atomic_uint *seen_work(mx_pool *pool, mx_pool_slot_fn fn, const void *kind, int64_t n) {
     uint64_t key = (uint64_t)(uintptr_t)fn ^ (uint64_t)(uintptr_t)kind << 1 ^ (uint64_t)n << 48;
     return &pool->seen[key * 0x9E3779B97F4A7C15u >> 58];

@@ -1,12 +1,12 @@
-/* base/pool.h - threads that take small pieces of work as they come free.
+/* base/pool.h - a thread pool for many short parallel regions.
  *
- * In: n pieces and a function. Out: every piece run once, on the calling thread and on whichever workers are running;
- * the call returns when all are done. Several threads may call at once, and a piece may call again.
- * What holds: which thread runs a piece never changes a result (pieces are independent), and nothing is allocated.
+ * In: n pieces and a function. Out: every piece run once, on the calling thread and on any worker that is free; the
+ * call returns when all are done. Several threads may call at once, and calls may nest.
+ * Invariants: pieces are independent, so a result never depends on which thread runs a piece; nothing is allocated.
  *
- * Made for regions of some ten microseconds, many in a row: between two of them workers spin for a moment, so that
- * entering and leaving costs about a microsecond; then they sleep, and are woken only for work that is worth it. No
- * thread is bound to a core. */
+ * Tuned for long series of regions of some ten microseconds: between two of them workers spin briefly, so that a region
+ * costs about one microsecond of overhead; then they sleep, and are woken only if there is enough work. No thread is
+ * pinned to a core. */
 #ifndef MX_POOL_H
 #define MX_POOL_H
 #include "base/status.h"
@@ -15,7 +15,7 @@ typedef struct mx_pool mx_pool;
 typedef void (*mx_pool_fn)(void *context, int64_t i);
 typedef void (*mx_pool_slot_fn)(void *context, int64_t i, int slot);
 
-/* threads: how many in all, the caller's included; 0: as many as the process may use. */
+/* threads: their number, including the caller's; 0: as many as the process may use. */
 mxw_status mx_pool_open(int threads, mx_pool **out);
 void mx_pool_close(mx_pool *pool);
 int mx_pool_threads(const mx_pool *pool);

@@ -1,17 +1,17 @@
 /* base/status.h - failure as a return value.
- * A function that can fail returns mxw_status; the one that finds the fault calls mx_fail, which keeps one line
- * for the thread (mxw_last_error) and hands the code back. Callers pass the code on unchanged. */
+ * A function that can fail returns mxw_status; the one that detects the error calls mx_fail, which stores one
+ * line for the thread (mxw_last_error) and returns the code. Callers return the code unchanged. */
 #ifndef MX_STATUS_H
 #define MX_STATUS_H
 #include "max_whisper.h"
 
-/* Records the line and returns code. */
+/* Stores the error line and returns code. */
 mxw_status mx_fail(mxw_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Puts "prefix: " before the recorded line, so that a caller can add the path it knows. Returns code. */
+/* Puts "prefix: " before the stored line, so that a caller can add the path that it knows. Returns code. */
 mxw_status mx_fail_in(mxw_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *mx_error(void);
 
-/* Passes a failure on: if (expr) is negative, status gets it and control goes to label `out`. */
+/* Propagates a failure: if (expr) is negative, it is assigned to status and control goes to label `out`. */
 #define MX_TRY(expr)                                                                                                   \
     do {                                                                                                               \
         status = (expr);                                                                                               \

@@ -89,8 +89,8 @@ static int next_decimal(char *digits) {
     return 0;
 }
 
-/* The fewest digits that read back as value, in "%e" form. The nearest decimal of so many digits may miss where the
- * one above hits, but only at a power of two, whose neighbours lie further off above than below. */
+/* The fewest digits that read back as value, in "%e" form. The nearest decimal of that length may fail where the
+ * next one above succeeds, but only at a power of two, where the spacing of doubles changes. */
 static void shortest_digits(double value, char digits[40]) {
     for (int precision = 0; precision < 17; precision++) {
         snprintf(digits, 40, "%.*e", precision, value);
@@ -99,7 +99,8 @@ static void shortest_digits(double value, char digits[40]) {
     }
 }
 
-/* Python's repr: plain notation when -4 <= exponent < 16. Written digit by digit, so that no locale's comma gets in. */
+/* Python's repr: plain notation when -4 <= exponent < 16. Written digit by digit, so that the locale does not
+ * matter. */
 void mx_format_double(double value, char out[32]) {
     if (isnan(value) || isinf(value)) {
         snprintf(out, 32, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");

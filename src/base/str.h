@@ -23,6 +23,6 @@ const char *mx_str_get(const mx_str *s);       /* never NULL */
 /* The shortest decimal that reads back as the same double, written as Python's repr does ("0.6000000000000001",
  * "1e-05", "3.0", "nan"); out holds at least 32 bytes. */
 void mx_format_double(double value, char out[32]);
-/* strtod with a point for a point, whatever locale the process has set. */
+/* strtod with a decimal point whatever the process's locale. */
 double mx_parse_double(const char *text, char **end);
 #endif

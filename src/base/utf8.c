@@ -1,4 +1,4 @@
-/* base/utf8.c - reading UTF-8 that may be broken. */
+/* base/utf8.c - decoding UTF-8 that may be invalid. */
 #include "base/utf8.h"
 
 int mx_utf8_read(const void *s, size_t n, uint32_t *point, size_t *used) {
@@ -48,7 +48,7 @@ size_t mx_utf8_check(const void *bytes, size_t n) {
     return i;
 }
 
-/* What str.isspace() says in Python: White_Space and the four separators of ASCII. */
+/* As Python's str.isspace(): White_Space and the four ASCII separators. */
 static int is_space(uint32_t c) {
     return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;

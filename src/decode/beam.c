@@ -1,11 +1,11 @@
-/* decode/beam.c - beam search: every live sequence proposes beam + 1 tokens, the best that go on are kept, those that
- * end are put aside until there are enough. Beams share their past by cell index; only indices are copied. */
+/* decode/beam.c - beam search: every live sequence proposes beam + 1 tokens; the best continuations are kept, and ended
+ * sequences are collected until there are enough. Beams share their past by cell index; only indices are copied. */
 #include <string.h>
 
 #include "decode/decoding.h"
 
-/* The best of n, which the last of them replaces: of equal scores the one proposed first, as a stable sort has them. A
- * few are wanted of some thirty, which takes less time than sorting all. */
+/* Removes and returns the best of n candidates, the first proposed among equals, as a stable sort would. Selecting a
+ * few of about thirty is faster than sorting them. */
 static mx_beam_candidate take_best(mx_beam_candidate *pool, int n) {
     mx_beam_candidate *best = pool;
     for (int i = 1; i < n; i++)
@@ -66,7 +66,7 @@ void mx_beam_take(mx_decoding *d, const int32_t *ids, const float *logprobs, int
     d->complete = d->n_finished >= plan->max_candidates || kept == 0;
 }
 
-/* When too few have ended, the best of those still going count as ended here. */
+/* If too few sequences have ended, the best live ones are added as they are. */
 const mx_sequence *mx_beam_best(mx_decoding *d) {
     int beam = d->plan->options.beam_size;
     while (d->n_finished < beam) {

@@ -1,12 +1,12 @@
-/* decode/decode.h - the door of decode/: token candidates in, tokens out; speaks in rule records, never in tensors.
+/* decode/decode.h - public header of decode/: token candidates in, tokens out; it deals with rules, never with tensors.
  *
  * mx_decode_plan: what is the same for every window of a session (options, vocabulary facts, suppression sets).
  * mx_decoding:    one window at one temperature, as a state machine: mx_decoding_step says which rows of tokens to feed
- *                 and which logits are wanted under which rules; the caller runs them (with rows of other windows if it
- *                 likes) and hands the candidates to mx_decoding_take. Nothing is allocated between start and result.
+ *                 and which logits are wanted under which rules; the caller runs them, possibly batched with rows of
+ *                 other windows, and passes the candidates to mx_decoding_take. Nothing is allocated between start and result.
  *
- * The algorithm is openai-whisper's, to the order of ties: greedy, best-of sampling, beam search with patience, length
- * penalty, timestamp rules, suppression, prompt and prefix. See docs/decoding.md. */
+ * The algorithm is openai-whisper's, including the order of ties: greedy, best-of sampling, beam search with patience,
+ * length penalty, timestamp rules, suppression, prompt and prefix. See docs/decoding.md. */
 #ifndef MX_DECODE_H
 #define MX_DECODE_H
 #include "op/select.h"
@@ -38,7 +38,7 @@ typedef struct mx_decode_plan {
     mx_decode_options options;
     const mx_text *text;
     mx_text_special special;
-    uint8_t *suppress;               /* [MX_SET_COUNT][n_vocab], non-zero: never */
+    uint8_t *suppress;               /* [MX_SET_COUNT][n_vocab], non-zero: suppressed */
     int32_t *prefix;                 /* tokens */
     size_t n_prefix;
     int max_initial_timestamp_index; /* or -1 */
@@ -86,7 +86,7 @@ typedef struct mx_decode_result {
 mxw_status mx_decoding_open(const mx_decode_plan *plan, mx_decoding **out);
 void mx_decoding_close(mx_decoding *decoding);
 /* prompt: the previous text's tokens, cut here to what fits. language: a code, ignored by an .en vocabulary.
- * window: a number that names the window within the recording, so that draws are its own. */
+ * window: the number of the window in the recording; it seeds the sampling. */
 mxw_status mx_decoding_start(mx_decoding *decoding, const char *language, const int32_t *prompt, size_t n_prompt,
                              double temperature, uint64_t window);
 /* 1 with *step filled, 0 when the window is decoded. */
@@ -95,20 +95,20 @@ int mx_decoding_candidates(const mx_decoding *decoding);   /* how many per pick 
 void mx_decoding_take(mx_decoding *decoding, const mx_candidates *candidates);
 mxw_status mx_decoding_result(mx_decoding *decoding, mx_decode_result *result);
 
-/* The step that feeds a whole known window, tokens and all, and picks the log probabilities of every token after the
- * initial ones (and of the end of text): pick i predicts tokens[i]. Proves a decoder against a reference. */
+/* The step that forces a known window: it feeds all tokens and picks the log probabilities of every token after the
+ * initial ones (and of the end of text): pick i predicts tokens[i]. */
 mxw_status mx_decoding_force(mx_decoding *decoding, const char *language, const int32_t *prompt, size_t n_prompt,
                              const int32_t *tokens, size_t n_tokens, mx_decode_step *step);
 
-/* The step that feeds a window's text alone, without prompt or timestamps, as word times want it: the start of a
+/* The step that feeds a window's text alone, without prompt or timestamps, as needed for word times: the start of a
  * transcript, the tokens, the end of text. Pick i predicts tokens[i] among all text. *n_before: rows before the first
- * that a pick looks at. E_ARGUMENT if there are more tokens than the model has positions for. */
+ * picked one. E_ARGUMENT if there are more tokens than the model has positions for. */
 mxw_status mx_decoding_align(mx_decoding *decoding, const char *language, const int32_t *tokens, size_t n_tokens,
                              mx_decode_step *step, size_t *n_before);
 
-/* ---- around a window ----------------------------------------------------------------------------- */
+/* ---- fallback and helpers ------------------------------------------------------------------------ */
 
-/* The rule that leaves only languages, for a row that holds start-of-transcript alone. */
+/* The rule that allows only language tokens, for a row with start-of-transcript alone. */
 mx_rule mx_decode_language_rule(const mx_decode_plan *plan);
 
 typedef struct mx_thresholds {
@@ -116,14 +116,14 @@ typedef struct mx_thresholds {
 } mx_thresholds;
 int mx_needs_fallback(const mx_decode_result *result, const mx_thresholds *thresholds);
 int mx_is_silence(const mx_decode_result *result, const mx_thresholds *thresholds);
-/* The ladder numpy.arange(first, 1 + 1e-6, increment) gives; at least one. *n is the capacity, then the count. */
+/* The temperatures numpy.arange(first, 1 + 1e-6, increment); at least one. *n is the capacity, then the count. */
 void mx_temperatures(double first, double increment, double *out, int *n);
 
-/* Bytes of the text over bytes of its zlib form, 0 for no text. */
+/* Bytes of the text over bytes of its zlib compression, 0 for no text. */
 mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio);
-/* A prompt or prefix as the model hears it: a blank, then the text stripped of white space. *tokens is the caller's
- * (mx_free). `option` names it in a failure. */
+/* Encodes a prompt or prefix as the reference does: a blank, then the text stripped of white space. *tokens is owned by
+ * the caller (mx_free). `option` names it in error messages. */
 mxw_status mx_encode_spoken(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n);
-/* How many items Python's list[-keep:] skips of n: all of them stay for keep = 0, |keep| go for keep < 0. */
+/* How many of n items Python's list[-keep:] skips: none for keep = 0, |keep| for keep < 0. */
 size_t mx_tail_start(size_t n, int64_t keep);
 #endif

@@ -1,4 +1,4 @@
-/* decode/decoding.c - one window's decoding: the initial tokens, the rows of each step, the result. */
+/* decode/decoding.c - decodes one window: the initial tokens, the rows of each step, the result. */
 #include "decode/decoding.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static mxw_status open_sequences(int n, int n_tokens, mx_sequence **out) {
     return MXW_OK;
 }
 
-/* The tokens of all n sequences are one block, which begins where the lowest pointer points. */
+/* The tokens of all n sequences are one allocation, which begins at the lowest pointer. */
 static void close_sequences(mx_sequence *sequences, int n) {
     if (!sequences)
         return;
@@ -115,7 +115,7 @@ static mxw_status initial_tokens(mx_decoding *d, const char *language, const int
     if (s->multilingual) {
         int32_t token = mx_text_language_token(plan->text, language);
         if (token < 0)
-            return mx_fail(MXW_E_ARGUMENT, "language: this model does not know '%s'", language);
+            return mx_fail(MXW_E_ARGUMENT, "language: this model does not support '%s'", language);
         d->initial[n++] = token;
         d->initial[n++] = plan->options.task == MXW_TRANSLATE ? s->translate : s->transcribe;
     }
@@ -140,7 +140,7 @@ mxw_status mx_decoding_start(mx_decoding *d, const char *language, const int32_t
     return initial_tokens(d, language, prompt, n_prompt);
 }
 
-/* A sequence's rule, with the draw that is its own. */
+/* A sequence's rule, with its own random draw. */
 static mx_rule rule_of(const mx_decoding *d, int sequence) {
     mx_rule rule = mx_rule_for(d->plan, d->sequences[sequence].tokens, d->sequences[sequence].n_tokens);
     uint64_t seed = d->plan->options.seed;
@@ -159,7 +159,7 @@ static void add_initial_rows(mx_decoding *d) {
     }
 }
 
-/* All initial tokens as one sequence; its last row is picked for each sequence to come that draws on its own. */
+/* All initial tokens as one sequence; its last row is picked once for each sequence that will be sampled. */
 static void first_step(mx_decoding *d, mx_decode_step *step) {
     int draws = mx_decoding_is_beam(d) ? 1 : mx_decoding_group(d);
     int n = 0;
@@ -207,7 +207,7 @@ int mx_decoding_step(mx_decoding *d, mx_decode_step *step) {
     return 1;
 }
 
-/* Sequences that sample on their own start with the same past: the initial tokens' cells. */
+/* Sampled sequences start with the same past: the cells of the initial tokens. */
 static void share_initial_cells(mx_decoding *d) {
     size_t row = (size_t)d->plan->options.n_text_ctx;
     for (int j = 1; j < d->n_sequences; j++)

@@ -1,4 +1,5 @@
-/* decode/decoding.h - the insides of one window's decoding, shared by its state machine and its two searches. */
+/* decode/decoding.h - internal to decode/: the state of one window, shared by the state machine and the two
+ * searches. */
 #ifndef MX_DECODING_H
 #define MX_DECODING_H
 #include "decode/decode.h"
@@ -7,7 +8,7 @@ typedef struct mx_sequence {
     int32_t *tokens;      /* sampled so far, without end of text; capacity sample_len + 1 */
     int n_tokens;
     float sum_logprob;    /* f32 as the reference sums it */
-    int done;             /* end of text was drawn */
+    int done;             /* end of text was sampled */
 } mx_sequence;
 
 struct mx_decoding {
@@ -16,11 +17,11 @@ struct mx_decoding {
     int n_initial, sot_index;
     double temperature;
     uint64_t window;
-    int n_sequences;               /* live now: 1 before the first step's result */
+    int n_sequences;               /* live: 1 before the first step's result */
     int n_steps;                   /* results taken */
     int complete;
     mx_sequence *sequences;        /* [n_group] */
-    mx_sequence *other;            /* [n_group] where a beam step builds the next generation */
+    mx_sequence *other;            /* [n_group] the next generation of a beam step */
     int32_t *cells, *other_cells;  /* [n_group][n_text_ctx] */
     mx_sequence *finished;         /* [n_finished_max] beam search */
     int n_finished, n_finished_max;

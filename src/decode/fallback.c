@@ -1,4 +1,5 @@
-/* decode/fallback.c - what surrounds a window's decoding: thresholds, the temperature ladder, text measures. */
+/* decode/fallback.c - temperature fallback: its thresholds, the temperatures, compression ratio; encoding of
+ * prompts. */
 #include <math.h>
 #include <string.h>
 #include <zlib.h>
@@ -33,7 +34,7 @@ void mx_temperatures(double first, double increment, double *out, int *n) {
     int capacity = *n;
     *n = 0;
     if (increment != MXW_NONE && increment > 0) {
-        double delta = (first + increment) - first;   /* as numpy fills a range: from its first two items */
+        double delta = (first + increment) - first;   /* as numpy computes a range: from its first two items */
         double count = ceil((1.0 + 1e-6 - first) / increment);
         for (int i = 0; i < capacity && i < count; i++)
             out[(*n)++] = first + i * delta;

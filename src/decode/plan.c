@@ -1,4 +1,4 @@
-/* decode/plan.c - options checked and turned into suppression sets and sizes, once per session. */
+/* decode/plan.c - checks the options and computes suppression sets and sizes, once per session. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static mxw_status suppress_listed(mx_decode_plan *plan, uint8_t *row) {
     return MXW_OK;
 }
 
-/* The sets: usual, first step (blank and end of text out too), languages only, nothing out. */
+/* The sets: default; first step, which also suppresses blank and end of text; languages only; nothing suppressed. */
 static mxw_status fill_sets(mx_decode_plan *plan) {
     const mx_text_special *s = &plan->special;
     uint8_t *usual = set_row(plan, MX_SET_USUAL), *first = set_row(plan, MX_SET_FIRST);
@@ -65,7 +65,7 @@ static mxw_status fill_sets(mx_decode_plan *plan) {
     return MXW_OK;
 }
 
-/* openai-whisper cuts the prefix to n_ctx / 2 - sample_len tokens; that number may be 0 (all stay) or negative. */
+/* openai-whisper cuts the prefix to n_ctx / 2 - sample_len tokens; that number may be 0 (all are kept) or negative. */
 static mxw_status encode_prefix(mx_decode_plan *plan) {
     const mx_decode_options *o = &plan->options;
     size_t n_all = 0;
@@ -123,9 +123,9 @@ mxw_status mx_decode_plan_open(const mx_decode_options *options, const mx_text *
     MX_TRY(check(plan));
     MX_TRY(fill_sets(plan));
     MX_TRY(encode_prefix(plan));
-    plan->options.prefix = plan->options.suppress_tokens = NULL;   /* the caller's; not needed any more */
+    plan->options.prefix = plan->options.suppress_tokens = NULL;   /* owned by the caller; no longer needed */
 
-    /* previous text with its mark, then start, language, task, no-timestamps, then the prefix */
+    /* previous text with its start token, then start, language, task, no-timestamps, then the prefix */
     plan->n_initial_max = plan->options.n_text_ctx / 2 + 4 + (int)plan->n_prefix;
     if (plan->n_initial_max > plan->options.n_text_ctx) {
         status = mx_fail(MXW_E_ARGUMENT, "prefix: %zu tokens leave no room in a text context of %d", plan->n_prefix,

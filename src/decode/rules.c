@@ -1,5 +1,5 @@
-/* decode/rules.c - which tokens may come next, as a record: the timestamp grammar of Whisper.
- * Timestamps come in pairs (end of a segment, start of the next), never decrease, a segment has a length, and the
+/* decode/rules.c - which tokens may come next: Whisper's timestamp grammar, as a rule for the select op.
+ * Timestamps come in pairs (end of a segment, start of the next), never decrease, segments are not empty, and the
  * first token is a timestamp within max_initial_timestamp. */
 #include "decode/decoding.h"
 

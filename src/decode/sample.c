@@ -1,4 +1,4 @@
-/* decode/sample.c - greedy at temperature 0, best-of-n above it; and the ranking that both searches end with. */
+/* decode/sample.c - greedy at temperature 0, best-of-n above it; and the final ranking that both searches use. */
 #include <math.h>
 
 #include "decode/decoding.h"
@@ -31,7 +31,7 @@ const mx_sequence *mx_rank(const mx_decode_plan *plan, const mx_sequence *sequen
     double best_score = 0, alpha = plan->options.length_penalty;
     for (int i = 0; i < n; i++) {
         double length = sequences[i].n_tokens;
-        /* The reference divides by zero on an empty text; here it stands on its log probability. */
+        /* The reference divides by zero on an empty text; here its log probability is used. */
         double penalty = alpha == MXW_NONE ? MX_MAX(length, 1) : pow((5 + length) / 6, alpha);
         double score = (double)sequences[i].sum_logprob / penalty;
         if (!best || score > best_score) {

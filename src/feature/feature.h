@@ -1,10 +1,10 @@
-/* feature/feature.h - the door of feature/: 16 kHz samples in, windows of Whisper's log-mel out.
+/* feature/feature.h - public header of feature/: 16 kHz samples in, windows of Whisper's log-mel out.
  *
- * Frames stream in as samples are fed and are kept before the clamp, because the clamp needs the maximum of the whole
- * file: in memory for short recordings, in an unlinked temporary file ($TMPDIR, else /tmp) for long ones, so memory
- * stays flat. A window is cut and clamped at any position afterwards.
+ * Frames are computed as samples are fed and stored unclamped, because the clamp needs the maximum of the whole file:
+ * in memory for short recordings, in an unlinked temporary file ($TMPDIR, else /tmp) for long ones, so that memory
+ * stays bounded. A window can then be cut and clamped at any position.
  *
- * What holds: frame t is that of openai-whisper's log_mel_spectrogram(audio, padding=480000) - n_fft 400, hop 160,
+ * Invariant: frame t is that of openai-whisper's log_mel_spectrogram(audio, padding=480000) - n_fft 400, hop 160,
  * periodic Hann, reflected start, last STFT frame dropped - and never depends on how the samples were split into
  * calls. The content is floor(n_samples / 160) frames; 3000 frames of (almost) silence follow it. */
 #ifndef MX_FEATURE_H
@@ -12,18 +12,23 @@
 #include "base/pool.h"
 
 #define MX_MEL_HOP 160        /* samples from one frame to the next */
-#define MX_MEL_FFT 400        /* samples that a frame looks at, centred on its own */
+#define MX_MEL_FFT 400        /* samples of a frame's transform, centred on it */
 #define MX_MEL_BINS 201       /* of its spectrum */
 #define MX_MEL_WINDOW 3000    /* frames in a window: 30 s */
+#define MX_MEL_RATE (MXW_SAMPLE_RATE / MX_MEL_HOP)   /* frames per second */
+
+/* Computed as openai-whisper does, so that times are equal to the last bit. */
+static inline double mx_mel_frames_to_s(int64_t frames) { return (double)(frames * MX_MEL_HOP) / MXW_SAMPLE_RATE; }
 
 typedef struct mx_mel mx_mel;
 
 /* n_mels: 80 or 128. FILE: windows exist once finished. RUNNING: a window exists as soon as its frames do, and is
  * clamped against the maximum of all frames up to its own end. */
 mxw_status mx_mel_open(int n_mels, mxw_mel_reference reference, mx_mel **out);
-/* The same with another limit on the memory that frames may take before they go to the temporary file. */
+/* The same with another limit on the memory for frames before they go to the temporary file. */
 mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t memory_bytes, mx_mel **out);
-/* Before the first samples: frames are computed on all threads of the pool, which outlives this; the same bits. */
+/* Computes frames on all threads of the pool, with the same bits. To be called before the first samples; the pool must
+ * outlive mel. */
 mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool);
 void mx_mel_close(mx_mel *mel);   /* NULL is fine */
 
@@ -36,11 +41,11 @@ int64_t mx_mel_frames(const mx_mel *mel);
 double mx_mel_seconds(const mx_mel *mel);   /* of the samples fed */
 
 /* Not padded: content frames [seek, seek + n_frames), then 0.0 (what a decoded window sees; n_frames at most 3000,
- * inside the content). Padded: frames [seek, seek + 3000) of the content with its 30 s of silence behind it (what
- * language detection sees; n_frames is not looked at). E_STATE if frames are not known yet. */
+ * inside the content). Padded: frames [seek, seek + 3000) of the content followed by 30 s of silence (what language
+ * detection sees; n_frames is ignored). E_STATE if frames are not known yet. */
 mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded,
                          float *out /* [3000][n_mels] */);
 
-/* The filter bank that a frame's power spectrum goes through; n_mels 80 or 128, E_UNSUPPORTED otherwise. */
+/* The mel filter bank; n_mels 80 or 128, E_UNSUPPORTED otherwise. */
 mxw_status mx_mel_filters(int n_mels, float *out /* [n_mels][MX_MEL_BINS] */);
 #endif

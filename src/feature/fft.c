@@ -1,7 +1,7 @@
-/* feature/fft.c - what is reckoned of MX_FRAME_LANES frames at once, in double; compiled for each instruction set that
- * has wider registers (MX_FFT_ISA). The lanes never mix and nothing is contracted, so all of them give the same bits.
- * The transform: a real one of 400 as a complex one of 200 = 5 * 5 * 4 * 2, in Stockham's form: each stage reads one
- * array and writes the other, already in order. */
+/* feature/fft.c - power spectra and log-mel of MX_FRAME_LANES frames at once, in double; compiled once per instruction
+ * set (MX_FFT_ISA). Lanes never mix and nothing is contracted to FMA, so all builds give the same bits. The real
+ * transform of 400 points is a complex one of 200 = 5 * 5 * 4 * 2 points, as a Stockham FFT: each stage reads one array
+ * and writes the other, without bit reversal. */
 #include <float.h>
 #include <stdint.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static void radix5(const mx_spectrum *s, int n, int stride, lanes *restrict xr, 
 }
 
 /* From Z = FFT(even + i odd): X[k] = (Z[k] + Z*[200-k]) / 2 - i w^k (Z[k] - Z*[200-k]) / 2. Bins k and 200 - k share
- * the two halves: X[200-k] is their difference, conjugated, so one turn serves both. */
+ * the two halves: X[200-k] is their difference, conjugated, so one iteration serves both. */
 static void split_power(const mx_spectrum *s, lanes *restrict zr, lanes *restrict zi,
                         lanes *restrict power) {
     for (int k = 0; k <= N / 2; k++) {
@@ -135,14 +135,15 @@ static void power_of(mx_spectrum *s, float x[MX_SPECTRUM_FFT][MX_FRAME_LANES],
 /* ---- mel, and its logarithm -------------------------------------------------------------------------------------- */
 
 /* log10 of a normal number above 0: x = m 2^e with m around 1, and log m as the series of s = (m - 1) / (m + 1), which
- * is 0.172 at most, so that what is left out of it is below 1e-18. No call, no table, no branch: lanes go together. */
+ * is at most 0.172, so that the truncation error is below 1e-18. No call, no table, no branch, so that it
+ * vectorizes. */
 static inline double log10_of(double x) {
     const double two_52 = 4503599627370496.0, root = 1.4142135623730951;
     const double log10_2 = 0.30102999566398120, log10_e = 0.43429448190325183;
     uint64_t bits, exponent;
     double m, e;
     memcpy(&bits, &x, sizeof(bits));
-    exponent = bits >> 52 | 0x4330000000000000u;   /* 2^52 plus what it is */
+    exponent = bits >> 52 | 0x4330000000000000u;   /* 2^52 plus its value */
     bits = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
     memcpy(&m, &bits, sizeof(m));
     memcpy(&e, &exponent, sizeof(e));
@@ -173,7 +174,7 @@ static void project(const mx_filters *filters, lanes *power, float out[MX_FILTER
             for (int l = 0; l < MX_FRAME_LANES; l++)
                 sum[l] += (double)weight[j] * from[j][l];
         for (int l = 0; l < MX_FRAME_LANES; l++) {
-            float rounded = (float)sum[l];   /* infinite where samples are beyond 1e18 */
+            float rounded = (float)sum[l];   /* infinite for samples beyond 1e18 */
             double of = log10_of(rounded > FLOOR_POWER ? rounded : FLOOR_POWER);
             out[i][l] = rounded <= FLT_MAX ? (float)of : rounded;
         }

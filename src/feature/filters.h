@@ -1,4 +1,4 @@
-/* feature/filters.h - inside feature/: the Slaney mel filter bank of librosa.filters.mel(sr=16000, n_fft=400). */
+/* feature/filters.h - internal to feature/: the Slaney mel filter bank of librosa.filters.mel(sr=16000, n_fft=400). */
 #ifndef MX_FILTERS_H
 #define MX_FILTERS_H
 #include "base/status.h"
@@ -6,8 +6,8 @@
 #define MX_FILTERS_MAX 128
 #define MX_FILTERS_BINS 201
 
-/* Each filter is a triangle over few bins; weights of all filters lie one after another. The triangles overlap by
- * halves, so no bin has more than three non-zero weights. */
+/* Each filter is a triangle over few bins; the weights of all filters are stored back to back. Triangles overlap by
+ * half, so no bin has more than three non-zero weights. */
 typedef struct mx_filters {
     int n_mels;
     int first[MX_FILTERS_MAX], count[MX_FILTERS_MAX], offset[MX_FILTERS_MAX];   /* bins, and where in weight */

@@ -1,10 +1,10 @@
-/* feature/mel.c - samples to stored log-mel frames, and windows cut from them.
+/* feature/mel.c - samples to stored log-mel frames, and windows of them.
  *
- * A frame waits until the 201 samples from its centre on are known (frame 0 needs the 201st for its reflection), so
- * that every frame is computed the same way however the samples arrive. Frames are computed MX_FRAME_LANES at a time;
- * with a pool, each thread takes such a group and has a desk of its own for it. The maximum is taken in order,
- * afterwards. A stored record is the frame's unclamped log10 mel and, behind it, the maximum of all frames up to and
- * with it. */
+ * A frame is computed once the 201 samples from its centre on are known (frame 0 needs the 201st for its reflection),
+ * so that every frame is computed the same way however the samples arrive. Frames are computed MX_FRAME_LANES at a
+ * time; with a pool, each thread computes such a group in its own scratch memory. The running maximum is taken in
+ * order, afterwards. A stored entry is the frame's unclamped log10 mel, followed by the maximum of all frames up to and
+ * including it. */
 #include "feature/feature.h"
 
 #include <math.h>
@@ -16,14 +16,14 @@
 #include "feature/spool.h"
 
 #define HALF (MX_MEL_FFT / 2)
-#define AHEAD (HALF + 1)          /* samples from a frame's centre on that must be known */
-#define BUFFER 8192               /* samples held: what frames still look back at, and room for new ones */
+#define AHEAD (HALF + 1)          /* samples that must be known from a frame's centre on */
+#define BUFFER 8192               /* samples buffered: those that later frames need, and room for new ones */
 #define SHARED_BUFFER (BUFFER * 8)   /* with a pool, at least */
-#define SHARED_GROUPS 16             /* for each of its threads: none waits long for the last one */
+#define SHARED_GROUPS 16             /* per thread, for load balance */
 #define MEMORY_LIMIT (16u << 20)
 #define SILENCE (-10.0f)          /* log10 of the floor */
 
-/* What a group of frames is computed in. */
+/* A thread's scratch memory for one group of frames. */
 typedef struct desk {
     mx_spectrum spectrum;
     float frame[MX_MEL_FFT][MX_FRAME_LANES];
@@ -35,17 +35,17 @@ struct mx_mel {
     int n_mels;
     mxw_mel_reference reference;
     int finished;
-    mxw_status broken;            /* a failed write: nothing more is taken */
+    mxw_status broken;            /* a failed write: no more samples are accepted */
     int64_t n_samples;            /* fed */
-    int64_t n_known;              /* samples known: fed, and after finish the zeros behind them */
+    int64_t n_known;              /* samples known: those fed, and after finish the zeros that follow */
     int64_t n_frames;             /* computed */
     float maximum;
     float hann[MX_MEL_FFT];
     mx_filters filters;
     const mx_fft_kernels *lanes;
     mx_spool spool;
-    mx_pool *pool;                /* NULL: this thread alone */
-    desk *desks;                  /* [n_desks]: one for each thread */
+    mx_pool *pool;                /* NULL: the calling thread only */
+    desk *desks;                  /* [n_desks]: one per thread */
     int n_desks;
     int64_t first;                /* index of buffer[0] */
     int filled, room;
@@ -54,8 +54,8 @@ struct mx_mel {
     float *cut;                   /* [MX_MEL_WINDOW][n_mels + 1]: a window's records */
 };
 
-/* Periodic Hann, rounded to f32 at each step as the reference's window is: the angle's rounding alone is worth 2e-7,
- * which shows in the bins that lie 80 dB under the loudest. */
+/* Periodic Hann, rounded to f32 at each step as in the reference: the rounding of the angle alone changes values by
+ * 2e-7, which is visible in bins 80 dB below the loudest. */
 static void fill_window(float hann[MX_MEL_FFT]) {
     const float step = (float)(2 * 3.14159265358979323846 / MX_MEL_FFT);
     for (int i = 0; i < MX_MEL_FFT; i++) {
@@ -65,7 +65,7 @@ static void fill_window(float hann[MX_MEL_FFT]) {
     }
 }
 
-/* Before there are samples. */
+/* The state before the first sample. */
 static mxw_status make_room(mx_mel *mel, int room, int n_desks) {
     float *buffer = mx_alloc_zero((size_t)room, sizeof(*buffer));
     float *records = mx_alloc_zero((size_t)(room / MX_MEL_HOP + 1) * (size_t)(mel->n_mels + 1), sizeof(*records));
@@ -119,7 +119,7 @@ mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t m
 
 mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool) {
     if (mel->n_known > 0)
-        return mx_fail(MXW_E_STATE, "log-mel: a pool after the first samples");
+        return mx_fail(MXW_E_STATE, "log-mel: pool set after the first samples");
     int threads = mx_pool_threads(pool);
     int room = MX_MAX(SHARED_BUFFER, threads * SHARED_GROUPS * MX_FRAME_LANES * MX_MEL_HOP);
     mxw_status status = make_room(mel, room, threads);
@@ -139,7 +139,7 @@ void mx_mel_close(mx_mel *mel) {
     mx_free(mel);
 }
 
-/* Of two numbers; unlike fmaxf, it is no call. */
+/* Unlike fmaxf, this is not a function call. */
 static inline float larger(float a, float b) { return b > a ? b : a; }
 
 /* Samples [centre - 200, centre + 200) times the window; those before the start are reflected. */
@@ -163,7 +163,7 @@ static void store_lane(const mx_mel *mel, const desk *d, int lane, float *record
 
 static float *record_of(const mx_mel *mel, int64_t i) { return mel->records + i * (mel->n_mels + 1); }
 
-/* Frames that the samples known allow for and that are not computed yet. */
+/* The number of frames whose samples are known. */
 static int64_t ready(const mx_mel *mel) {
     return mel->n_known < mel->n_frames * MX_MEL_HOP + AHEAD
                ? 0
@@ -184,7 +184,7 @@ static void run_group(void *context, int64_t group, int slot) {
         store_lane(mel, d, lane, record_of(mel, first + lane));
 }
 
-/* Computes every frame whose samples are known; the buffer then keeps only what later frames look back at. */
+/* Computes every frame whose samples are known; the buffer then keeps only the samples that later frames need. */
 static mxw_status compute(mx_mel *mel) {
     int64_t count = ready(mel);
     mx_pool_for_slots(mel->pool, (count + MX_FRAME_LANES - 1) / MX_FRAME_LANES, mel->n_desks, run_group, mel);
@@ -224,8 +224,8 @@ static mxw_status take(mx_mel *mel, const float *samples, size_t n) {
     return mel->broken;
 }
 
-/* Samples before the first that is infinite or no number: its exponent is all ones, to which one more is a carry into
- * the sign. Some at a time, without branches. */
+/* The number of samples before the first infinity or NaN. Such a value has an exponent of all ones, so that adding one
+ * to it carries into the sign bit. Blocks of samples are tested without branches. */
 static size_t count_finite(const float *samples, size_t n) {
     enum { AT_ONCE = 64 };
     size_t i = 0;
@@ -279,7 +279,7 @@ double mx_mel_seconds(const mx_mel *mel) { return (double)mel->n_samples / MXW_S
 
 static mxw_status check_window(const mx_mel *mel, int64_t seek, int64_t count, int padded) {
     if (mel->reference == MXW_MEL_FILE && !mel->finished)
-        return mx_fail(MXW_E_STATE, "a window was asked for before the recording's end is known");
+        return mx_fail(MXW_E_STATE, "window requested before the end of the recording is known");
     if (seek < 0 || count < 0 || count > MX_MEL_WINDOW)
         return mx_fail(MXW_E_ARGUMENT, "window of %lld frames at %lld", (long long)count, (long long)seek);
     int64_t known = mx_mel_frames(mel);

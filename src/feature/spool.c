@@ -1,4 +1,4 @@
-/* feature/spool.c - see spool.h. Memory past the limit is one block that is written out each time it is full. */
+/* feature/spool.c - see spool.h. Past the limit, memory is one block that is written out each time it is full. */
 #include "feature/spool.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void mx_spool_free(mx_spool *spool) {
     spool->memory = NULL;
 }
 
-/* Writes what memory holds behind what the file holds. */
+/* Appends the entries in memory to the file. */
 static mxw_status flush(mx_spool *spool) {
     size_t bytes = (size_t)(spool->n - spool->n_filed) * spool->record_bytes;
     off_t at = (off_t)spool->n_filed * (off_t)spool->record_bytes;
@@ -46,7 +46,7 @@ static mxw_status flush(mx_spool *spool) {
     return MXW_OK;
 }
 
-/* Room in memory for so many bytes behind those that are used; there is less than the limit then. */
+/* Makes room in memory for that many more bytes, within the limit. */
 static mxw_status grow(mx_spool *spool, size_t used, size_t bytes) {
     if (used + bytes <= spool->capacity)
         return MXW_OK;

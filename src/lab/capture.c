@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "lab/lab.h"
+#include "pipeline/inspect.h"
 
 typedef struct capture {
     mx_features *features;

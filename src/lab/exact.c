@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "lab/lab.h"
+#include "pipeline/inspect.h"
 
 #define SAMPLES 4096
 

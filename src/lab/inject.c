@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "lab/lab.h"
+#include "pipeline/fault_hooks.h"
 
 typedef struct fault {
     const char *name, *what;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* A named state lives in the session; every graph that speaks of it does so by the same name and shape. */
+/* Graphs share a state by declaring it with the same name and shape. */
 mx_value mx_decoder_cross_state(mx_graph *g, const mxw_dims *dims, int i, const char *suffix) {
     char p[MX_NAME_BYTES];
     int64_t slots = mx_graph_size(g, "slots", 4096);
@@ -32,7 +32,7 @@ mx_value mx_decoder_begin(mx_graph *g, const mxw_dims *dims, mx_decoder_rows *ro
     return mx_graph_name(g, x, "decoder.embedding");
 }
 
-/* x + out(attention over the row's own past). The row's key and value enter the cache first. */
+/* x + out(attention over the row's own past). The row's own key and value are written to the cache first. */
 static mx_value self_attention(mx_graph *g, mx_value x, const char *block, const mx_decoder_rows *at) {
     const mxw_dims *dims = at->dims;
     int64_t n = dims->n_text_state, shape[] = {at->n_cells, n};

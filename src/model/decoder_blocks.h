@@ -1,9 +1,9 @@
-/* model/decoder_blocks.h - rows of tokens through the decoder: what its step and its forced run share. */
+/* model/decoder_blocks.h - the decoder over rows of tokens; shared by its step and its forced form. */
 #ifndef MX_DECODER_BLOCKS_H
 #define MX_DECODER_BLOCKS_H
 #include "model/blocks.h"
 
-/* What places each row: which sequence, where in it, where its cache row goes, which window it hears. */
+/* Per row: its sequence, its position, its cache cell, and the slot whose window it attends to. */
 typedef struct mx_decoder_rows {
     const mxw_dims *dims;
     mx_value sequence, position, cell, slot, cells;
@@ -13,11 +13,11 @@ typedef struct mx_decoder_rows {
 
 /* Declares the inputs "token", "position", "sequence", "cell", "slot" and "cells"; the rows' embedding. */
 mx_value mx_decoder_begin(mx_graph *g, const mxw_dims *dims, mx_decoder_rows *rows);
-/* Block i. *query, unless NULL, gets what its cross attention asks with, [rows, d]. */
+/* Block i. *query, unless NULL, gets the query of its cross attention, [rows, d]. */
 mx_value mx_decoder_block(mx_graph *g, mx_value x, int i, const mx_decoder_rows *rows, mx_value *query);
-/* Hidden rows to candidates: only the picked rows meet the vocabulary. Declares "pick", "rules" and "suppress", gives
- * the outputs "ids", "logprobs" and "stats". *picked, unless NULL, gets the picked rows as the vocabulary meets them.
- * */
+/* Hidden rows to candidates: only picked rows are multiplied by the vocabulary. Declares "pick", "rules" and
+ * "suppress" and the outputs "ids", "logprobs" and "stats". *picked, unless NULL, gets the picked rows after the last
+ * norm. */
 mxw_status mx_decoder_candidates(mx_graph *g, mx_value x, const mx_decoder_rows *rows, mx_value *picked);
 /* The cross keys ("k") or values ("v") of block i, of every slot. */
 mx_value mx_decoder_cross_state(mx_graph *g, const mxw_dims *dims, int i, const char *suffix);

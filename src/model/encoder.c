@@ -1,9 +1,9 @@
-/* model/encoder.c - two convolutions, positions, pre-norm blocks, a last norm. */
+/* model/encoder.c - two convolutions, positional embedding, pre-norm blocks, a final norm. */
 #include <stdio.h>
 
 #include "model/blocks.h"
 
-/* A convolution of width 3 and GELU, as both of the stem's are. */
+/* A stem layer: convolution of width 3, then GELU. */
 static mx_value stem(mx_graph *g, mx_value x, int index, int64_t n_out, int64_t n_in, int stride) {
     char p[MX_NAME_BYTES], name[MX_NAME_BYTES];
     snprintf(p, sizeof(p), "encoder.conv%d", index);

@@ -1,10 +1,10 @@
-/* model/force.c - the decoder over tokens that are known: how probable each of them was, and what the heads that follow
- * time listened to. Word times and the log probabilities of a transcript come from here. */
+/* model/force.c - the decoder over known tokens: the probability of each, and the scores of the alignment heads. Word
+ * times and the log probabilities of a transcript are computed from these. */
 #include <stdio.h>
 
 #include "model/decoder_blocks.h"
 
-/* The heads of block i, as a constant of the graph; 0 when it has none that follow time. */
+/* The heads of block i, as a constant of the graph; 0 if it has no alignment heads. */
 static mx_value heads_of(mx_graph *g, const mx_alignment *alignment, int i) {
     int32_t heads[MX_MAX_ALIGNED];
     int64_t n = 0;

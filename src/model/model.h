@@ -1,9 +1,9 @@
-/* model/model.h - the door of model/: Whisper, described once on the graph, and nothing else.
+/* model/model.h - public header of model/: Whisper's graphs, and nothing else.
  *
  * Four graphs: the encoder (log-mel to features), the cross keys and values (features to a window's slot of the
- * session's state), the decoder step (rows of tokens to candidates), and the decoder forced on known tokens (what word
- * times are made of). No device, no dtype, no fast path here.
- * Weights are leaves under openai-whisper's names. Values that a tap may want carry names.
+ * session's state), the decoder step (rows of tokens to candidates), and the decoder forced on known tokens (for word
+ * times). No device, no dtype, no fast path here.
+ * Weights are leaves under openai-whisper's names. Values that a tap may want are named.
  *
  * Open sizes: windows, rows, sequences, picks, candidates, cells (rows of the self-attention cache), slots (windows
  * whose cross keys and values are kept), sets (rows of the suppression table), aligned (rows whose scores are
@@ -28,16 +28,16 @@ mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out);
  *   out "ids" i32 [picks, candidates], "logprobs" f32 [picks, candidates], "stats" f32 [picks, MX_SELECT_STATS] */
 mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out);
 
-/* The heads of the cross attention that follow time: {layer, head}. */
+/* The alignment heads, those of the cross attention that follow time: {layer, head}. */
 typedef struct mx_alignment {
     const int32_t (*heads)[2];
     size_t n;
 } mx_alignment;
 #define MX_MAX_ALIGNED 256   /* in one layer */
 
-/* force: the decoder over tokens that are known. What the decoder has, and
+/* force: the decoder over known tokens. The inputs and outputs of the decoder, and
  *   in  "wanted" i32 [picks]                  the token whose logit is wanted of each pick
- *       "align_rows", "align_slots" i32 [aligned]     rows whose scores are wanted, and the slot that each hears
+ *       "align_rows", "align_slots" i32 [aligned]   rows whose scores are wanted, and the slot each attends to
  *   out "logits" f32 [picks]                  of the wanted tokens, before any rule
  *       "scores" f32 [aligned, heads, n_audio_ctx]   of the alignment heads by layer, before the softmax */
 mxw_status mx_model_force(const mxw_dims *dims, const mx_alignment *alignment, mx_graph **out);

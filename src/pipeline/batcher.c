@@ -380,7 +380,7 @@ static mxw_status batcher_open(const mx_recognizer *r, const mx_slot_size *size,
     if (!b->slots || !b->members || !b->requests)
         goto out;
     MX_TRY(mx_step_runner_open(&b->runner, r, size, n_slots, width));
-    b->overlaps = n_slots > 1 && mx_exec_captures(r->programs[MX_PART_DECODER]) && !b->runner.apart;
+    b->overlaps = n_slots > 1 && mx_exec_captures(r->programs[MX_PART_DECODER]) && !b->runner.split_devices;
     *out = b;
     return MXW_OK;
 out:

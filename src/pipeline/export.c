@@ -1,5 +1,5 @@
 /* pipeline/export.c - a whisper.cpp file needs more than weights: the filter bank of feature/ and the tokens of text/.
- * They meet here, in the folder that sees both. */
+ * This folder sees both. */
 #include "base/base.h"
 #include "feature/feature.h"
 #include "pipeline/pipeline.h"

@@ -1,4 +1,4 @@
-/* pipeline/manifest.c - how a run is made, as JSON: enough to repeat it. */
+/* pipeline/manifest.c - the model and options of a run as JSON: enough to reproduce it. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 #include "output/output.h"
 #include "pipeline/session.h"
 
-/* The digest of the weights file, made when first asked for. */
+/* SHA-256 of the weights file, computed on first use. */
 static mxw_status model_sha256(mx_recognizer *r, const char **out) {
     mxw_status status = MXW_OK;
     pthread_mutex_lock(&r->lock);

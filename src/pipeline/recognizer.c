@@ -1,4 +1,4 @@
-/* pipeline/recognizer.c - a checkpoint made ready: weights, tokenizer, graphs, programs. */
+/* pipeline/recognizer.c - opens a checkpoint: weights, tokenizer, graphs, programs. */
 #include "pipeline/recognizer.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 static const struct {
     const char *name;
     mxw_status (*build)(const mxw_dims *dims, mx_graph **out);
-    const char *sizes;   /* of a usual run, at which a plan is shown */
+    const char *sizes;   /* of a typical run, for which a plan is printed */
 } parts[MX_PART_COUNT] = {
     [MX_PART_ENCODER] = {"encoder", mx_model_encoder, "windows=1"},
     [MX_PART_CROSS] = {"cross", mx_model_cross, "windows=1,slots=1"},
@@ -22,7 +22,8 @@ static const struct {
                        "rows=100,sequences=1,picks=98,aligned=100,candidates=1,sets=4,slots=1,cells=2240"},
 };
 
-/* Windows that an accelerator encodes in one run, if so many are waiting. A processor's cores are busy with one. */
+/* Windows that an accelerator encodes in one run, if that many are waiting. A single one keeps all cores of a CPU busy.
+ */
 #define MX_ENCODE_WIDTH 16
 
 static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
@@ -59,7 +60,7 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
         }
         if (status >= 0)
             status = mx_exec_load(r->graphs[i], &other, &r->programs[i]);
-        mx_weights_forget(r->weights);   /* what the programs need they have copied, but for a few rows */
+        mx_weights_forget(r->weights);   /* the programs have copied what they need, except for a few rows */
     }
     return status;
 }
@@ -114,7 +115,7 @@ void mx_recognizer_close(mx_recognizer *r) {
         return;
     mx_batcher_close(r->batcher);
     pthread_mutex_destroy(&r->lock);
-    for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force uses what the decoder keeps */
+    for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force shares the decoder's weights */
         mx_exec_unload(r->programs[i]);
         mx_graph_destroy(r->graphs[i]);
         mx_free(r->graph_texts[i]);
@@ -183,7 +184,7 @@ const mx_weights *mx_recognizer_weights(const mx_recognizer *r) { return r->weig
 
 const mx_program *mx_recognizer_program(const mx_recognizer *r, mx_part part) { return r->programs[part]; }
 
-/* Printed when first asked for: opening a model should not wait for it. */
+/* Printed on demand, so that opening a model does not wait for it. */
 static mxw_status print_part(mx_recognizer *r, int part) {
     mx_str text = {0};
     mxw_status status = mx_graph_print(r->graphs[part], &text);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "pipeline/counters.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/fault_hooks.h"
 
 struct mxw_model {
     mx_weights *weights;

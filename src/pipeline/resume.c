@@ -1,4 +1,5 @@
-/* pipeline/resume.c - windows as records, and back. One function says what is in a record, for both ways. */
+/* pipeline/resume.c - writes and reads window records. One set of functions serves both directions, so that they cannot
+ * disagree. */
 #include "pipeline/resume.h"
 
 #include <stddef.h>
@@ -9,15 +10,15 @@
 #include "pipeline/session.h"
 
 #define RECORD_MAGIC 0x7277786d   /* "mxwr" */
-#define RECORD_FORM 1             /* counts up when what a record holds changes */
+#define RECORD_FORM 1             /* incremented when the contents of a record change */
 
-/* Whoever adds a field to a segment, or an option that text depends on, adds it to carry_segment or options_digest, and
- * then names the new last one here. */
+/* A new field of a segment, or a new option that text depends on, must be added to carry_segment or options_digest,
+ * and then be named here as the last one. */
 #define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
 _Static_assert(IS_LAST(mxw_segment, n_alternatives), "carry_segment has every field of a segment");
 _Static_assert(IS_LAST(mxw_session_options, features), "options_digest has every option that text depends on");
 
-/* ---- what a record is bound to ----------------------------------------------------------------------------------- */
+/* ---- fingerprints ------------------------------------------------------------------------------------------------ */
 
 static uint64_t digest(uint64_t seed, const void *bytes, size_t n) {   /* FNV-1a */
     const uint8_t *p = bytes;
@@ -30,7 +31,7 @@ static uint64_t digest(uint64_t seed, const void *bytes, size_t n) {   /* FNV-1a
 
 void mx_fingerprint_add(mx_fingerprint *fingerprint, const float *samples, size_t n) {
     uint64_t sum = fingerprint->samples;
-    for (size_t i = 0; i < n; i++) {   /* a sample at a step: however many come at once, the sum is the same */
+    for (size_t i = 0; i < n; i++) {   /* sample by sample: how they are split into calls does not matter */
         uint32_t bits;
         memcpy(&bits, &samples[i], sizeof(bits));
         sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
@@ -43,7 +44,7 @@ static void print_option(mx_str *out, const char *name, const char *value) {
     mx_str_print(out, "%s%s%s\n", name, value ? "=" : "", value ? value : "");
 }
 
-/* All of them as text: also the version and where it runs, since both can change a last bit. */
+/* All options as text, with the version, engine and device, which can change the last bit. */
 static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
     const mxw_session_options *o = &s->options;
     mx_str text = {0};
@@ -83,14 +84,14 @@ mxw_status mx_fingerprint_start(mx_session *s) {
     return status < 0 ? status : options_digest(s, &s->fingerprint.options);
 }
 
-/* ---- both ways --------------------------------------------------------------------------------------------------- */
+/* ---- both directions --------------------------------------------------------------------------------------------- */
 
 typedef struct archive {
     mx_str *out;            /* writing, or NULL: reading */
     const uint8_t *in;
     size_t n, at;
     mx_arena *memory;       /* for what is read */
-    mxw_status status;      /* the first thing that went wrong; everything read from then on is 0 */
+    mxw_status status;      /* the first error; everything read after it is 0 */
 } archive;
 
 static void fail(archive *a, mxw_status status) {
@@ -119,7 +120,7 @@ static void carry(archive *a, void *value, size_t n) {
 
 #define CARRY(a, field) carry(a, &(field), sizeof(field))
 
-/* Room, cleared, for n items and one more of what is read; an item takes a byte of it at least. */
+/* Zeroed memory for n + 1 items to be read; an item takes at least one byte of the input. */
 static void *make_room(archive *a, uint64_t n, size_t size) {
     if (!has(a, n <= a->n ? (size_t)n : SIZE_MAX))
         return NULL;
@@ -156,7 +157,7 @@ static void carry_tokens(archive *a, const int32_t **tokens, size_t *n_tokens) {
 }
 
 static void carry_words(archive *a, mxw_segment *s) {
-    uint64_t n = s->words ? s->n_words : UINT64_MAX;   /* none is not the same as not asked for */
+    uint64_t n = s->words ? s->n_words : UINT64_MAX;   /* no words is not the same as words not wanted */
     CARRY(a, n);
     if (n == UINT64_MAX)
         return;
@@ -236,22 +237,22 @@ typedef struct head {
     mx_fingerprint fingerprint;
 } head;
 
-/* ---- out --------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 mxw_status mx_session_give_record(mx_session *s, size_t first) {
     mx_str bytes = {0};
     archive a = {.out = &bytes};
     head h = {RECORD_MAGIC, RECORD_FORM, s->fingerprint};
     standing now = {.number = s->result.n_windows,
-                    .seek = s->seek,
-                    .clip = s->clip,
-                    .prompt_reset_since = s->prompt_reset_since,
+                    .seek = s->at.seek,
+                    .clip = s->at.clip,
+                    .prompt_reset_since = s->at.prompt_reset_since,
                     .n_fallbacks = s->result.n_fallbacks_temperature,
                     .language_probability = s->result.language_probability,
-                    .last_speech_s = s->last_speech_s,
+                    .last_speech_s = s->at.last_speech_s,
                     .language = s->language,
-                    .segments = s->segments + first,
-                    .n_segments = s->n_segments - first};
+                    .segments = s->segments.items + first,
+                    .n_segments = s->segments.n - first};
     if (!s->options.on_window)
         return MXW_OK;
     CARRY(&a, h);
@@ -263,7 +264,7 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
     return status;
 }
 
-/* ---- back -------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static mxw_status check_head(archive *a, const mx_session *s) {
     head h;
@@ -275,18 +276,18 @@ static mxw_status check_head(archive *a, const mx_session *s) {
     if (h.form != RECORD_FORM)
         return mx_fail(MXW_E_UNSUPPORTED, "record: made by another version");
     if (h.fingerprint.model != s->fingerprint.model)
-        return mx_fail(MXW_E_ARGUMENT, "record: of another model");
+        return mx_fail(MXW_E_ARGUMENT, "record: made with another model");
     if (h.fingerprint.options != s->fingerprint.options)
         return mx_fail(MXW_E_ARGUMENT, "record: made with other options, or by another version or engine");
     if (h.fingerprint.samples != s->fingerprint.samples)
-        return mx_fail(MXW_E_ARGUMENT, "record: of another recording");
+        return mx_fail(MXW_E_ARGUMENT, "record: made from another recording");
     return MXW_OK;
 }
 
-/* What is read must be something that a window can leave behind. */
+/* Rejects a state that no window can produce. */
 static mxw_status check_standing(const mx_session *s, const standing *then) {
-    uint64_t n_tokens = s->tokens.n;
-    int right = then->seek >= 0 && then->seek < INT64_MAX / 2 && then->clip >= 0 && then->clip <= s->n_clips &&
+    uint64_t n_tokens = s->at.tokens.n;
+    int right = then->seek >= 0 && then->seek < INT64_MAX / 2 && then->clip >= 0 && then->clip <= s->at.n_clips &&
                 then->n_fallbacks >= 0 && mx_language_find(then->language) != NULL;
     for (uint64_t i = 0; i < then->n_segments; i++) {
         const mxw_segment *segment = &then->segments[i];
@@ -297,34 +298,34 @@ static mxw_status check_standing(const mx_session *s, const standing *then) {
     if (!right || then->prompt_reset_since > n_tokens)
         return mx_fail(MXW_E_FORMAT, "record: malformed");
     if (then->number != s->result.n_windows + 1)
-        return mx_fail(MXW_E_STATE, "record: of window %lld, but number %lld is next", (long long)then->number,
+        return mx_fail(MXW_E_STATE, "record: window %lld, but window %lld is next", (long long)then->number,
                        (long long)s->result.n_windows + 1);
     return MXW_OK;
 }
 
-/* Room for all of it first: then nothing can fail half-way. */
+/* Allocates everything first, so that nothing can fail half-way. */
 static mxw_status take(mx_session *s, const standing *then) {
     mxw_status status;
-    size_t n = (size_t)then->n_segments, n_tokens = s->tokens.n;
+    size_t n = (size_t)then->n_segments, n_tokens = s->at.tokens.n;
     for (size_t i = 0; i < n; i++)
         n_tokens += then->segments[i].n_tokens;
-    MX_TRY(mx_grow(&s->segments, &s->capacity, s->n_segments + n, sizeof(*s->segments)));
-    MX_TRY(mx_grow(&s->tokens.items, &s->tokens.capacity, n_tokens, sizeof(*s->tokens.items)));
-    s->seek = then->seek;
-    s->clip = (int)then->clip;
+    MX_TRY(mx_grow(&s->segments.items, &s->segments.capacity, s->segments.n + n, sizeof(*s->segments.items)));
+    MX_TRY(mx_grow(&s->at.tokens.items, &s->at.tokens.capacity, n_tokens, sizeof(*s->at.tokens.items)));
+    s->at.seek = then->seek;
+    s->at.clip = (int)then->clip;
     s->language = mx_language_find(then->language);
-    s->prompt_reset_since = (size_t)then->prompt_reset_since;
+    s->at.prompt_reset_since = (size_t)then->prompt_reset_since;
     s->result.n_windows = then->number;
     s->result.n_fallbacks_temperature = then->n_fallbacks;
     s->result.language_probability = then->language_probability;
-    s->last_speech_s = then->last_speech_s;
+    s->at.last_speech_s = then->last_speech_s;
     for (size_t i = 0; i < n; i++) {
-        mxw_segment *segment = &s->segments[s->n_segments];
+        mxw_segment *segment = &s->segments.items[s->segments.n];
         *segment = then->segments[i];
-        segment->id = (int64_t)s->n_segments++;
+        segment->id = (int64_t)s->segments.n++;
         segment->channel = s->options.channel;
         segment->speaker = s->options.speaker;
-        mx_tokens_add(&s->tokens, segment->tokens, segment->n_tokens);
+        mx_tokens_add(&s->at.tokens, segment->tokens, segment->n_tokens);
         if (s->options.on_segment)
             s->options.on_segment(s->options.user, segment);
     }
@@ -336,12 +337,12 @@ out:
 mxw_status mx_session_resume(mx_session *s, const void *record, size_t n) {
     archive a = {.in = record, .n = n, .memory = &s->memory};
     standing then = {0};
-    if (s->failed < 0)
-        return mx_fail(s->failed, "%s", s->failure);
+    if (s->failure.status < 0)
+        return mx_fail(s->failure.status, "%s", s->failure.line);
     if (!s->options.on_window)
-        return mx_fail(MXW_E_STATE, "replay: the session was opened without on_window");
+        return mx_fail(MXW_E_STATE, "resume: the session was opened without on_window");
     if (!s->finished)
-        return mx_fail(MXW_E_STATE, "replay before finish");
+        return mx_fail(MXW_E_STATE, "resume before finish");
     mxw_status status = check_head(&a, s);
     if (status < 0)
         return status;

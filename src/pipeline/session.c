@@ -1,4 +1,4 @@
-/* pipeline/session.c - a recording's life: options in, samples in, segments out. */
+/* pipeline/session.c - the life of a session: options in, samples in, segments out. */
 #include "pipeline/session.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_
     const char *code = asked ? mx_language_find(asked) : NULL;
     int translate = options->task == MXW_TRANSLATE;
     if (asked && !code)
-        return mx_fail(MXW_E_ARGUMENT, "language: '%s' is not a language Whisper knows", asked);
+        return mx_fail(MXW_E_ARGUMENT, "language: '%s' is not a language that Whisper supports", asked);
     if (!model->multilingual) {
         if (code && strcmp(code, "en") != 0)
             return mx_fail(MXW_E_ARGUMENT, "language: %s is an English-only model and cannot transcribe '%s'",
@@ -40,19 +40,19 @@ mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_
         return mx_fail(MXW_E_ARGUMENT, "task: %s was not trained to translate; use another multilingual model",
                        model->size_name);
     if (code && model->multilingual && mx_text_language_token(text, code) < 0)
-        return mx_fail(MXW_E_ARGUMENT, "language: this model does not know '%s'", asked);
+        return mx_fail(MXW_E_ARGUMENT, "language: this model does not support '%s'", asked);
     *language = code;
     return MXW_OK;
 }
 
-/* "start,end,start,end,..." in seconds on the recording's clock; the last end may be left out. */
+/* "start,end,start,end,..." in seconds of the recording; the last end may be left out. */
 static mxw_status parse_clips(mx_session *s) {
     const char *text = s->options.clip_timestamps && *s->options.clip_timestamps ? s->options.clip_timestamps : "0";
     size_t n = 1;
     for (const char *p = text; *p; p++)
         n += *p == ',';
-    s->clips = mx_arena_alloc(&s->memory, (n + 1) / 2 * sizeof(*s->clips));
-    if (!s->clips)
+    s->at.clips = mx_arena_alloc(&s->memory, (n + 1) / 2 * sizeof(*s->at.clips));
+    if (!s->at.clips)
         return MXW_E_MEMORY;
     const char *at = text;
     for (size_t i = 0; i < n; i++) {
@@ -60,16 +60,16 @@ static mxw_status parse_clips(mx_session *s) {
         double seconds = mx_parse_double(at, &end);
         if (end == at || (*end && *end != ',') || !(seconds >= 0 && seconds <= 1e9))
             return mx_fail(MXW_E_ARGUMENT, "clip_timestamps: '%s' is not start,end,... in seconds", text);
-        int64_t frame = (int64_t)nearbyint(fmax(seconds - s->options.start_s, 0) * 100);
-        mx_clip *clip = &s->clips[i / 2];
+        int64_t frame = (int64_t)nearbyint(fmax(seconds - s->options.start_s, 0) * MX_MEL_RATE);
+        mx_clip *clip = &s->at.clips[i / 2];
         if (i % 2 == 0)
             *clip = (mx_clip){frame, INT64_MAX};
         else
             clip->end = frame;
         at = *end ? end + 1 : end;
     }
-    s->n_clips = (int)((n + 1) / 2);
-    s->seek = s->clips[0].start;
+    s->at.n_clips = (int)((n + 1) / 2);
+    s->at.seek = s->at.clips[0].start;
     return MXW_OK;
 }
 
@@ -80,9 +80,9 @@ static mxw_status encode_initial_prompt(mx_session *s) {
         return MXW_OK;
     mxw_status status = mx_encode_spoken(s->recognizer->text, "initial_prompt", s->options.initial_prompt, &tokens, &n);
     if (status >= 0)
-        status = mx_tokens_add(&s->tokens, tokens, n);
+        status = mx_tokens_add(&s->at.tokens, tokens, n);
     if (status >= 0)
-        s->n_initial_prompt = n;
+        s->at.n_initial_prompt = n;
     mx_free(tokens);
     return status;
 }
@@ -118,7 +118,7 @@ static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o
     return mx_decode_plan_open(&decode, r->text, plan);
 }
 
-/* Word times and the details of tokens come from known tokens. */
+/* Word times and token details are computed by forcing known tokens. */
 static int wants_force(const mxw_session_options *o) { return o->word_timestamps || o->token_details; }
 
 mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *options, int batch) {
@@ -139,8 +139,8 @@ static mxw_status open_decoding(mx_session *s) {
     MX_TRY(open_plan(s->recognizer, o, &s->plan));
     s->thresholds = (mx_thresholds){o->compression_ratio_threshold, o->logprob_threshold, o->no_speech_threshold};
     s->temperatures = mx_arena_alloc(&s->memory, MAX_TEMPERATURES * sizeof(*s->temperatures));
-    s->window = mx_arena_alloc(&s->memory, (size_t)MX_MEL_WINDOW * (size_t)dims->n_mels * sizeof(*s->window));
-    status = s->temperatures && s->window ? MXW_OK : MXW_E_MEMORY;
+    s->window.mel = mx_arena_alloc(&s->memory, (size_t)MX_MEL_WINDOW * (size_t)dims->n_mels * sizeof(*s->window.mel));
+    status = s->temperatures && s->window.mel ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
     s->n_temperatures = MAX_TEMPERATURES;
@@ -149,7 +149,7 @@ static mxw_status open_decoding(mx_session *s) {
     MX_TRY(mx_slot_attach(s->recognizer, s->plan, wants_force(o), o->should_abort ? mx_session_stop_if_asked : NULL, s,
                         &s->slot));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
-    if (s->recognizer->batch == 1)   /* else the sessions share the threads among them */
+    if (s->recognizer->batch == 1)   /* otherwise the threads are shared among the sessions */
         MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
 out:
     return status;
@@ -168,7 +168,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     if (!s->options.append_punctuations)
         s->options.append_punctuations = "";
     if (s->options.word_timestamps && s->options.task == MXW_TRANSLATE)
-        mx_log(MXW_LOG_WARN, "words", "word times of a translation may be far off");
+        mx_log(MXW_LOG_WARN, "words", "word times of a translation may be inaccurate");
     MX_TRY(copy_strings(s));
     MX_TRY(mx_session_check_language(&r->checkpoint, r->text, &s->options, &s->language));
     MX_TRY(parse_clips(s));
@@ -191,28 +191,28 @@ void mx_session_close(mx_session *s) {
     mx_slot_detach(s->slot);
     mx_decoding_close(s->decoding);
     mx_decode_plan_close(s->plan);
-    mx_free(s->tokens.items);
-    mx_free(s->carried.items);
-    mx_free(s->window_tokens.items);
-    mx_free(s->window_text.items);
-    mx_free(s->pieces);
-    mx_free(s->spoken);
-    mx_words_free(&s->words);
-    mx_free(s->segments);
+    mx_free(s->at.tokens.items);
+    mx_free(s->at.carried.items);
+    mx_free(s->window.tokens.items);
+    mx_free(s->window.text.items);
+    mx_free(s->window.pieces);
+    mx_free(s->window.spoken);
+    mx_words_free(&s->window.words);
+    mx_free(s->segments.items);
     mx_str_free(&s->text);
     mx_str_free(&s->manifest);
     mx_arena_free(&s->memory);
     mx_free(s);
 }
 
-/* Keeps a failure with its line: it is final. */
+/* Records a failure and its error line: it is final. */
 static mxw_status fail_for_good(mx_session *s, mxw_status status) {
-    s->failed = status;
-    snprintf(s->failure, sizeof(s->failure), "%s", mx_error());
+    s->failure.status = status;
+    snprintf(s->failure.line, sizeof(s->failure.line), "%s", mx_error());
     return status;
 }
 
-static mxw_status failed_before(const mx_session *s) { return mx_fail(s->failed, "%s", s->failure); }
+static mxw_status failed_before(const mx_session *s) { return mx_fail(s->failure.status, "%s", s->failure.line); }
 
 mxw_status mx_session_stop_if_asked(void *session) {
     mx_session *s = session;
@@ -221,10 +221,10 @@ mxw_status mx_session_stop_if_asked(void *session) {
     return MXW_OK;
 }
 
-void mx_session_give(mx_session *s, const float *features) { s->features = features; }
+void mx_session_set_features(mx_session *s, const float *features) { s->features = features; }
 
 mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
-    if (s->failed < 0)
+    if (s->failure.status < 0)
         return failed_before(s);
     if (s->finished)
         return mx_fail(MXW_E_STATE, "feed after finish");
@@ -264,7 +264,7 @@ out:
 }
 
 mxw_status mx_session_finish(mx_session *s) {
-    if (s->failed < 0)
+    if (s->failure.status < 0)
         return failed_before(s);
     if (s->finished)
         return MXW_OK;
@@ -277,9 +277,9 @@ mxw_status mx_session_finish(mx_session *s) {
 
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
     *segment = NULL;
-    if (s->failed < 0)
+    if (s->failure.status < 0)
         return failed_before(s);
-    if (s->n_given == s->n_segments) {
+    if (s->segments.n_given == s->segments.n) {
         mxw_status status = mx_session_advance(s);
         if (status < 0)
             fail_for_good(s, status);
@@ -287,91 +287,23 @@ mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
         if (status != MXW_OK)
             return status;
     }
-    *segment = &s->segments[s->n_given++];
+    *segment = &s->segments.items[s->segments.n_given++];
     return MXW_OK;
 }
 
 const mxw_result *mx_session_result(mx_session *s) {
     const mx_text *text = s->recognizer->text;
-    size_t n = s->tokens.n - s->n_initial_prompt;   /* 0 of none at all, too */
+    size_t n = s->at.tokens.n - s->at.n_initial_prompt;   /* 0 also if there are no tokens at all */
     mx_str_clear(&s->text);
-    mxw_status status = mx_text_decode(text, n ? s->tokens.items + s->n_initial_prompt : NULL, n, &s->text);
+    mxw_status status = mx_text_decode(text, n ? s->at.tokens.items + s->at.n_initial_prompt : NULL, n, &s->text);
     if (status < 0 || mx_str_status(&s->text) < 0)
         return NULL;
     s->result.text = mx_str_get(&s->text);
     s->result.language = s->language;
-    s->result.segments = s->segments;
-    s->result.n_segments = s->n_segments;
+    s->result.segments = s->segments.items;
+    s->result.n_segments = s->segments.n;
     s->result.duration_s = mx_mel_seconds(s->mel);
     s->result.times.load_ms = s->recognizer->load_ms;
     s->result.times.compile_ms = s->recognizer->compile_ms;
     return &s->result;
-}
-
-mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *out) {
-    return mx_session_mel_window(s, seek, n_frames, 0, out);
-}
-
-/* An encoding that is looked into. */
-typedef struct viewing {
-    const float *mel;
-    float *out;
-    mx_tap_fn tap;
-    void *tap_context;
-} viewing;
-
-static mxw_status encode_tapped(void *context, mx_step_runner *runner, int slot) {
-    const viewing *v = context;
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
-    const float *features;
-    mx_step_runner_tap(runner, v->tap, v->tap_context);
-    mxw_status status = mx_step_runner_encode(runner, &(mx_request){.slot = slot, .mel = v->mel}, 1);
-    mx_step_runner_tap(runner, NULL, NULL);
-    if (status >= 0)
-        status = mx_step_runner_features(runner, &features);
-    if (status >= 0)
-        memcpy(v->out, features, (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(*v->out));
-    return status;
-}
-
-mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context) {
-    return mx_slot_exclusive(s->slot, encode_tapped, &(viewing){mel, out, tap, tap_context});
-}
-
-/* The log probability of each token among its pick's candidates. */
-static void read_forced(const mx_session *s, const int32_t *tokens, size_t n_tokens, const int32_t *ids,
-                        const float *candidates, int n_picks, float *logprobs) {
-    for (size_t i = 0; i <= n_tokens; i++) {
-        int32_t wanted = i < n_tokens ? tokens[i] : s->plan->special.eot;
-        logprobs[i] = NAN;
-        for (size_t j = i * MX_FORCE_CANDIDATES; i < (size_t)n_picks && j < (i + 1) * MX_FORCE_CANDIDATES; j++)
-            if (ids[j] == wanted)
-                logprobs[i] = candidates[j];
-    }
-}
-
-mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *prompt, size_t n_prompt,
-                            const int32_t *tokens, size_t n_tokens, float *logprobs, float *no_speech_prob) {
-    mxw_status status;
-    mx_decode_step step;
-    size_t n_picks = (size_t)mx_slot_size_of(s->plan, 0).n_picks;
-    int32_t *ids = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*ids));
-    float *candidates = mx_alloc_array(n_picks * MX_FORCE_CANDIDATES, sizeof(*candidates));
-    float *stats = mx_alloc_array(n_picks * MX_SELECT_STATS, sizeof(*stats));
-    status = MXW_E_MEMORY;
-    if (!ids || !candidates || !stats)
-        goto out;
-    MX_TRY(mx_session_encode_window(s, seek, n_frames, 0));
-    MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, 0, 0));
-    mx_decoding_step(s->decoding, &step);
-    MX_TRY(mx_slot_step(s->slot, &step, 1, ids, candidates, stats));
-    *no_speech_prob = stats[MX_SELECT_NO_SPEECH];
-    MX_TRY(mx_decoding_force(s->decoding, s->language, prompt, n_prompt, tokens, n_tokens, &step));
-    MX_TRY(mx_slot_step(s->slot, &step, MX_FORCE_CANDIDATES, ids, candidates, stats));
-    read_forced(s, tokens, n_tokens, ids, candidates, step.n_picks, logprobs);
-out:
-    mx_free(ids);
-    mx_free(candidates);
-    mx_free(stats);
-    return status;
 }

@@ -1,11 +1,12 @@
-/* pipeline/step_runner.c - packs windows and decode steps of several slots into the programs' inputs; hands candidates
- * back. / */
+/* pipeline/step_runner.c - packs windows and decoder steps of several slots into the inputs of the programs, and gives
+ * each slot its candidates. */
 #include "pipeline/step_runner.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "pipeline/inspect.h"
 
 #define N_COLUMNS 5
 static const char *const column_names[N_COLUMNS] = {"token", "position", "sequence", "cell", "slot"};
@@ -21,14 +22,14 @@ mx_slot_size mx_slot_size_of(const mx_decode_plan *plan, int forces) {
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
-/* The caches of all slots: each has its cells for self-attention, and a slot for cross keys and values. */
+/* The caches of all slots: each has its range of self-attention cells and its entry of cross keys and values. */
 static mxw_status add_states(mx_step_runner *runner) {
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     static const char *const suffixes[] = {"k", "v"};
     for (int i = 0; i < dims->n_text_layer; i++)
         for (size_t j = 0; j < MX_COUNT(suffixes); j++) {
             char name[96];
-            int64_t n_cells = (int64_t)runner->n_slots * runner->size.n_cells + 1;   /* 1: of padding */
+            int64_t n_cells = (int64_t)runner->n_slots * runner->size.n_cells + 1;   /* 1: for padding */
             int64_t self[] = {n_cells, dims->n_text_state};
             int64_t cross[] = {runner->n_slots, dims->n_audio_ctx, dims->n_text_state};
             snprintf(name, sizeof(name), "decoder.blocks.%d.attn.%s", i, suffixes[j]);
@@ -43,14 +44,14 @@ static mxw_status add_states(mx_step_runner *runner) {
     return MXW_OK;
 }
 
-/* Few sizes for many: with the steps of several slots in a run, hardly a size would come twice. */
+/* Rounds up to few distinct sizes: with the steps of several slots in a run, exact sizes would hardly recur. */
 static int rounded(int n) {
     int step = n <= 8 ? 1 : n <= 32 ? 8 : n <= 128 ? 32 : 64;
     return (n + step - 1) / step * step;
 }
 
-/* Room for the largest step there is, beside an ordinary one of every other slot: memory that does not grow with the
- * prompts of many windows that happen to begin together. */
+/* Room for one step of the largest size beside an ordinary step of every other slot, so that memory does not grow with
+ * the prompts of many windows that happen to begin together. */
 static mxw_status open_room(mx_step_runner *runner) {
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     const mx_slot_size *size = &runner->size;
@@ -84,14 +85,14 @@ static mxw_status open_room(mx_step_runner *runner) {
     return runner->mels ? MXW_OK : MXW_E_MEMORY;
 }
 
-/* The suppression tables of all slots are the decoder's for as long as they stay. */
+/* The decoder keeps the suppression tables of all slots until they change. */
 static mxw_status hold_tables(mx_step_runner *runner, mx_part part, int n_tables) {
     int64_t shape[] = {n_tables * MX_SET_COUNT, runner->recognizer->checkpoint.dims.n_vocab};
     mx_tensor t = mx_tensor_of(MXW_U8, 2, shape, runner->suppress);
     return mx_run_hold(runner->runs[part], "suppress", &t);
 }
 
-/* Of a part that takes windows, for every number of them: a device may keep many in less room than some fewer. */
+/* For every number of windows that the part may get: a device may need less memory for many than for fewer. */
 static mxw_status reserve_windows(mx_step_runner *runner, mx_part part) {
     mxw_status status = MXW_OK;
     for (int windows = runner->width; windows > 0 && status >= 0; windows--) {
@@ -104,8 +105,8 @@ static mxw_status reserve_windows(mx_step_runner *runner, mx_part part) {
     return status;
 }
 
-/* Memory of every compiled part for the largest run there may be: later runs take no more, so it is now or never that
- * there is not enough; and what is recorded of a step outlives every prompt. */
+/* Reserves memory of every compiled part for its largest run. Later runs take no more, so running out of memory is
+ * found here or never, and a captured step stays valid after every prompt. */
 static mxw_status reserve(mx_step_runner *runner) {
     char of_decoder[192], of_force[256];
     int rows = rounded(runner->max_rows);
@@ -116,7 +117,7 @@ static mxw_status reserve(mx_step_runner *runner) {
              MX_MIN(most, runner->recognizer->checkpoint.dims.n_vocab), runner->n_slots * MX_SET_COUNT,
              runner->n_slots, runner->n_slots * runner->size.n_cells + 1);
     snprintf(of_force, sizeof(of_force), "%s,aligned=%d", of_decoder, rows);
-    if (!runner->apart)
+    if (!runner->split_devices)
         status = mx_run_pipe(runner->runs[MX_PART_CROSS], "features", runner->runs[MX_PART_ENCODER], "features");
     for (int i = MX_PART_ENCODER; i <= MX_PART_CROSS && status >= 0; i++)
         status = reserve_windows(runner, (mx_part)i);
@@ -142,7 +143,8 @@ mxw_status mx_step_runner_open(mx_step_runner *runner, const mx_recognizer *r, c
     MX_TRY(add_states(runner));
     for (int i = 0; i < MX_PART_COUNT; i++)
         MX_TRY(mx_run_open(r->programs[i], runner->state, &runner->runs[i]));
-    runner->apart = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), mx_exec_device(r->programs[MX_PART_CROSS]));
+    runner->split_devices =
+        strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), mx_exec_device(r->programs[MX_PART_CROSS])) != 0;
     status = reserve(runner);
 out:
     return status;
@@ -192,7 +194,7 @@ void mx_step_runner_detach(mx_step_runner *runner, int slot) {
     runner->table_of[slot] = -1;
 }
 
-/* Tables up to the last one in use. */
+/* The number of tables up to the last one in use. */
 static int tables_in_use(const mx_step_runner *runner) {
     int n = runner->n_slots;
     while (n > 1 && !runner->table_uses[n - 1])
@@ -208,24 +210,24 @@ static mxw_status bind(mx_run *run, const char *name, mxw_dtype dtype, int64_t n
     return mx_run_input(run, name, &t);
 }
 
-typedef struct gathering {
+typedef struct gather_context {
     mx_step_runner *runner;
     const mx_request *requests;
     size_t window;   /* floats */
-} gathering;
+} gather_context;
 
 static void gather_mel(void *context, int64_t i) {
-    const gathering *g = context;
+    const gather_context *g = context;
     memcpy(g->runner->mels + (size_t)i * g->window, g->requests[i].mel, g->window * sizeof(*g->runner->mels));
 }
 
-/* Where cross finds its features: with the encoder, on the way over the host, or in the caller's hands. */
-static mxw_status bring_features(mx_step_runner *runner, const mx_request *request, int n) {
+/* Where cross gets its features: from the encoder directly, by way of the host, or from the caller. */
+static mxw_status bind_features(mx_step_runner *runner, const mx_request *request, int n) {
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     mx_run *encoder = runner->runs[MX_PART_ENCODER], *cross = runner->runs[MX_PART_CROSS];
     int64_t shape[] = {n, dims->n_audio_ctx, dims->n_audio_state};
     mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)request->features);
-    if (!request->features && !runner->apart)
+    if (!request->features && !runner->split_devices)
         return mx_run_pipe(cross, "features", encoder, "features");
     mxw_status status = request->features ? MXW_OK : mx_run_output(encoder, "features", &t);
     return status < 0 ? status : mx_run_input(cross, "features", &t);
@@ -238,9 +240,9 @@ mxw_status mx_step_runner_encode(mx_step_runner *runner, const mx_request *reque
     int64_t shape[] = {n, 2 * dims->n_audio_ctx, dims->n_mels};
     const float *mel = requests[0].mel;
     if (n > runner->width)
-        return mx_fail(MXW_E_INTERNAL, "encoder: %d windows, room for %d", n, runner->width);
+        return mx_fail(MXW_E_INTERNAL, "encoder: %d windows, but at most %d fit in a run", n, runner->width);
     if (n > 1) {
-        gathering g = {runner, requests, (size_t)(shape[1] * shape[2])};
+        gather_context g = {runner, requests, (size_t)(shape[1] * shape[2])};
         mx_pool_for(runner->recognizer->pool, n, gather_mel, &g);
         mel = runner->mels;
     }
@@ -254,7 +256,7 @@ mxw_status mx_step_runner_encode(mx_step_runner *runner, const mx_request *reque
         mx_counters_add(runner->recognizer->counters, MX_COUNTER_ENCODE, n, 0, start);
     }
     start = mx_now_ns();
-    MX_TRY(bring_features(runner, &requests[0], n));
+    MX_TRY(bind_features(runner, &requests[0], n));
     MX_TRY(bind(cross, "slot", MXW_I32, n, 0, runner->window_slots));
     MX_TRY(mx_run_execute(cross));
     mx_counters_add(runner->recognizer->counters, MX_COUNTER_CROSS, n, 0, start);
@@ -282,7 +284,7 @@ void mx_step_runner_watch(mx_step_runner *runner, mx_watch_fn watch, void *conte
 
 /* ---- the decoder ------------------------------------------------------------------------------------------------- */
 
-/* Where a run's next request begins. */
+/* Sizes packed so far: where a run's next request begins. */
 typedef struct packing {
     int n_rows, n_sequences, n_picks, k;
 } packing;
@@ -293,7 +295,7 @@ static int fits(const mx_step_runner *runner, const packing *at, const mx_decode
            at->n_picks + step->n_picks <= runner->max_picks;
 }
 
-static void move_on(packing *at, const mx_request *request) {
+static void advance(packing *at, const mx_request *request) {
     at->n_rows += request->step->n_rows;
     at->n_sequences += request->step->n_sequences;
     at->n_picks += request->step->n_picks;
@@ -304,12 +306,12 @@ int mx_step_runner_room(const mx_step_runner *runner, const mx_request *requests
     packing at = {0};
     int i;
     for (i = 0; i < n && fits(runner, &at, requests[i].step); i++)
-        move_on(&at, &requests[i]);
+        advance(&at, &requests[i]);
     return MX_MAX(i, 1);
 }
 
-/* Row, sequence, cell and set numbers of a slot become those of the run. Of the cells only those up to the last
- * position in the step are looked at by anyone. */
+/* Translates a slot's row, sequence, cell and set numbers into those of the run. Cells past the last position of the
+ * step are never read, so they are not copied. */
 static void pack(mx_step_runner *runner, const packing *at, const mx_request *request) {
     const mx_decode_step *step = request->step;
     size_t stride = (size_t)rounded(runner->max_rows), ctx = (size_t)runner->recognizer->checkpoint.dims.n_text_ctx;
@@ -337,8 +339,8 @@ static void pack(mx_step_runner *runner, const packing *at, const mx_request *re
     }
 }
 
-/* Rows and picks up to sizes that will come again. A row of padding writes to a cell that no slot has and reads one
- * that some slot has; nobody asks for what becomes of it. */
+/* Pads rows and picks up to sizes that recur. A padding row writes to a cell that belongs to no slot; its results are
+ * computed but not used. */
 static void pad(mx_step_runner *runner, packing *all, int slot) {
     packing to = {rounded(all->n_rows), rounded(all->n_sequences), rounded(all->n_picks), all->k};
     size_t stride = (size_t)rounded(runner->max_rows);
@@ -355,7 +357,7 @@ static void pad(mx_step_runner *runner, packing *all, int slot) {
     *all = to;
 }
 
-/* What the decoder and its forced form both take. */
+/* The inputs that the decoder and its forced form share. */
 static mxw_status bind_step(mx_step_runner *runner, mx_run *run, const packing *all) {
     mxw_status status;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
@@ -376,7 +378,7 @@ out:
     return status;
 }
 
-/* A run with the beginning of a window in it reads a prompt; every other one is a step. */
+/* A run in which some window begins counts as a prompt; every other one as a step. */
 static void count_step(const mx_step_runner *runner, const mx_request *requests, int n, int64_t start_ns) {
     int64_t rows = 0, cells = 0;
     mx_counter_kind kind = MX_COUNTER_STEP;
@@ -389,19 +391,19 @@ static void count_step(const mx_step_runner *runner, const mx_request *requests,
     mx_counters_add(runner->recognizer->counters, kind, rows, cells, start_ns);
 }
 
-static mxw_status pack_turns(mx_step_runner *runner, const mx_request *requests, int n, packing *all) {
+static mxw_status pack_requests(mx_step_runner *runner, const mx_request *requests, int n, packing *all) {
     for (int i = 0; i < n; i++) {
         if (!fits(runner, all, requests[i].step))
-            return mx_fail(MXW_E_INTERNAL, "decoder: %d more rows than there is room for (%d)",
+            return mx_fail(MXW_E_INTERNAL, "decoder: %d rows do not fit into the %d of a run",
                            requests[i].step->n_rows, runner->max_rows);
         pack(runner, all, &requests[i]);
-        move_on(all, &requests[i]);
+        advance(all, &requests[i]);
     }
     return MXW_OK;
 }
 
-/* Each request's part of the run's candidates. */
-static mxw_status hand_out(mx_run *run, mx_request *requests, int n, int k) {
+/* Points each request to its part of the run's candidates. */
+static mxw_status give_candidates(mx_run *run, mx_request *requests, int n, int k) {
     mxw_status status;
     mx_tensor ids, logprobs, stats;
     packing at = {0};
@@ -411,9 +413,9 @@ static mxw_status hand_out(mx_run *run, mx_request *requests, int n, int k) {
     for (int i = 0; i < n; i++) {
         size_t first = (size_t)at.n_picks;
         requests[i].candidates = (mx_candidates){(const int32_t *)ids.data + first * (size_t)k,
-                                              (const float *)logprobs.data + first * (size_t)k,
-                                              (const float *)stats.data + first * MX_SELECT_STATS, k};
-        move_on(&at, &requests[i]);
+                                                 (const float *)logprobs.data + first * (size_t)k,
+                                                 (const float *)stats.data + first * MX_SELECT_STATS, k};
+        advance(&at, &requests[i]);
     }
     status = MXW_OK;
 out:
@@ -426,7 +428,7 @@ mxw_status mx_step_runner_step(mx_step_runner *runner, mx_request *requests, int
     int64_t start = mx_now_ns();
     mx_run *run = runner->runs[MX_PART_DECODER];
     packing all = {0};
-    MX_TRY(pack_turns(runner, requests, n, &all));
+    MX_TRY(pack_requests(runner, requests, n, &all));
     if (runner->padded)
         pad(runner, &all, requests[0].slot);
     MX_TRY(bind_step(runner, run, &all));
@@ -435,7 +437,7 @@ mxw_status mx_step_runner_step(mx_step_runner *runner, mx_request *requests, int
         do
             meanwhile(context);
         while (!mx_run_done(run));
-    MX_TRY(hand_out(run, requests, n, all.k));
+    MX_TRY(give_candidates(run, requests, n, all.k));
     count_step(runner, requests, n, start);
 out:
     return status;
@@ -443,7 +445,7 @@ out:
 
 /* ---- the decoder on known tokens --------------------------------------------------------------------------------- */
 
-/* Rows whose scores are wanted, with the slot that each hears; the number of them. */
+/* Packs the rows whose scores are wanted, and the slot that each of them attends to; returns their number. */
 static int pack_wanted(mx_step_runner *runner, const mx_request *requests, int n) {
     int n_align = 0;
     packing at = {0};
@@ -454,12 +456,12 @@ static int pack_wanted(mx_step_runner *runner, const mx_request *requests, int n
             runner->align_rows[n_align] = at.n_rows + r;
             runner->align_slots[n_align] = request->slot;
         }
-        move_on(&at, request);
+        advance(&at, request);
     }
     return n_align;
 }
 
-static mxw_status hand_out_forced(mx_run *run, mx_request *requests, int n) {
+static mxw_status give_forced(mx_run *run, mx_request *requests, int n) {
     mx_tensor logits, scores;
     mxw_status status = mx_run_output(run, "logits", &logits);
     if (status >= 0)
@@ -468,8 +470,8 @@ static mxw_status hand_out_forced(mx_run *run, mx_request *requests, int n) {
     for (int i = 0; i < n && status >= 0; i++) {
         mx_request *request = &requests[i];
         request->forced = (mx_forced){.candidates = request->candidates, .logits = (const float *)logits.data + pick,
-                                   .n_rows = request->step->n_rows, .n_heads = (int)scores.dims[1],
-                                   .n_keys = (int)scores.dims[2]};
+                                      .n_rows = request->step->n_rows, .n_heads = (int)scores.dims[1],
+                                      .n_keys = (int)scores.dims[2]};
         pick += (size_t)request->step->n_picks;
         if (!request->wants_scores)
             continue;
@@ -484,15 +486,15 @@ mxw_status mx_step_runner_force(mx_step_runner *runner, mx_request *requests, in
     int64_t start = mx_now_ns();
     mx_run *run = runner->runs[MX_PART_FORCE];
     packing all = {0};
-    MX_TRY(pack_turns(runner, requests, n, &all));
+    MX_TRY(pack_requests(runner, requests, n, &all));
     int n_align = pack_wanted(runner, requests, n);
     MX_TRY(bind_step(runner, run, &all));
     MX_TRY(bind(run, "wanted", MXW_I32, all.n_picks, 0, runner->wanted));
     MX_TRY(bind(run, "align_rows", MXW_I32, n_align, 0, runner->align_rows));
     MX_TRY(bind(run, "align_slots", MXW_I32, n_align, 0, runner->align_slots));
     MX_TRY(mx_run_execute(run));
-    MX_TRY(hand_out(run, requests, n, all.k));
-    MX_TRY(hand_out_forced(run, requests, n));
+    MX_TRY(give_candidates(run, requests, n, all.k));
+    MX_TRY(give_forced(run, requests, n));
     mx_counters_add(runner->recognizer->counters, MX_COUNTER_FORCE, all.n_rows, 0, start);
 out:
     return status;

@@ -1,5 +1,5 @@
-/* text/encode.c - text to ids: cut into pieces, then in each piece merge the neighbours of the lowest rank, leftmost
- * first, until none can be merged. A heap of candidate merges keeps a piece of n bytes at n log n. */
+/* text/encode.c - byte-pair encoding: cut the text into pieces, then in each piece merge the adjacent parts of the
+ * lowest rank, leftmost first, until no merge is left. A heap of candidate merges makes that O(n log n) for n bytes. */
 #include "text/internal.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct encoder {
     uint32_t n;       /* bytes of the piece */
     uint32_t *length; /* [n] of the part that starts at a byte; 0: inside a part */
     uint32_t *before; /* [n] where the part before starts */
-    merge *heap;      /* the candidate to apply first on top; some are out of date */
+    merge *heap;      /* the next merge on top; some are stale */
     size_t n_heap;
     size_t length_capacity, before_capacity, heap_capacity;
     int32_t *tokens;
@@ -71,7 +71,7 @@ static void merge_all(encoder *e) {
     while (e->n_heap > 0) {
         merge m = heap_pop(e);
         uint32_t next = m.at + e->length[m.at];
-        /* Out of date when either part has changed; the same bytes cut elsewhere are the same token all the same. */
+        /* Stale if either part has changed; the same bytes split differently are still the same token. */
         if (e->length[m.at] == 0 || next >= e->n || e->length[m.at] + e->length[next] != m.n)
             continue;
         e->length[m.at] = m.n;
@@ -100,7 +100,7 @@ static mxw_status encode_piece(encoder *e, const uint8_t *piece, size_t n) {
     e->n = (uint32_t)n;
     MX_TRY(mx_grow(&e->length, &e->length_capacity, n, sizeof(*e->length)));
     MX_TRY(mx_grow(&e->before, &e->before_capacity, n, sizeof(*e->before)));
-    /* n - 1 candidates at first, two more for each of at most n - 1 merges. */
+    /* n - 1 candidates initially, two more for each of at most n - 1 merges. */
     MX_TRY(mx_grow(&e->heap, &e->heap_capacity, 3 * n, sizeof(*e->heap)));
     merge_all(e);
     for (uint32_t i = 0; i < e->n; i += e->length[i])
@@ -109,7 +109,7 @@ out:
     return status;
 }
 
-/* tiktoken refuses a special token's written form rather than guess whether it is meant as text. */
+/* As tiktoken, rejects the text of a special token rather than guess whether it is meant literally. */
 static mxw_status refuse_specials(const mx_text *text, const char *utf8, size_t n) {
     for (const char *at = utf8; (at = memchr(at, '<', n - (size_t)(at - utf8))) != NULL; at++) {
         size_t length = mx_text_special_at(text, at, n - (size_t)(at - utf8));

@@ -1,4 +1,4 @@
-/* text/language.c - the table of languages, and finding one by any of its names. */
+/* text/language.c - the table of languages, and lookup by code, name or alias. */
 #include "text/text.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ const char *mx_language_name(int index) {
     return index >= 0 && (size_t)index < MX_COUNT(languages) ? languages[index][1] : NULL;
 }
 
-/* ASCII only, so that the caller's locale changes nothing ("I" in Turkish). */
+/* ASCII only, independent of the locale ("I" in Turkish). */
 static int same_but_for_case(const char *given, const char *lower) {
     for (; *given && *lower; given++, lower++) {
         char c = *given >= 'A' && *given <= 'Z' ? (char)(*given - 'A' + 'a') : *given;

@@ -1,4 +1,4 @@
-/* text/pretokenize.c - GPT-2's pattern by hand: one pass, no backtracking, the same on every machine. */
+/* text/pretokenize.c - GPT-2's pattern as hand-written code: one pass, no backtracking, the same on every machine. */
 #include "text/pretokenize.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static int is_in(const range *table, size_t n, uint32_t point) {
     return low < n && point >= table[low].first;
 }
 
-/* The kind of the code point at s, and its length. */
+/* The class of the code point at s, and its length. */
 static kind kind_at(const uint8_t *s, size_t n, size_t *used) {
     uint32_t point = 0xFFFD;
     mx_utf8_read(s, n, &point, used);
@@ -50,7 +50,7 @@ static kind kind_at(const uint8_t *s, size_t n, size_t *used) {
     return is_in(spaces, MX_COUNT(spaces), point) ? KIND_SPACE : KIND_OTHER;
 }
 
-/* Bytes of s that are of one kind, from its start; *last is the length of the last code point among them. */
+/* Length of the longest prefix of s of one class; *last is the length of its last code point. */
 static size_t run_of(kind wanted, const uint8_t *s, size_t n, size_t *last) {
     size_t i = 0, used;
     *last = 0;
@@ -75,12 +75,12 @@ size_t mx_text_piece(const uint8_t *s, size_t n) {
     size_t length = contraction(s, n), used, last;
     if (length)
         return length;
-    /* One blank, U+0020 only, may lead a word, a number or signs. */
+    /* One blank, U+0020 only, may precede a word, a number or symbols. */
     size_t blank = s[0] == ' ' && n > 1;
     kind first = kind_at(s + blank, n - blank, &used);
     if (first != KIND_SPACE)
         return blank + run_of(first, s + blank, n - blank, &last);
-    /* Spaces before something else leave their last one to it, unless they have only one. */
+    /* Of several spaces, the last belongs to what follows. */
     length = run_of(KIND_SPACE, s, n, &last);
     return length == n || length == last ? length : length - last;
 }

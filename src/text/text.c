@@ -1,4 +1,4 @@
-/* text/text.c - the special tokens, ids to text, and the list of tokens that are no speech. */
+/* text/text.c - the special tokens, ids to text, and the list of non-speech tokens. */
 #include "text/text.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #define N_TIMESTAMPS 1501 /* 0.00 to 30.00 seconds in steps of 0.02 */
 
-/* Special ids lie behind the vocabulary in one fixed order; every number here is where the walk has come to. */
+/* Special ids follow the vocabulary in a fixed order; `id` is the next one. */
 static void add_name(mx_text *text, int32_t *id, const char *name) {
     text->name_at[*id - text->special.eot] = (uint32_t)text->names.n;
     mx_str_print(&text->names, "<|%s|>", name);
@@ -31,7 +31,7 @@ static mxw_status name_specials(mx_text *text) {
     s->no_timestamps = id, add_name(text, &id, "notimestamps");
     s->timestamp_begin = id;
     for (int i = 0; i < N_TIMESTAMPS; i++) {
-        /* Whole hundredths: a printed float would follow the caller's locale. */
+        /* Integer hundredths: a printed float would depend on the locale. */
         text->name_at[id - s->eot] = (uint32_t)text->names.n;
         mx_str_print(&text->names, "<|%d.%02d|>", i * 2 / 100, i * 2 % 100);
         id++;
@@ -42,15 +42,16 @@ static mxw_status name_specials(mx_text *text) {
     return mx_str_status(&text->names);
 }
 
-/* Symbols of annotations and speaker tags: "[DAVID]", "( speaking French )", and notes of music. Suppressed where
- * one is a single token, alone or after a blank. */
+/* Symbols of annotations and speaker tags: "[DAVID]", "( speaking French )", and musical notes. Suppressed if they
+ * are a single token, alone or after a blank. */
 static const char *const annotation[] = {"\"",  "#",  "(",  ")",   "*",   "+",   "/",   ":",  ";",   "<",  "=",  ">",
                                          "@",   "[",  "\\", "]",   "^",   "_",   "`",   "{",  "|",   "}",  "~",  "「",
                                          "」",  "『", "』", "<<",  ">>",  "<<<", ">>>", "--", "---", "-(", "-[", "('",
                                          "(\"", "((", "))", "(((", ")))", "[[",  "]]",  "{{", "}}",  "♪♪", "♪♪♪"};
-/* Suppressed by their first token even where they take several: all code points with those two first bytes may go. */
+/* Suppressed by their first token even if they take several: all code points with the same first two bytes may be
+ * suppressed. */
 static const char *const note[] = {"♩", "♪", "♫", "♬", "♭", "♮", "♯"};
-/* Fine between words, not at the start of one. */
+/* Allowed within words, not at the start of one. */
 static const char *const leading[] = {" -", " '"};
 
 static mxw_status add_non_speech(mx_text *text, const char *prefix, const char *symbol, int even_if_several) {
@@ -149,7 +150,7 @@ const char *mx_text_token_bytes(const mx_text *text, int32_t token, size_t *n) {
     return text->names.data + at[0];
 }
 
-/* Length of the token's written form if it starts the n bytes at s, else 0. */
+/* Length of the token's text if it is a prefix of the n bytes at s, else 0. */
 static size_t written(const mx_text *text, int32_t token, const char *s, size_t n) {
     size_t length;
     const char *name = mx_text_token_bytes(text, token, &length);
@@ -164,7 +165,7 @@ size_t mx_text_special_at(const mx_text *text, const char *s, size_t n) {
         length = written(text, id, s, n);
     if (length)
         return length;
-    /* A timestamp says itself which one it must be. */
+    /* The text of a timestamp determines its id. */
     int32_t hundredths = 0;
     for (size_t i = 2; i < n && i < 7 && (s[i] == '.' || (s[i] >= '0' && s[i] <= '9')); i++)
         hundredths = s[i] == '.' ? hundredths : hundredths * 10 + (s[i] - '0');

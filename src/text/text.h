@@ -1,8 +1,7 @@
-/* text/text.h - the door of text/: tokens <-> UTF-8.
+/* text/text.h - public header of text/: tokens <-> UTF-8.
  *
- * In: text, or token ids. Out: the other one, as openai-whisper's tokenizer gives it. What holds: ids equal
- * tiktoken's on text of any assigned code points, and nothing is read at run time: both vocabularies are in the
- * library.
+ * In: text, or token ids. Out: the other one, as by openai-whisper's tokenizer. Invariants: ids equal tiktoken's
+ * on text of any assigned code points; nothing is read at run time, both vocabularies are in the library.
  *
  * An mx_text is immutable once opened and may be shared by threads. */
 #ifndef MX_TEXT_H
@@ -32,21 +31,21 @@ const mx_text_special *mx_text_specials(const mx_text *text);
 int32_t mx_text_language_token(const mx_text *text, const char *code); /* -1 if the vocabulary has no such language */
 const char *mx_text_language_of(const mx_text *text, int32_t token);   /* code; NULL if it is not a language token */
 
-/* utf8 [n] -> *tokens [*count], owned by the caller (mx_free). E_ARGUMENT if it is not UTF-8, or if the written
- * form of a special token ("<|endoftext|>") occurs in it. */
+/* utf8 [n] -> *tokens [*count], owned by the caller (mx_free). E_ARGUMENT if it is not UTF-8, or if it contains
+ * the text of a special token ("<|endoftext|>"). */
 mxw_status mx_text_encode(const mx_text *text, const char *utf8, size_t n, int32_t **tokens, size_t *count);
 
-/* Adds the tokens' text to *out. Broken UTF-8 becomes U+FFFD, one for each longest part that could have begun a
- * character; ids from timestamp_begin on are skipped; other special tokens give their written form.
+/* Adds the tokens' text to *out. Invalid UTF-8 becomes U+FFFD, one for each longest part that could begin a
+ * character; ids from timestamp_begin on are skipped; other special tokens are written as text.
  * E_ARGUMENT if an id is not in the vocabulary. */
 mxw_status mx_text_decode(const mx_text *text, const int32_t *tokens, size_t n, mx_str *out);
 /* The same, timestamps as "<|1.08|>". */
 mxw_status mx_text_decode_with_timestamps(const mx_text *text, const int32_t *tokens, size_t n, mx_str *out);
-/* What a token stands for: bytes that need not be whole characters, or a special token's written form; valid as long
- * as text. NULL if the id is not in the vocabulary; *n may be 0 otherwise. */
+/* A token's bytes, which need not be whole characters, or a special token's text; valid as long as text. NULL if the id
+ * is not in the vocabulary; *n may be 0 otherwise. */
 const char *mx_text_token_bytes(const mx_text *text, int32_t token, size_t *n);
 
-/* The tokens of annotations and speaker tags, which decoding suppresses; ascending, valid as long as text. */
+/* The non-speech tokens (annotations, speaker tags) that decoding suppresses; ascending, valid as long as text. */
 void mx_text_non_speech(const mx_text *text, const int32_t **ids, size_t *n);
 
 /* The languages, in the order of their tokens; NULL past the end. */

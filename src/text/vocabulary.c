@@ -1,15 +1,15 @@
-/* text/vocabulary.c - reads the blob that pack_vocabulary.py made; trusted, since the build checked it. */
+/* text/vocabulary.c - reads the blob that pack_vocabulary.py generates; trusted, since it is checked at build time. */
 #include "text/vocabulary.h"
 
 #include <string.h>
 
 extern const uint8_t mx_vocabulary_gpt2_blob[], mx_vocabulary_multilingual_blob[];
 
-/* As pack_vocabulary.py has them. */
+/* As in pack_vocabulary.py. */
 #define N_SLOTS ((size_t)1 << 17)
 #define NO_ID 0xFFFFu
 
-/* The blob is little endian whatever the machine. */
+/* The blob is little endian on every machine. */
 static uint32_t read_u32(const uint8_t *table, uint32_t i) {
     const uint8_t *b = table + (size_t)i * 4;
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;

@@ -1,4 +1,4 @@
-/* text/vocabulary.h - the byte sequences of the two vocabularies, found by id or by bytes. */
+/* text/vocabulary.h - the byte sequences of the two vocabularies, by id or by bytes. */
 #ifndef MX_TEXT_VOCABULARY_H
 #define MX_TEXT_VOCABULARY_H
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* words/align.c - words with their times: boundaries from the path, long words at the ends of sentences cut short,
- * punctuation joined to the word that it belongs to. The rules and their order are openai-whisper's. */
+/* words/align.c - words with times: boundaries from the DTW path, overlong words at sentence ends shortened,
+ * punctuation merged with its word. The rules and their order are openai-whisper's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of the durations that are not 0; *n is their number. */
+/* The median of the durations that are not 0; *n is their number. */
 static mxw_status median_duration(const mx_words *words, double *median, size_t *n) {
     double *durations = mx_alloc_array(MX_MAX(words->n, 1), sizeof(*durations));
     if (!durations)
@@ -62,7 +62,7 @@ static int is_in(const mx_words *words, const mx_word *word, const char *charact
     return mx_words_contains(characters, mx_str_get(&words->text) + word->begin, word->end - word->begin);
 }
 
-/* A pause often goes to the mark that ends a sentence, or to the word after it. */
+/* A pause is often attributed to the mark that ends a sentence, or to the word after it. */
 static void cut_long(mx_words *words, double most) {
     for (size_t i = 1; i < words->n; i++) {
         mx_word *word = &words->items[i];
@@ -75,7 +75,7 @@ static void cut_long(mx_words *words, double most) {
     }
 }
 
-/* Neighbours lie side by side in the text, so a joined word is a longer part of it. */
+/* Adjacent words are adjacent in the text, so a merged word is a longer part of it. */
 static void join(mx_word *from, mx_word *to) {
     to->begin = MX_MIN(to->begin, from->begin);
     to->end = MX_MAX(to->end, from->end);

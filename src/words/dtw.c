@@ -1,5 +1,5 @@
-/* words/dtw.c - dynamic time warping: the way through the matrix that goes on by one row, one frame or both at a time
- * and gathers the most. Ties go as in openai-whisper: both, then a row, then a frame, each only if it is strictly
+/* words/dtw.c - dynamic time warping: the path through the matrix that advances by one row, one frame or both at a time
+ * and has the greatest sum. Ties as in openai-whisper: both, then a row, then a frame, each only if it is strictly
  * best. */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { STEP_BOTH, STEP_ROW, STEP_FRAME };
 
-/* The costs of one frame from those of the frame before; trace [n + 1] says from where each came. */
+/* The costs of one frame from those of the frame before; trace [n + 1] has the predecessors. */
 static void go_on(const float *matrix, size_t n, size_t n_frames, size_t frame, const double *before, double *cost,
                   uint8_t *trace) {
     cost[0] = INFINITY;
@@ -28,8 +28,8 @@ static void go_on(const float *matrix, size_t n, size_t n_frames, size_t frame, 
     }
 }
 
-/* Backwards: the last frame that is seen for a row is its first. A single frame tells rows apart by nothing (its
- * numbers are 0 / 0), and the reference then leaves the matrix before its first frame, which is -1. */
+/* Backtracking: the last frame visited in a row is its first. With a single frame all values are NaN (0 / 0), and the
+ * reference's path then leaves the matrix before its first frame, which is -1. */
 static void trace_back(const uint8_t *trace, size_t n, size_t n_frames, int32_t *frames) {
     size_t i = n, j = n_frames;
     while (i > 0) {

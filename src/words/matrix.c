@@ -1,13 +1,13 @@
-/* words/matrix.c - from scores to how well each token fits each frame: softmax over the frames that are sound, each
- * frame made comparable over all tokens, a median along time, the mean over the heads. What holds: a head is one piece
- * of work, and heads are added in order; threads change no bit. */
+/* words/matrix.c - attention scores to how well each token fits each frame: softmax over the frames of audio, each
+ * frame normalized over all tokens, a median filter along time, the mean over the heads. Invariant: a head is one piece
+ * of work, and heads are added in order, so the number of threads changes no bit. */
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "words/words.h"
 
-#define GROUP 16      /* heads at a time: what is kept of them stays small */
+#define GROUP 16      /* heads at a time, which bounds the memory */
 #define MEDIAN 7      /* frames */
 #define BESIDE (MEDIAN / 2)
 
@@ -35,7 +35,7 @@ static void softmax(float *y, const float *x, size_t n) {
         y[j] *= inverse;
 }
 
-/* Each frame of w [rows][n] less its mean over the rows, over its standard deviation. */
+/* Normalizes each frame of w [rows][n] over the rows: minus mean, divided by standard deviation. */
 static void normalise(float *w, size_t rows, size_t n, double *mean, double *square) {
     memset(mean, 0, n * sizeof(*mean));
     memset(square, 0, n * sizeof(*square));
@@ -62,8 +62,8 @@ static inline void order(float *a, float *b) {
     *b = high;
 }
 
-/* y[j]: the median of x[j] .. x[j + 6]. Comparisons in a fixed order, so that the compiler makes a vector loop of it.
- * */
+/* y[j]: the median of x[j] .. x[j + 6]. A fixed network of comparisons, so that the compiler vectorizes the
+ * loop. */
 static void median(float *restrict y, const float *restrict x, size_t n) {
     for (size_t j = 0; j < n; j++) {
         float a = x[j], b = x[j + 1], c = x[j + 2], d = x[j + 3], e = x[j + 4], f = x[j + 5], g = x[j + 6];
@@ -73,7 +73,7 @@ static void median(float *restrict y, const float *restrict x, size_t n) {
     }
 }
 
-/* The row with its ends mirrored. */
+/* The row with reflected ends. */
 static void pad(float *to, const float *row, size_t n) {
     memcpy(to + BESIDE, row, n * sizeof(*row));
     for (size_t i = 1; i <= BESIDE; i++) {
@@ -98,7 +98,7 @@ static void make_head(void *context, int64_t i) {
     }
 }
 
-/* One row of the matrix: the group's heads added to it, in order; their mean once the last is there. */
+/* Adds the group's heads to one row of the matrix, in order, and takes the mean after the last group. */
 static void add_heads(void *context, int64_t row) {
     const making *m = context;
     const mx_align_scores *in = m->in;

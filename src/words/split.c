@@ -1,14 +1,14 @@
-/* words/split.c - tokens to words. A token need not be whole characters, so tokens are gathered until they are; then
- * pieces are joined into words by their spaces, except in languages that do without. */
+/* words/split.c - tokens to words. Tokens may end within a character, so they are collected until their text is valid
+ * UTF-8; the pieces are then joined into words at spaces, except in languages written without them. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "words/words.h"
 
-#define REPLACEMENT "\xef\xbf\xbd"   /* U+FFFD: what bytes that are no character are decoded to */
+#define REPLACEMENT "\xef\xbf\xbd"   /* U+FFFD: what invalid UTF-8 is decoded to */
 
-/* Written without spaces. */
+/* Languages written without spaces. */
 static int is_unspaced(const char *language) {
     static const char *const codes[] = {"zh", "ja", "th", "lo", "my", "yue"};
     for (size_t i = 0; language && i < MX_COUNT(codes); i++)
@@ -39,7 +39,7 @@ static size_t characters(const char *text, size_t n) {
     return count;
 }
 
-/* Where character `index` of the text begins; its end if there are fewer. */
+/* The offset of character `index` of the text; its end if there are fewer. */
 static size_t byte_of(const char *text, size_t n, size_t index) {
     size_t i = 0;
     for (; i < n; i++)
@@ -48,8 +48,8 @@ static size_t byte_of(const char *text, size_t n, size_t index) {
     return i;
 }
 
-/* Whether what the tokens give is whole: without a replacement character, or with one that the whole text has there
- * too. `offset`: characters of the whole before it. */
+/* Whether the tokens' text is complete: it has no replacement character, or the full text has one there, too.
+ * `offset`: characters of the full text before it. */
 static int is_whole(const mx_str *piece, size_t from, const mx_str *whole, size_t offset) {
     const char *text = mx_str_get(piece) + from, *all = mx_str_get(whole);
     const char *broken = memmem(text, piece->n - from, REPLACEMENT, strlen(REPLACEMENT));
@@ -66,7 +66,7 @@ static mxw_status add(mx_words *out, size_t begin, size_t n_tokens) {
     return status;
 }
 
-/* The piece out->text[begin..] of n_tokens as a word of its own, or at the end of the last. */
+/* Adds the piece out->text[begin..] of n_tokens as a new word, or to the last one. */
 static mxw_status add_piece(mx_words *out, size_t begin, size_t n_tokens, int special, int spaced) {
     const char *piece = mx_str_get(&out->text) + begin;
     size_t n = out->text.n - begin;
@@ -78,8 +78,7 @@ static mxw_status add_piece(mx_words *out, size_t begin, size_t n_tokens, int sp
     return add(out, begin, n_tokens);
 }
 
-/* The end of text closes the list, as the reference has it: a word of its own, or the end of what never became whole.
- * */
+/* The end of text is the last entry, as in the reference: a word of its own, or the end of an incomplete one. */
 static mxw_status split_all(const mx_text *text, const int32_t *all, size_t n, int spaced, mx_words *out) {
     mxw_status status;
     mx_str whole = {0};

@@ -11,7 +11,7 @@
 
 #include "kit/check.h"
 #include "kit/golden.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/inspect.h"
 #include "randn.h"
 
 

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "kit/golden.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/inspect.h"
 #include "randn.h"
 #include "weights/format/zip.h"
 

@@ -11,7 +11,7 @@
 
 #include "kit/check.h"
 #include "kit/compare.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/inspect.h"
 #include "kit/session_options.h"
 
 #define TOLERANCE 1e-3

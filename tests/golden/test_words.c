@@ -12,7 +12,7 @@
 
 #include "kit/check.h"
 #include "kit/golden.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/inspect.h"
 #include "kit/session_options.h"
 
 #define TOLERANCE 1e-3

@@ -354,7 +354,7 @@ static void test_failures(void) {
     expect_bytes(b, MXW_E_FORMAT, "damaged WAV");
     b = make_wav(spec, pcm, sizeof(pcm));
     b.n = 40;
-    expect_bytes(b, MXW_E_FORMAT, "damaged WAV: it ends before its samples");
+    expect_bytes(b, MXW_E_FORMAT, "damaged WAV: truncated before its samples");
     b = make_wav(spec, pcm, sizeof(pcm));
     memcpy(b.data + 12, "data", 4);
     expect_bytes(b, MXW_E_FORMAT, "samples before their format");
@@ -370,7 +370,7 @@ static void test_failures(void) {
     n_warnings = 0;
     int64_t n;
     free(read_bytes_as(make_wav(spec, pcm, 0), &n));
-    CHECK(n == 0 && n_warnings == 1 && strstr(warning, "holds no samples") != NULL);
+    CHECK(n == 0 && n_warnings == 1 && strstr(warning, "has no samples") != NULL);
 }
 
 static void test_no_memory(void) {
