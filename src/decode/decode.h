@@ -3,7 +3,8 @@
  * mx_decode_plan: what is the same for every window of a session (options, vocabulary facts, suppression sets).
  * mx_decoding:    one window at one temperature, as a state machine: mx_decoding_step says which rows of tokens to feed
  *                 and which logits are wanted under which rules; the caller runs them, possibly batched with rows of
- *                 other windows, and passes the candidates to mx_decoding_take. Nothing is allocated between start and result.
+ *                 other windows, and passes the candidates to mx_decoding_take. Nothing is allocated between start and
+ *                 result.
  *
  * The algorithm is openai-whisper's, including the order of ties: greedy, best-of sampling, beam search with patience,
  * length penalty, timestamp rules, suppression, prompt and prefix. See docs/decoding.md. */
