@@ -36,7 +36,7 @@ def library_sources():
     """What the kernels and the CPU device need: no checkpoints, so neither zlib nor jansson."""
     patterns = ["src/base/*.c", "src/tensor/*.c", "src/op/*.c", "src/device/*.c", "src/device/cpu/*.c",
                 "src/device/cpu/gemm/*.c", "src/device/cpu/attention/*.c", "src/device/cpu/logits/*.c",
-                "src/device/cpu/ref/*.c", "src/device/cpu/neon/*.c"]
+                "src/device/cpu/ref/*.c", "src/device/cpu/simd/*.c", "src/device/cpu/neon/*.c"]
     found = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
     return [path for path in found if os.path.basename(path) not in OTHER]
 
@@ -55,7 +55,7 @@ def compile_one(source, folder):
     target = os.path.join(folder, source.replace("/", "_") + ".o")
     depfile = target + ".d"
     if not up_to_date(target, depfile):
-        extra = ["-DMX_FAST_ISA=mx_neon_"] if "/neon/" in source else []
+        extra = ["-DMX_FAST_ISA=mx_neon_"] if "/neon/" in source or "/simd/" in source else []
         subprocess.run([CC, *FLAGS, *extra, "-MMD", "-MF", depfile, "-c", source, "-o", target], check=True)
     return target
 

@@ -183,13 +183,3 @@ void MX_FAST(pack_row)(float *y, const float *x, int64_t k, int64_t stride) {
     if (k > 0)
         _mm512_storeu_ps(y, _mm512_maskz_loadu_ps((__mmask16)((1u << k) - 1), x));
 }
-
-void MX_FAST(widen_f16)(float *y, const void *x, int64_t n) {
-    const char *from = x;
-    for (; n >= 16; n -= 16, from += 32, y += 16)
-        _mm512_storeu_ps(y, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from)));
-    if (n > 0) {
-        __mmask16 mask = (__mmask16)((1u << n) - 1);
-        _mm512_mask_storeu_ps(y, mask, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from)));
-    }
-}

@@ -1,16 +1,23 @@
-/* device/cpu/avx2/table.c - what is written for AVX2, FMA and F16C; the rest stays as ref/ has it. */
-#include "device/cpu/kernels.h"
+/* device/cpu/simd/table_tmpl.c - the kernels written for one instruction set; the rest stays as the instruction sets
+ * before it and ref/ have it. */
+#include "device/cpu/simd/simd.h"
+
+extern const mx_kernels MX_FAST(table);
 
 const mx_kernels MX_FAST(table) = {
     .layer_norm = MX_FAST(layer_norm),
+    .gelu_erf = MX_FAST(gelu_erf),
+    .gelu_tanh = MX_FAST(gelu_tanh),
     .gemm_blocks = MX_FAST(gemm_blocks),
     .gemm_tile = MX_FAST(gemm_tile),
     .gemm_rows = MX_FAST(gemm_rows),
     .widen_f16 = MX_FAST(widen_f16),
+#if VL == 16
+    .pack_row = MX_FAST(pack_row),
+#else
     .pack_panel_16 = MX_FAST(pack_panel_16),
     .pack_panel_32 = MX_FAST(pack_panel_32),
-    .gelu_erf = MX_FAST(gelu_erf),
-    .gelu_tanh = MX_FAST(gelu_tanh),
+#endif
     .attn_tile = MX_FAST(attn_tile),
     .attn_partial = MX_FAST(attn_partial),
     .attn_paged = MX_FAST(attn_paged),
