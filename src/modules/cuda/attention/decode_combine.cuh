@@ -1,32 +1,32 @@
-/* modules/cuda/attention/decode_combine.cuh - what kernels of a decoder's attention share that have a block of eight
- * warps to a tile: which rows are worked on together, operands, a tile's results on their way to memory, and the tiles
- * of a row joined in the order of the keys. */
+/* modules/cuda/attention/decode_combine.cuh - what the kernels of decoder attention with a block of eight warps per
+ * tile share: grouping rows, operands, storing partial results, and combining the tiles of a row in the order of the
+ * keys. */
 #ifndef MX_CUDA_ATTENTION_DECODE_COMBINE_CUH
 #define MX_CUDA_ATTENTION_DECODE_COMBINE_CUH
 #include "modules/cuda/attention/decode_tile.cuh"
 
 #define DECODE_THREADS (TILE_WARPS * WARP_SIZE)   /* of a block */
 #define PARTIAL_FLOATS                                                                                                 \
-    (HEAD_DIM + 4)         /* floats of a tile's result: values, largest score, sum of weights, two of nothing */
-#define MAX_WEIGHTS 32     /* whose weights in the whole are kept, where there are no more */
+    (HEAD_DIM + 4)         /* floats of a partial result: values, row max, sum of weights, two of padding */
+#define MAX_WEIGHTS 32     /* tiles per row whose weights are kept in shared memory */
 
 struct combine_smem {
     tile_smem pad;
-    float scales[TILE_ROWS][MAX_WEIGHTS];       /* of the tiles, when they are joined */
+    float scales[TILE_ROWS][MAX_WEIGHTS];       /* weights of the tiles when they are combined */
     float top[TILE_ROWS], inverse[TILE_ROWS];
 };
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+/* ---- row groups -------------------------------------------------------------------------------------------------- */
 
-#define ROW_CHUNK 512     /* rows that are looked at together: a row of the grid to each */
+#define ROW_CHUNK 512     /* rows grouped together: one row of the grid each */
 
-/* Pieces: neighbouring rows that have something in common, at most so many to each. */
+/* Row groups: adjacent rows with something in common, limited in size. */
 struct row_groups {
-    uint16_t start[ROW_CHUNK + 2]; /* row of the chunk that each begins with; behind the last one, how many there are */
-    unsigned runs[ROW_CHUNK / WARP_SIZE], begins[ROW_CHUNK / WARP_SIZE]; /* a bit to a row: whether one begins there */
+    uint16_t start[ROW_CHUNK + 2]; /* first row of each group, within the chunk; then the number of rows */
+    unsigned runs[ROW_CHUNK / WARP_SIZE], begins[ROW_CHUNK / WARP_SIZE]; /* bit per row: one starts there */
 };
 
-/* Row of the chunk that the run of row r, of rows with the same in common, begins with. */
+/* First row, within the chunk, of the run of equal rows that row r belongs to. */
 __device__ __forceinline__ static int run_of(const row_groups &s, int r) {
     int word = r / WARP_SIZE;
     unsigned begins = s.runs[word] & ((2u << r % WARP_SIZE) - 1);
@@ -35,8 +35,8 @@ __device__ __forceinline__ static int run_of(const row_groups &s, int r) {
     return word * WARP_SIZE + 31 - __clz((int)begins);
 }
 
-/* How many pieces n rows have. continues(r): whether row r has that in common with the one before it; it is asked for
- * every row once. most: rows of a piece, 1 to TILE_ROWS. */
+/* The number of groups of n rows. continues(r): whether row r has that in common with the one before it; called once
+ * per row. most: rows per group, 1 to TILE_ROWS. */
 template <typename Continues>
 __device__ static int find_pieces(int n, int most, row_groups &s, const Continues &continues) {
     const int lane = threadIdx.x % WARP_SIZE, whole = (n + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE;
@@ -84,7 +84,7 @@ struct block_barrier {
     __device__ __forceinline__ void operator()() const { __syncthreads(); }
 };
 
-/* Warp r has the query of row r, a lane two columns; of rows that there are not, zeros. */
+/* Warp r loads the query of row r, two columns per lane; zeros for rows that do not exist. */
 __device__ __forceinline__ static float2 query_of(const decode_params &job, const row_group &p) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
     const float *from = job.q + (p.row + warp) * job.ld_q + p.head * HEAD_DIM + lane * 2;
@@ -95,14 +95,14 @@ __device__ __forceinline__ static void put_queries(tile_smem &s, float2 q) {
     put_query(s, threadIdx.x / WARP_SIZE, threadIdx.x % WARP_SIZE, q);
 }
 
-/* A lane's fours of keys and of values, each of the warp's keys 2 i and 2 i + 1: all under way at once, in whole lines.
- * A block reads each once, and another one may just have written it. Behind the last key are zeros. */
+/* A lane's float4s of keys and of values, each of the warp's keys 2 i and 2 i + 1: all loads in flight at once, in
+ * whole cache lines. A block reads each once, and another block may just have written it. Zeros past the last key. */
 struct tile_loads {
     float4 k[8], v[8];
 };
 
-/* The keys as the lanes take them, through the warp's part of the values' memory. Every second step's lanes change
- * places, so that a warp that writes meets no bank twice. */
+/* Keys in the order the lanes need them, through the warp's part of the value buffer. Lanes are swizzled in every
+ * second step, so that the stores are bank-conflict free. */
 __device__ __forceinline__ static void put_keys(tile_smem &s, const float4 (&of)[8], uint4 (&k)[8]) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, step = lane % 16 / 4;
     uint4 *mine = s.v + warp * 16 * (HEAD_DIM / 4);
@@ -125,7 +125,7 @@ __device__ __forceinline__ static void put_values(tile_smem &s, const float4 (&o
         put_value(s, warp * 16 + i * 2 + lane / 16, lane % 16, of[i]);
 }
 
-/* A row's result of a tile, by the lanes that have it: to the parts, or, if there is no other tile, to y. */
+/* Stores a row's result of a tile, by the lanes that own it: to the partials, or to y if there is no other tile. */
 __device__ __forceinline__ static void write_tile(const decode_params &job, const row_group &p, int tile, bool mine,
                                                   const tile_result &r) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, column = warp * 8 + lane % 4 * 2;
@@ -142,9 +142,9 @@ __device__ __forceinline__ static void write_tile(const decode_params &job, cons
         *(float2 *)(partials + HEAD_DIM) = make_float2(r.top, r.sum);
 }
 
-/* ---- joins ------------------------------------------------------------------------------------------------------- */
+/* ---- combine ----------------------------------------------------------------------------------------------------- */
 
-/* How much of a row each of its tiles is: a warp for each row. */
+/* The weight of each of a row's tiles; a warp per row. */
 __device__ static void weigh_tiles(const decode_params &job, const row_group &p, combine_smem &s) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
 #pragma unroll 1
@@ -174,7 +174,7 @@ __device__ static void weigh_tiles(const decode_params &job, const row_group &p,
     }
 }
 
-/* The tiles of each row, joined in order. */
+/* Combines the tiles of each row in order. */
 __device__ static void combine_tiles(const decode_params &job, const row_group &p, combine_smem &s) {
     weigh_tiles(job, p, s);
     __syncthreads();
@@ -198,8 +198,8 @@ __device__ static void combine_tiles(const decode_params &job, const row_group &
     }
 }
 
-/* After a block wrote its tiles of a piece, of which `blocks` have some: the last of them joins them. */
-__device__ static void leave_piece(const decode_params &job, const row_group &p, unsigned blocks, combine_smem &s) {
+/* Called after a block wrote its tiles of a group that `blocks` blocks share: the last of them combines. */
+__device__ static void finish_group(const decode_params &job, const row_group &p, unsigned blocks, combine_smem &s) {
     __shared__ int is_last;
     if (blocks > 1) {
         __threadfence();

@@ -1,14 +1,14 @@
-/* modules/cuda/attention/decode_cross.cu - compiled attention of a decoder's rows over windows, heads of 64.
+/* modules/cuda/attention/decode_cross.cu - compiled cross-attention of decoder rows over windows, heads of 64.
  *
- * A piece is up to TILE_ROWS neighbouring rows that listen to the same window, so that its keys and values are read
- * once for all of them. The tiles of all pieces and heads are dealt evenly to as many blocks as there are at a time: a
- * block has neighbours, and the next one is on its way while one is worked on. Tiles of a piece and head are joined by
- * the last block that has some, in the order of the keys.
- * What holds: the order of every sum follows from the number of keys alone: not from the rows that share a piece, nor
- * from how tiles are dealt to blocks, nor from which block is last. */
+ * A row group is up to TILE_ROWS adjacent rows that attend to the same window, so that its keys and values are read
+ * once for all of them. The tiles of all groups and heads are assigned evenly to persistent blocks: a block has
+ * consecutive tiles, and prefetches the next one while it works on one. Tiles of a group and head are combined by the
+ * last block that has some, in the order of the keys.
+ * Invariants: the order of every sum follows from the number of keys alone: not from the rows that share a group, the
+ * assignment of tiles to blocks, or which block is last. */
 #include "modules/cuda/attention/decode_combine.cuh"
 
-#define BLOCKS_PER_SM 2      /* that a multiprocessor has at a time */
+#define BLOCKS_PER_SM 2      /* resident blocks per SM */
 
 struct cross_smem {
     combine_smem s;
@@ -40,7 +40,7 @@ __device__ __forceinline__ static row_group piece_at(const decode_params &job, c
     return p;
 }
 
-/* Nobody reads it again before much else was read: what it takes of the cache by the memory goes first. */
+/* Streamed once: evict-first in L2. */
 __device__ __forceinline__ static float4 load_once(const float *from) {
 #if __CUDA_ARCH__ >= 800
     float4 v;
@@ -70,7 +70,7 @@ __device__ __forceinline__ static void load_tile(const decode_params &job, const
     }
 }
 
-/* Of `all` tiles in the order of pieces, heads and keys, a block has those from all * block / blocks on. */
+/* Of `all` tiles in the order of groups, heads and keys, a block has those from all * block / blocks on. */
 __device__ __forceinline__ static unsigned block_of(unsigned tile, unsigned all, unsigned blocks) {
     return ((tile + 1) * blocks - 1) / all;
 }
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_ke
         uint4 k[8];
         float scores[4];
         float2 q = make_float2(0, 0);
-        __syncthreads();   /* queries are there; the tile before is done with */
+        __syncthreads();   /* queries are ready; the tile before is no longer read */
         put_keys(s.s.pad, x.k, k);
         put_values(s.s.pad, x.v);
         begin_tile(s.s.pad, k, (int)job.keys - now.tile * TILE_KEYS, scale, scores);
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_ke
             put_queries(s.s.pad, q);
         if (leaves && job.tiles > 1) {
             unsigned begin = at - now.tile;
-            leave_piece(job, p, block_of(begin + job.tiles - 1, all, blocks) - block_of(begin, all, blocks) + 1, s.s);
+            finish_group(job, p, block_of(begin + job.tiles - 1, all, blocks) - block_of(begin, all, blocks) + 1, s.s);
         }
         now = next;
     }

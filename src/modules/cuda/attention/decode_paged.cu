@@ -1,14 +1,14 @@
-/* modules/cuda/attention/decode_paged.cu - compiled attention of a decoder's rows, heads of 64: the calls, and the
- * kernel of those over a cache. Over windows: attention/decode_cross.cu.
+/* modules/cuda/attention/decode_paged.cu - compiled attention of decoder rows, heads of 64: the ops, and the kernel
+ * over a paged KV cache (page size 1: a cell index per position). Over windows: attention/decode_cross.cu.
  *
- * Keys are cut into tiles. The beams of a window are neighbours and have most of their keys in common, the cells
- * before their paths part: a piece is up to TILE_ROWS of them. A block goes from row to row, and a warp makes operands
- * of its 16 keys and values anew only where they are others than those of the row before.
- * What holds: the order of every sum follows from the number of keys alone: not from the rows of a piece, nor from how
- * rows are dealt to blocks. */
+ * Keys are cut into tiles. The beams of a window are adjacent and share most of their keys, the cells before they
+ * diverge: a row group is up to TILE_ROWS of them. A block goes from row to row, and a warp converts its 16 keys and
+ * values to operands again only where they differ from those of the row before.
+ * Invariants: the order of every sum follows from the number of keys alone: not from the rows of a group or the
+ * assignment of rows to blocks. */
 #include "modules/cuda/attention/decode_combine.cuh"
 
-#define BLOCKS_PER_SM 3      /* that a multiprocessor has at a time */
+#define BLOCKS_PER_SM 3      /* resident blocks per SM */
 
 struct paged_smem {
     combine_smem s;
@@ -16,15 +16,15 @@ struct paged_smem {
     int keys[ROW_CHUNK], seq[ROW_CHUNK];   /* of the rows */
 };
 
-/* Where the lane's key of row r's tile lies, a warp's lanes 16 to 31 as those 16 below; behind the last key lies the
- * last one, where its weight is 0. -1: the warp has none. */
+/* The cell of the lane's key in row r's tile, lanes 16 to 31 as those 16 below; past the last key it is the last one,
+ * with weight 0. -1: the warp has none. */
 __device__ __forceinline__ static int cell_of(const decode_params &job, const paged_smem &s, int r, int tile) {
     int first = tile * TILE_KEYS + threadIdx.x / WARP_SIZE * 16, last = s.keys[r] - 1;
     return first <= last ? __ldcg(job.cells + s.seq[r] * job.ctx + min(first + (int)threadIdx.x % 16, last)) : -1;
 }
 
-/* Fours of keys or of values of a warp's cells, each of keys 2 i and 2 i + 1: all under way at once, in whole lines. A
- * block reads each once, and another one may just have written it. */
+/* float4s of keys or of values of a warp's cells, each of keys 2 i and 2 i + 1: all loads in flight at once, in whole
+ * cache lines. A block reads each once, and another block may just have written it. */
 __device__ __forceinline__ static void load_cells(const float *from, int d, int cell, float4 (&x)[8]) {
     int lane = threadIdx.x % WARP_SIZE;
 #pragma unroll
@@ -52,7 +52,7 @@ __device__ __forceinline__ static void put_cells(const decode_params &job, int h
     }
 }
 
-/* A piece's rows over a tile, one after the other. */
+/* The rows of a group over a tile, one after another. */
 __device__ __forceinline__ static void run_tile(const decode_params &job, const row_group &p, int first, int tile,
                                                 paged_smem &s) {
     int lane = threadIdx.x % WARP_SIZE, before = -2;
@@ -63,7 +63,7 @@ __device__ __forceinline__ static void run_tile(const decode_params &job, const 
     for (int r = 0; r < p.n; r++) {
         float scores[4];
         int next = r + 1 < p.n ? cell_of(job, s, first + r + 1, tile) : -1;
-        __syncthreads();   /* queries are there; the row before is done with */
+        __syncthreads();   /* queries are ready; the row before is no longer read */
         if (__any_sync(0xffffffffu, cell != before))
             put_cells(job, p.head, cell, s.s.pad, k);
         begin_tile(s.s.pad, k, s.keys[first + r] - tile * TILE_KEYS, scale, scores);
@@ -73,7 +73,7 @@ __device__ __forceinline__ static void run_tile(const decode_params &job, const 
     }
 }
 
-/* Rows of a piece have the same first cell and as many tiles. */
+/* Rows of a group have the same first cell and the same number of tiles. */
 __device__ static int find_beams(const decode_params &job, int first_row, int n, int most, paged_smem &s) {
     const int32_t *pos = job.pos + first_row, *seq = job.seq + first_row;
     return find_pieces(n, most, s.pieces, [&](int r) {
@@ -84,8 +84,8 @@ __device__ static int find_beams(const decode_params &job, int first_row, int n,
     });
 }
 
-/* The piece that a row of the chunk is in. */
-__device__ __forceinline__ static int piece_with(const paged_smem &s, int row, int pieces) {
+/* The group that a row of the chunk belongs to. */
+__device__ __forceinline__ static int group_with(const paged_smem &s, int row, int pieces) {
     int first = 0;
     for (int behind = pieces; behind - first > 1;) {
         int middle = (first + behind) / 2;
@@ -97,7 +97,7 @@ __device__ __forceinline__ static int piece_with(const paged_smem &s, int row, i
     return first;
 }
 
-/* In the order of pieces, heads and rows, rows are dealt evenly. most: rows of a piece. */
+/* Rows are assigned evenly, in the order of groups, heads and rows. most: rows per group. */
 __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_paged_kernel(decode_params job, int most) {
     __shared__ paged_smem s;
     const int first_row = blockIdx.y * ROW_CHUNK, n = min(ROW_CHUNK, job.rows - first_row);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_paged_ke
     int pieces = find_beams(job, first_row, n, most, s);
     int at = (int)(blockIdx.x * (unsigned)(n * job.heads) / gridDim.x);
     int end = (int)((blockIdx.x + 1) * (unsigned)(n * job.heads) / gridDim.x);
-    int piece = piece_with(s, at / job.heads, pieces);
+    int piece = group_with(s, at / job.heads, pieces);
 #pragma unroll 1
     while (at < end) {
         int begin = s.pieces.start[piece], rows = s.pieces.start[piece + 1] - begin, in = at - begin * job.heads;
@@ -117,13 +117,13 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_paged_ke
         for (int tile = 0; tile < p.n_tiles; tile++)
             run_tile(job, p, first, tile, s);
         if (p.n_tiles > 1)
-            leave_piece(job, p, 1, s.s);
+            finish_group(job, p, 1, s.s);
         at += count;
         piece += at == (begin + rows) * job.heads;
     }
 }
 
-/* ---- the ops ----------------------------------------------------------------------------------------------------- */
+/* ---- ops --------------------------------------------------------------------------------------------------------- */
 
 static int64_t longest(const mx_call *call) {
     return call->op == MX_OP_ATTENTION_CACHED ? call->inputs[5].dims[1] : call->inputs[1].dims[1];
@@ -173,7 +173,7 @@ decode_params decode_params_of(const mx_cuda *gpu, const mx_call *call) {
     return job;
 }
 
-/* Where each row has a block of its own, nobody asks which rows have what in common. */
+/* Where each row has a block of its own, rows need not be grouped. */
 static void decode_paged_attention(mx_cuda *gpu, const decode_params &job) {
     int64_t items = (int64_t)job.rows * job.heads, at_once = (int64_t)gpu->device.info.cores * BLOCKS_PER_SM;
     launch_kernel(gpu, decode_paged_kernel,

@@ -1,50 +1,50 @@
-/* modules/cuda/attention/decode_tile.cuh - attention of a decoder's rows over a tile of keys, by eight warps on tensor
- * cores; heads of 64. Used by kernels that differ in who takes which tile (attention/decode_paged.cu,
- * megakernel/sm90/kernel.cu), so that they agree bit for bit: of a tile are left the largest score, the sum of the
- * weights and the weighted sum of values, and tiles are joined in the order of the keys.
+/* modules/cuda/attention/decode_tile.cuh - attention of decoder rows over a tile of keys, by eight warps on tensor
+ * cores; heads of 64. Used by kernels that differ in tile assignment (attention/decode_paged.cu,
+ * megakernel/sm90/kernel.cu), so that they agree bit for bit: a tile leaves the row max, the sum of weights and the
+ * weighted sum of values, and tiles are combined in the order of the keys.
  *
- * Queries, keys, weights and values are two f16 parts each (common/mma.cuh). Eight rows are half of an operand: its
- * upper rows are their second parts, so that a step multiplies both. A warp scores 16 keys for all rows; what it has
- * of the scores are operands of the next product, of which a warp makes 8 columns over all keys.
- * What holds: the order of every sum follows from the number of keys alone, not from the rows that share a tile. */
+ * Queries, keys, weights and values are two f16 terms each (common/mma.cuh). Eight rows are half of an operand: its
+ * upper rows are their second terms, so that one step multiplies both. A warp scores 16 keys for all rows; its scores
+ * are operands of the next product, in which a warp computes 8 columns over all keys.
+ * Invariants: the order of every sum follows from the number of keys alone, not from the rows that share a tile. */
 #ifndef MX_CUDA_ATTENTION_DECODE_TILE_CUH
 #define MX_CUDA_ATTENTION_DECODE_TILE_CUH
 #include "modules/cuda/common/mma.cuh"
 
 #define HEAD_DIM 64          /* of a head */
-#define TILE_KEYS 128          /* keys */
-#define TILE_ROWS 8            /* that share a tile at most */
+#define TILE_KEYS 128          /* keys of a tile */
+#define TILE_ROWS 8            /* rows that share a tile, at most */
 #define TILE_WARPS 8       /* warps of a tile, 16 keys each */
 #define LOG2_E 1.4426950408889634f
 
 struct decode_params {
     const float *q, *k, *v;
-    float *y, *partials;             /* parts [rows][heads][tiles][PARTIAL_FLOATS] */
+    float *y, *partials;             /* partials [rows][heads][tiles][PARTIAL_FLOATS] */
     unsigned *arrived;            /* [rows * heads], 0 before and after */
     const int32_t *seq, *pos, *cells, *window;   /* of a cache: seq, pos and cells; of windows: window */
     int64_t ld_q, ctx, keys;
-    int rows, heads, d, tiles;    /* tiles: of the longest row there may be */
+    int rows, heads, d, tiles;    /* tiles: of the longest possible row */
     float scale;
 };
 
-/* What is worked on together: n neighbouring rows that listen to the same keys. */
+/* n adjacent rows that attend to the same keys. */
 struct row_group {
     int row, n, head, n_keys, n_tiles;
     const float *k, *v;           /* of the head, key 0 */
-    const int32_t *cells;         /* NULL: keys follow each other */
+    const int32_t *cells;         /* NULL: keys are contiguous */
 };
 
-/* The block's shared memory. A key's values: eight times eight first parts, then as many second ones; eight i lie at
- * i ^ key % 8, so that those of neighbouring keys are in different banks. */
+/* The block's shared memory. A key's values: eight chunks of eight first terms, then as many second ones; chunk i is at
+ * i ^ key % 8, so that neighbouring keys are in different banks. */
 struct tile_smem {
     uint4 q[HEAD_DIM / 16 * WARP_SIZE];           /* queries [step][lane] */
     uint4 weights[TILE_WARPS * WARP_SIZE];      /* [warp][lane] */
-    float tops[TILE_ROWS][TILE_WARPS], sums[TILE_ROWS][TILE_WARPS];   /* of the warps' keys */
+    float row_max[TILE_ROWS][TILE_WARPS], sums[TILE_ROWS][TILE_WARPS];   /* per warp */
     uint4 v[TILE_KEYS * HEAD_DIM / 4];
 };
 
-/* Of a lane's row, lane / 4: two columns from 8 warp + 2 (lane % 4) on, a 16th of their size; largest score, as a power
- * of 2, and sum of weights. */
+/* For a lane's row, lane / 4: two columns from 8 warp + 2 (lane % 4) on, scaled by 1/16; row max as a power of 2, and
+ * sum of weights. */
 struct tile_result {
     float2 y;
     float top, sum;
@@ -52,7 +52,7 @@ struct tile_result {
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
-/* Four neighbours at a 16th of their size: first parts, then second ones. */
+/* Four adjacent values scaled by 1/16: first terms, then second ones. */
 __device__ __forceinline__ static uint4 split4(const float4 &v) {
     uint4 o;
     split_f16(__fmul_rn(v.x, X_SCALE), __fmul_rn(v.y, X_SCALE), o.x, o.z);
@@ -66,7 +66,7 @@ __device__ __forceinline__ static uint2 split2(const float2 &v) {
     return o;
 }
 
-/* Columns 2 pair and 2 pair + 1 of a query. In an operand a lane has four neighbours, as it has of a key. */
+/* Columns 2 pair and 2 pair + 1 of a query. In an operand a lane has four adjacent elements, as it has of a key. */
 __device__ __forceinline__ static void put_query(tile_smem &s, int row, int pair, const float2 &v) {
     ((uint2 *)s.q)[pair / 8 * 2 * WARP_SIZE + row * 8 + pair % 8] = split2(v);
 }
@@ -79,7 +79,7 @@ __device__ __forceinline__ static void put_value(tile_smem &s, int key, int four
     to[HEAD_DIM / 4] = make_uint2(o.z, o.w);
 }
 
-/* Of the keys 16 of, 16 of + 1, ... and 8 columns from 8 warp on: first parts, then second ones. */
+/* Of the keys 16 of, 16 of + 1, ... and 8 columns from 8 warp on: first terms, then second ones. */
 __device__ __forceinline__ static uint4 get_values(const tile_smem &s, int of, int warp, int lane) {
     int key = of * 16 + lane % 16;
     unsigned at = (unsigned)__cvta_generic_to_shared(s.v + key * (HEAD_DIM / 4) + lane / 16 * 8 + (warp ^ key % 8));
@@ -91,15 +91,15 @@ __device__ __forceinline__ static uint4 get_values(const tile_smem &s, int of, i
 
 /* ---- a tile ------------------------------------------------------------------------------------------------------ */
 
-/* The four of a key that step i of its lane takes: of the key 8 (i % 2) + lane / 4 of the warp's. */
+/* The float4 of a key that step i of its lane needs: of the warp's key 8 (i % 2) + lane / 4. */
 __device__ __forceinline__ static int four_of_step(int i, int lane) { return i / 2 * 4 + lane % 4; }
 
-/* What two products of parts come to: those of first parts, those of one second part each. */
-__device__ __forceinline__ static float joined(float first, float second, float other) {
+/* Combines two products of terms: first x first, and those with one second term. */
+__device__ __forceinline__ static float combine_terms(float first, float second, float other) {
     return __fmaf_rn(__fadd_rn(second, other), LO_UNSCALE, first);
 }
 
-/* Scores of the lane's keys 2 (lane % 4), + 1, + 8 and + 9 of the warp's, as powers of 2; -inf behind the last key. */
+/* Scores of the lane's keys 2 (lane % 4), + 1, + 8 and + 9 of the warp's, as powers of 2; -inf past the last key. */
 __device__ __forceinline__ static void score(const tile_smem &s, const uint4 (&k)[8], int left, float scale, int lane,
                                              float (&scores)[4]) {
     float first[2][4] = {}, second[2][4] = {};
@@ -111,7 +111,7 @@ __device__ __forceinline__ static void score(const tile_smem &s, const uint4 (&k
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        float sum = joined(first[i / 2][i % 2], first[i / 2][2 + i % 2], second[i / 2][i % 2]);
+        float sum = combine_terms(first[i / 2][i % 2], first[i / 2][2 + i % 2], second[i / 2][i % 2]);
         scores[i] = i / 2 * 8 + lane % 4 * 2 + i % 2 < left ? __fmul_rn(sum, scale) : -CUDART_INF_F;
     }
 }
@@ -127,7 +127,7 @@ __device__ __forceinline__ static float sum_of_row(const float (&of)[TILE_ROWS])
                      __fadd_rn(__fadd_rn(b.x, b.y), __fadd_rn(b.z, b.w)));
 }
 
-/* Weights 2^(score - top) of the lane's keys, as operands, and their sum over the warp's keys. */
+/* Weights 2^(score - max) of the lane's keys, as operands, and their sum over the warp's keys. */
 __device__ __forceinline__ static void weigh(tile_smem &s, const float (&scores)[4], float top, int warp, int lane) {
     float p[4];
     uint4 o;
@@ -144,10 +144,10 @@ __device__ __forceinline__ static void weigh(tile_smem &s, const float (&scores)
         s.sums[lane / 4][warp] = sum;
 }
 
-/* All rows over a tile that has `left` keys or, if that is more, TILE_KEYS: first the scores, then all else. Queries
- * are in the pad; so are the values when the warps have met once more, which they do twice in the second half. k: the
- * lane's fours of keys. scale: of scores to powers of 2; queries and keys are at a 16th. A row that nobody put there
- * is computed for nothing. */
+/* All rows over a tile that has min(left, TILE_KEYS) keys: first the scores, then the rest. Queries are in shared
+ * memory; values are too after one more barrier, of which the second half has two. k: the lane's float4s of keys.
+ * scale: from scores to powers of 2; queries and keys are scaled by 1/16. Rows that do not exist are computed but not
+ * stored. */
 __device__ __forceinline__ static void begin_tile(tile_smem &s, const uint4 (&k)[8], int left, float scale,
                                                   float (&scores)[4]) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
@@ -156,10 +156,10 @@ __device__ __forceinline__ static void begin_tile(tile_smem &s, const uint4 (&k)
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
     if (lane % 4 == 0)
-        s.tops[lane / 4][warp] = top;
+        s.row_max[lane / 4][warp] = top;
 }
 
-/* early: the values' operands are brought before the weights are there, which takes registers. */
+/* early: the operands of the values are loaded before the weights are ready, which takes registers. */
 template <bool early, typename Meet>
 __device__ __forceinline__ static tile_result finish_tile(tile_smem &s, const float (&scores)[4], const Meet &sync) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
@@ -167,7 +167,7 @@ __device__ __forceinline__ static tile_result finish_tile(tile_smem &s, const fl
     uint4 v[TILE_WARPS];
     tile_result r;
     sync();
-    r.top = largest_of_row(s.tops[lane / 4]);
+    r.top = largest_of_row(s.row_max[lane / 4]);
 #pragma unroll
     for (int i = 0; i < TILE_WARPS && early; i++)
         v[i] = get_values(s, i, warp, lane);
@@ -182,19 +182,19 @@ __device__ __forceinline__ static tile_result finish_tile(tile_smem &s, const fl
         mma_m16n8k16(second[i % 2], w, v[i].z, v[i].w);
     }
     r.sum = sum_of_row(s.sums[lane / 4]);
-    r.y.x = joined(__fadd_rn(first[0][0], first[1][0]), __fadd_rn(first[0][2], first[1][2]),
+    r.y.x = combine_terms(__fadd_rn(first[0][0], first[1][0]), __fadd_rn(first[0][2], first[1][2]),
                    __fadd_rn(second[0][0], second[1][0]));
-    r.y.y = joined(__fadd_rn(first[0][1], first[1][1]), __fadd_rn(first[0][3], first[1][3]),
+    r.y.y = combine_terms(__fadd_rn(first[0][1], first[1][1]), __fadd_rn(first[0][3], first[1][3]),
                    __fadd_rn(second[0][1], second[1][1]));
     return r;
 }
 
-/* What scores are multiplied by. */
+/* The factor from scores to powers of 2. */
 __device__ __forceinline__ static float power_scale(const decode_params &job) {
     return __fmul_rn(job.scale, X_UNSCALE * X_UNSCALE * LOG2_E);
 }
 
-/* What the weighted sum of a row's values, of the tiles together, is multiplied by. A single tile weighs 1. */
+/* The factor of the weighted sum of a row's values, over all tiles. A single tile has weight 1. */
 __device__ __forceinline__ static float share_of(float sum) { return __fdiv_rn(X_UNSCALE, sum); }
 
 __device__ __forceinline__ static float2 times(float2 v, float by) {

@@ -1,35 +1,34 @@
-/* modules/cuda/attention/flash.cuh - what the kernels of compiled attention share: queries as operands, the softmax as
- * it runs over tiles of keys, the result. A lane has two rows, 8 apart, and of each 8 columns two neighbours of both.
- */
+/* modules/cuda/attention/flash.cuh - what the flash attention kernels share: queries as operands, online softmax over
+ * tiles of keys, the epilogue. A lane has two rows, 8 apart, and two adjacent columns of every 8. */
 #ifndef MX_CUDA_ATTENTION_FLASH_CUH
 #define MX_CUDA_ATTENTION_FLASH_CUH
 #include "modules/cuda/gemm/gemm.cuh"
 
 #define HEAD_DIM 64   /* elements of a head */
-#define FLASH_KEYS 64   /* of a tile */
+#define FLASH_KEYS 64   /* keys of a tile */
 
 struct flash_params {
     const float *q, *k, *v;
     float *y;
-    void *operands;         /* keys and values of [entry][head][tile], as the kernel wants them */
+    void *operands;         /* keys and values of [entry][head][tile], in the layout of the kernel */
     int64_t ldq, ldk, ldv, ldy;
     int t, s, heads, tiles;
     int entries;
-    int across, items;      /* of attention/sm90/flash_wgmma.cu: pieces of a head's queries; of all heads and entries */
-    int whole;              /* the items before those that are half a piece */
-    int quads;              /* fours of the queries, keys and values are aligned */
+    int across, items;      /* of flash_wgmma.cu: work items per head; of all heads and entries */
+    int whole;              /* the items before those that are half an item */
+    int quads;              /* float4s of queries, keys and values are aligned */
     int handed;             /* queries, keys and values came as operands (LAYOUT_QKV) */
-    int ready;              /* y is not rows of f32, but operands of the product that comes next */
-    float scale;            /* of scores to powers of 2 */
+    int ready;              /* y is not f32 rows, but operands of the next GEMM */
+    float scale;            /* from scores to powers of 2 */
 };
 
-/* Whose queries. */
+/* The entry and head of the queries. */
 struct head_index {
     int64_t entry;
     int head;
 };
 
-/* An operand of 16 rows by 16 of k in their own order: v[0] row g, v[1] row g + 8, v[2], v[3] the same 8 of k later. */
+/* An operand of 16 rows by 16 of K in natural order: v[0] row g, v[1] row g + 8, v[2], v[3] the same 8 of K later. */
 template <int terms> __device__ __forceinline__ void operand_in_order(const float2 (&v)[4], uint4 (&a)[terms]) {
     uint32_t hi[4], lo[4];
 #pragma unroll
@@ -57,18 +56,18 @@ __device__ __forceinline__ void load_queries(const flash_params &f, int row, uin
     }
 }
 
-/* Probabilities are summed, and multiplied, at 2^4 of their size: small ones are f16 then that leave out less. */
+/* Probabilities are summed and multiplied scaled by 2^4: small ones lose less in f16. */
 #define EXP2_SHIFT 4
 
-/* Of each of a lane's two rows: what is taken off scores, for which the largest so far stands; the sum of powers. */
+/* For each of a lane's two rows: the (sticky) row max that is subtracted from scores, and the sum of exponentials. */
 struct softmax_state {
     float row_max[2], sum[2];
 };
 
 __device__ __forceinline__ float shifted_max(float score, float scale) { return __fmaf_rn(score, scale, -EXP2_SHIFT); }
 
-/* Scores [8 tiles][4] into probabilities of the running top, which is one of powers of 2; returns what older sums are
- * worth. Both are reckoned with the top as it was rounded, so that its rounding does not show. */
+/* Scores [8 tiles][4] into probabilities relative to the running row max, which is kept as a power of 2; returns the
+ * rescale factor of older sums. Both use the max as rounded, so that its rounding cancels. */
 __device__ __forceinline__ float2 online_softmax(float (&s)[32], softmax_state &r, float scale) {
     float rescale_factor[2];
 #pragma unroll
@@ -95,7 +94,7 @@ __device__ __forceinline__ float2 online_softmax(float (&s)[32], softmax_state &
     return make_float2(rescale_factor[0], rescale_factor[1]);
 }
 
-/* Probabilities as they come out of one product, as operands of the next. */
+/* Probabilities, as they come out of one MMA, as operands of the next. */
 template <int terms> __device__ __forceinline__ void probs_to_operands(const float (&s)[32], uint4 (&p)[4][terms]) {
 #pragma unroll
     for (int step = 0; step < 4; step++) {
@@ -111,7 +110,7 @@ template <int terms> __device__ __forceinline__ void probs_to_operands(const flo
     }
 }
 
-/* Keys past the last count for nothing. */
+/* Keys past the last get no weight. */
 __device__ __forceinline__ void mask_keys(float (&s)[32], int first, int keys) {
 #pragma unroll
     for (int i = 0; i < 32; i++)
@@ -119,7 +118,7 @@ __device__ __forceinline__ void mask_keys(float (&s)[32], int first, int keys) {
             s[i] = -CUDART_INF_F;
 }
 
-/* What a row's values are multiplied by; its sum is over the lanes of the row. */
+/* The factor of a row's values; the sum is over the lanes of the row. */
 __device__ __forceinline__ float inverse_sum(float sum) {
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));
@@ -142,8 +141,8 @@ __device__ __forceinline__ void store_output(const flash_params &f, const head_i
     }
 }
 
-/* The same as operands of a product (LAYOUT_OPERAND): of 8 rows by 16 elements a lane writes eight bytes, when it has
- * exchanged what the layout wants elsewhere. */
+/* The same as operands of a GEMM (LAYOUT_OPERAND): of 8 rows by 16 elements a lane writes eight bytes, after exchanging
+ * what the layout wants in other lanes. */
 template <int terms>
 __device__ __forceinline__ void store_output_operand(const flash_params &f, const head_index &of, int row,
                                                      const float (&o)[32], const softmax_state &r) {
@@ -170,8 +169,8 @@ __device__ __forceinline__ void store_output_operand(const flash_params &f, cons
             }
 #pragma unroll
             for (int term = 0; term < terms; term++) {
-                uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? pair[0][term] : pair[1][term], 2);
-                uint2 both = upper ? make_uint2(got, pair[1][term]) : make_uint2(pair[0][term], got);
+                uint32_t received = __shfl_xor_sync(0xffffffffu, upper ? pair[0][term] : pair[1][term], 2);
+                uint2 both = upper ? make_uint2(received, pair[1][term]) : make_uint2(pair[0][term], received);
                 if (row + i * 8 < f.t)
                     *(uint2 *)(to + term * 8192 + j * 256) = both;
             }
@@ -179,7 +178,7 @@ __device__ __forceinline__ void store_output_operand(const flash_params &f, cons
     }
 }
 
-/* attention/sm90/flash_wgmma.cu: on GPUs that have wide steps. */
+/* attention/sm90/flash_wgmma.cu: on GPUs that have wgmma. */
 int mx_cuda_has_wgmma(mx_cuda *gpu);
 void flash_wgmma(mx_cuda *gpu, const flash_params &f, int terms);
 #endif

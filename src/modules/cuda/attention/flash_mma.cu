@@ -1,15 +1,15 @@
-/* modules/cuda/attention/flash_mma.cu - compiled attention over whole windows, heads 64 wide: scores, softmax and
- * values in one kernel, on tensor cores.
- * In: q [n][t][d], k and v [n][s][d], rows apart as they lie in a stacked product. Out: y [n][t][d].
- * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
- * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
- * f16 each (split_f16_unscaled); only the product of what is left of both is left out. */
+/* modules/cuda/attention/flash_mma.cu - compiled flash attention over whole windows with mma.sync, heads of 64: scores,
+ * softmax and values in one kernel.
+ * In: q [n][t][d], k and v [n][s][d], rows strided as in a stacked projection. Out: y [n][t][d].
+ * Invariants: a query is computed over tiles of 64 keys in order, whatever else is in the batch; keys past the last are
+ * masked, not padded; softmax, its sum and the sums over tiles are f32. exact: q, k, v and the probabilities are two
+ * f16 terms each (split_f16_unscaled); only the product of both second terms is dropped. */
 #include "modules/cuda/attention/flash.cuh"
 
-#define QUERIES 64          /* of a block: 16 to a warp */
+#define QUERIES 64          /* of a block: 16 per warp */
 #define FLASH_WARPS 4
 #define FLASH_THREADS (FLASH_WARPS * WARP_SIZE)
-#define TILE_TERM 512            /* uint4 of a part of a tile of keys, or of values: [tile of 8][block of 32][lane] */
+#define TILE_TERM 512            /* uint4s of a term of a key or value tile: [tile of 8][block of 32][lane] */
 #define STAGES 2
 
 /* ---- keys and values as operands --------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ template <int terms> __device__ __forceinline__ void keep(uint4 *to, const float
         to[i * TILE_TERM] = a[i];
 }
 
-/* A block for each tile, head and entry, into [tile][keys, values][part]; zeros past the last key. */
+/* A block per tile, head and entry, into [tile][keys, values][term]; zeros past the last key. */
 template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_kv_kernel(flash_params f) {
     int tile = blockIdx.x, head = blockIdx.y, g = threadIdx.x % WARP_SIZE / 4, t = threadIdx.x % 4;
     int64_t entry = blockIdx.z;
@@ -62,7 +62,7 @@ template <int terms> __device__ __forceinline__ void copy_tile(const flash_param
     cp_async_commit();
 }
 
-/* c = a b over four steps of 16, b the eight columns `column` of a tile's part. */
+/* c = a b over four steps of 16, b being the eight columns `column` of a tile's term. */
 template <int terms>
 __device__ __forceinline__ void product_of(float *c, const uint4 (&a)[4][terms], const uint4 *b, int column) {
     float sum[4] = {};
@@ -77,7 +77,7 @@ __device__ __forceinline__ void product_of(float *c, const uint4 (&a)[4][terms],
             mma_m16n8k16(sum, a[block * 2 + 1][of_a], w[of_b][block].z, w[of_b][block].w);
         }
     };
-    if (terms == 2) {   /* what matters least first */
+    if (terms == 2) {   /* least significant first */
         chain(terms - 1, 0);
         chain(0, terms - 1);
     }
@@ -124,7 +124,7 @@ template <int terms> __global__ void __launch_bounds__(FLASH_THREADS, terms == 1
     store_output(f, of, row, o, r);
 }
 
-/* ---- the op ------------------------------------------------------------------------------------------------------ */
+/* ---- op ---------------------------------------------------------------------------------------------------------- */
 
 static int terms_of(const mx_call *call) { return call->precision == MXW_PRECISION_F16 ? 1 : 2; }
 

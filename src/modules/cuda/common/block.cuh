@@ -1,6 +1,6 @@
-/* modules/cuda/common/block.cuh - what kernels share: grids, and values of all threads of a block or warp joined in a
- * fixed order. What holds: every thread gets the same joined value; its bits follow from the threads' own values
- * alone. */
+/* modules/cuda/common/block.cuh - what kernels share: grid sizes, launches with PDL and clusters, reductions over a
+ * warp or block.
+ * Invariants: every thread gets the same reduced value; its bits follow from the threads' values alone. */
 #ifndef MX_CUDA_COMMON_BLOCK_CUH
 #define MX_CUDA_COMMON_BLOCK_CUH
 #include <cuda_runtime.h>
@@ -9,25 +9,25 @@
 #include "modules/cuda/cuda.h"
 
 #define WARP_SIZE 32
-#define BLOCK_SIZE 256                       /* threads of a block, where nothing else is said */
+#define BLOCK_SIZE 256                       /* threads of a block, unless stated otherwise */
 #define BLOCK_WARPS (BLOCK_SIZE / WARP_SIZE)
 
-/* Blocks for n pieces of work, `each` to a block; kernels go on in steps of the grid. */
+/* Blocks for n work items, `each` per block; kernels use grid-stride loops. */
 static inline unsigned grid_for(int64_t n, int64_t each) {
     int64_t blocks = (n + each - 1) / each;
     return (unsigned)MX_MIN(blocks, (int64_t)1 << 20);
 }
 
-/* Programmatic dependent launch: a kernel begins while the one before it is still at work, and waits. Every thread of a
- * kernel that launch_kernel starts calls pdl_wait() before it touches anything that another kernel writes, or writes
- * what another reads; constants may be read earlier. */
+/* Programmatic dependent launch (PDL): a kernel starts while the one before it is still running, and waits. Every
+ * thread of a kernel that launch_kernel starts calls pdl_wait() before it touches anything that another kernel writes,
+ * or writes anything that another reads; constants may be read earlier. */
 __device__ __forceinline__ void pdl_wait(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/* `cluster`: neighbouring blocks that are at work together, and reach each other's shared memory. */
+/* `cluster`: thread blocks that are scheduled together and can access each other's shared memory. */
 template <typename... Params, typename... Args>
 static inline void launch_cluster_kernel(const mx_cuda *gpu, void (*kernel)(Params...), int cluster, dim3 grid,
                                          dim3 block, size_t shared, Args... args) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ float exp2_approx(float x) {
 struct op_sum {
     template <typename T> __device__ T operator()(T a, T b) const { return a + b; }
 };
-/* NaN loses, as a comparison does. */
+/* NaN loses, as in a comparison. */
 struct op_max {
     __device__ float operator()(float a, float b) const { return b > a ? b : a; }
 };
@@ -80,7 +80,7 @@ template <typename T, typename Join> __device__ T warp_reduce(T value, Join join
     return value;
 }
 
-/* All BLOCK_SIZE threads must come here; `shared` holds BLOCK_WARPS values and may be used again at once. */
+/* All BLOCK_SIZE threads must call this; `shared` holds BLOCK_WARPS values and may be reused at once. */
 template <typename T, typename Join> __device__ T block_reduce(T value, Join join, T *shared) {
     value = warp_reduce(value, join);
     __syncthreads();

@@ -1,10 +1,10 @@
-/* modules/cuda/common/mma.cuh - tensor cores: operands in f16, sums in f32, and f32 values as two f16 parts.
+/* modules/cuda/common/mma.cuh - tensor cores: f16 operands, f32 accumulation, and f32 values as two f16 terms.
  *
- * A value x is hi + lo 2^-11, hi the f16 nearest to x and lo the one nearest to what is left, times 2^11 so that it
- * does not underflow: 22 bits of x. Activations are taken at 1/16 of their size, so that 2^20 is still a finite hi.
- * Attention over whole windows has both parts at their own size (split_f16_unscaled).
- * What holds: one step of a product is mma_m16n8k16 on one lane's operands; an element of the result depends on its
- * own row and column only, wherever in a tile they lie. Before sm_80 a step is made of two of half the depth. */
+ * A value x is hi + lo 2^-11: hi is the f16 nearest to x, lo the one nearest to the remainder, times 2^11 so that it
+ * does not underflow: 22 bits of x. Activations are scaled by 1/16, so that 2^20 is still a finite hi. Attention over
+ * whole windows keeps both terms unscaled (split_f16_unscaled).
+ * Invariants: one step of a GEMM is mma_m16n8k16 on one lane's operands; an element of the result depends on its own
+ * row and column only, wherever in a tile they lie. Before sm_80 a step is two of half the depth. */
 #ifndef MX_CUDA_COMMON_MMA_CUH
 #define MX_CUDA_COMMON_MMA_CUH
 #include <cuda_fp16.h>
@@ -41,7 +41,7 @@ __device__ __forceinline__ uint32_t pack_half2(float a, float b) {
     return *reinterpret_cast<uint32_t *>(&h);
 }
 
-/* Two values into a pair of hi and a pair of lo. */
+/* Splits two values into a pair of hi and a pair of lo. */
 __device__ __forceinline__ void split_f16(float a, float b, uint32_t &hi, uint32_t &lo) {
     __half2 h = __floats2half2_rn(a, b);
     float2 back = __half22float2(h);
@@ -49,8 +49,8 @@ __device__ __forceinline__ void split_f16(float a, float b, uint32_t &hi, uint32
     lo = pack_half2(__fmul_rn(__fsub_rn(a, back.x), LO_SCALE), __fmul_rn(__fsub_rn(b, back.y), LO_SCALE));
 }
 
-/* The same with lo at its own size, for one sum of all their products, or hi alone: 22 bits of x from 1/2 on, and
- * 2^-25 below, since the least step of f16 is 2^-24. x up to 65504, as wherever f16 alone are enough. */
+/* The same with lo unscaled, so that all products share one accumulator, or hi alone: 22 bits of x from 1/2 up, 2^-25
+ * below, since the smallest step of f16 is 2^-24. x up to 65504, as wherever f16 alone is enough. */
 template <int terms> __device__ __forceinline__ void split_f16_unscaled(float a, float b, uint32_t &hi, uint32_t &lo) {
     __half2 h = __floats2half2_rn(a, b);
     float2 back = __half22float2(h);
@@ -64,7 +64,7 @@ __device__ __forceinline__ float4 scale_x(const float4 &v) {
                        __fmul_rn(v.w, X_SCALE));
 }
 
-/* 16 bytes from global to shared memory, in the background; zeros if not `there`. */
+/* Asynchronous copy of 16 bytes from global to shared memory; zeros if not `there`. */
 __device__ __forceinline__ void cp_async_16(void *to, const void *from, bool there) {
 #if __CUDA_ARCH__ >= 800
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
@@ -79,7 +79,7 @@ __device__ __forceinline__ void cp_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/* Waits until at most `left` of the groups committed by this thread are under way. */
+/* Waits until at most `left` of the groups committed by this thread are in flight. */
 template <int left> __device__ __forceinline__ void cp_async_wait() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");

@@ -1,8 +1,9 @@
-/* modules/cuda/common/wgmma.cuh - Hopper's wide steps: 64 rows by many columns by 16 of k, by the four warps of a
- * group at once, in the background. The rows' operands and the sums are in registers, as common/mma.cuh has them for
- * 16 rows (a warp's own); columns lie in shared memory, 64 of k (128 bytes) to a row, eight rows to 1024 bytes on a
- * boundary of as many, and in row r the 16-byte piece p at p ^ (r % 8).
- * What holds: between wgmma_fence and wgmma_wait nobody touches the operands and sums. Code that uses this is for
+/* modules/cuda/common/wgmma.cuh - Hopper's warpgroup MMA (wgmma): 64 rows by many columns by 16 of K, by the four warps
+ * of a warpgroup, asynchronously; mbarriers and bulk copies. A (the rows) is in registers, as common/mma.cuh has it for
+ * 16 rows (a warp's own), or in shared memory; accumulators are in registers; B (the columns) is in shared memory, 64
+ * of K (128 bytes) per row, eight rows per 1024 aligned bytes, and in row r the 16-byte chunk p at p ^ (r % 8)
+ * (128-byte swizzle).
+ * Invariants: between wgmma_fence and wgmma_wait no thread touches operands or accumulators. Code that uses this is for
  * sm_90a alone; elsewhere MX_HAS_WGMMA is 0. */
 #ifndef MX_CUDA_COMMON_WGMMA_CUH
 #define MX_CUDA_COMMON_WGMMA_CUH
@@ -15,15 +16,15 @@
 #endif
 
 #if MX_HAS_WGMMA
-#define WARPGROUP 128   /* threads that make a wide step */
+#define WARPGROUP 128   /* threads of a warpgroup */
 
-/* What the hardware takes for columns in shared memory; 16 of k further: plus 2. */
+/* Matrix descriptor of columns in shared memory with the 128-byte swizzle; 16 of K further: plus 2. */
 __device__ __forceinline__ uint64_t wgmma_desc_swizzle128(unsigned at) {
     return (at & 0x3ffff) >> 4 | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* The same of columns that lie in pieces of 8 rows by 16 bytes, eight to 64 of k; 16 of k further: plus 16. Eight rows
- * further: 1024 bytes, or as told. */
+/* Matrix descriptor without swizzle: core matrices of 8 rows by 16 bytes, eight per 64 of K; 16 of K further: plus 16.
+ * Eight rows further: 1024 bytes, or `eight`. */
 __device__ __forceinline__ uint64_t wgmma_desc(unsigned at, int eight = 1024) {
     return (at & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(eight >> 4) << 32;
 }
@@ -45,7 +46,7 @@ template <int left> __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
 
-/* Sixteen sums of a lane, as an instruction takes them and by their numbers in it. */
+/* Sixteen accumulators of a lane, as asm operands and by their register numbers. */
 #define MX_WGMMA_ACC_4(d, i) "+f"((d)[i]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3])
 #define MX_WGMMA_ACC_16(d, i)                                                                                          \
     MX_WGMMA_ACC_4(d, i), MX_WGMMA_ACC_4(d, (i) + 4), MX_WGMMA_ACC_4(d, (i) + 8), MX_WGMMA_ACC_4(d, (i) + 12)
@@ -96,8 +97,7 @@ __device__ __forceinline__ void wgmma(float (&d)[64], const uint4 &a, uint64_t b
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b), "r"(add));
 }
 
-/* The same with the rows in shared memory too, as wgmma_desc or wgmma_desc_swizzle128 has them;
- * 32, 64 and 128 columns. */
+/* The same with A in shared memory too, described by wgmma_desc or wgmma_desc_swizzle128; 32, 64 and 128 columns. */
 __device__ __forceinline__ void wgmma(float (&d)[16], uint64_t a, uint64_t b, int add) {
     asm volatile(
         "{ .reg .pred add; setp.ne.b32 add, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
@@ -137,15 +137,16 @@ __device__ __forceinline__ void wgmma(float (&d)[96], uint64_t a, uint64_t b, in
         : "l"(a), "l"(b), "r"(add));
 }
 
-/* ---- bulk copies, and waiting for them --------------------------------------------------------------------------- */
+/* ---- mbarriers and bulk async copies ----------------------------------------------------------------------------- */
 
 __device__ __forceinline__ unsigned smem_addr(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
-/* The same for all lanes, and the compiler knows: what is reckoned from it costs the lanes nothing, and wide steps take
- * their operands' places from where it is kept. */
+/* Tells the compiler that a value is warp-uniform: what is computed from it stays in uniform registers, where wgmma
+ * takes its descriptors from. */
 __device__ __forceinline__ unsigned warp_uniform(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
 
-/* A gate, or any place, is told by a pointer or by its address in shared memory, which is shorter to reckon with. */
+/* An mbarrier, or any location, is given by a pointer or by its 32-bit shared-memory address, which is cheaper to
+ * compute with. */
 __device__ __forceinline__ void mbarrier_init(unsigned gate, int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(gate), "r"(arrivals) : "memory");
 }
@@ -158,7 +159,7 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned gate) {
 }
 __device__ __forceinline__ void mbarrier_arrive(uint64_t *gate) { mbarrier_arrive(smem_addr(gate)); }
 
-/* Arrives, and has the gate wait for so many bytes besides. */
+/* Arrives, and makes the barrier wait for that many bytes as well. */
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned gate, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes) : "memory");
 }
@@ -166,7 +167,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint64_t *gate, unsign
     mbarrier_arrive_expect_tx(smem_addr(gate), bytes);
 }
 
-/* Until the gate has been passed for the phase of that parity. */
+/* Waits for the phase of that parity to complete. */
 __device__ __forceinline__ void mbarrier_wait(unsigned gate, int parity) {
     asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1; @!done bra again; }"
                  ::"r"(gate), "r"(parity) : "memory");
@@ -181,7 +182,7 @@ __device__ __forceinline__ void cp_async_bulk(void *to, const void *from, unsign
     cp_async_bulk(smem_addr(to), from, bytes, smem_addr(gate));
 }
 
-/* What this thread wrote to shared memory is seen by wide steps and bulk copies. */
+/* Makes this thread's writes to shared memory visible to wgmma and bulk copies (the async proxy). */
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif
 #endif

@@ -1,7 +1,7 @@
-/* modules/cuda/logits/logits_select.cu - select fused with the product that makes its logits: nothing of the
- * vocabulary's size leaves the GPU, and each logit is looked at once (logits/select_partial.cuh). A warp takes a range
- * of ids of a row; the last block of a row to be done joins its ranges. Rows that draw need all their logits and are
- * done the plain way, by the first block. */
+/* modules/cuda/logits/logits_select.cu - select fused with the GEMM that computes its logits: nothing of the size of
+ * the vocabulary leaves the GPU, and each logit is read once (logits/select_partial.cuh). A warp reduces a range of ids
+ * of a row; the last block of a row combines its ranges. Rows that sample need all their logits and are done as in
+ * plain select, by the first block. */
 #include "modules/cuda/logits/select_partial.cuh"
 
 #define MAX_GRID_ROWS 32768   /* of a grid; each has a counter */
@@ -36,7 +36,7 @@ struct get_pairs {
     }
 };
 
-__device__ __forceinline__ static void bring_logits(const partial_selection &s, int64_t row, int range,
+__device__ __forceinline__ static void produce_logits(const partial_selection &s, int64_t row, int range,
                                                     range_smem *pad) {
     int lane = threadIdx.x % WARP_SIZE;
     id_range r = range_at(s.ranges, range);
@@ -50,14 +50,14 @@ __device__ __forceinline__ static void bring_logits(const partial_selection &s, 
         pad->values[i * KEY_STEP + lane] = plain(x[i]);
 }
 
-/* What a block needs of shared memory, one after the other. */
+/* Shared memory of a block, used one after the other. */
 union logits_smem {
-    select_smem whole;                /* of a row that draws */
+    select_smem whole;                /* of a row that samples */
     range_smem ranges[BLOCK_WARPS];
     merge_smem join;
 };
 
-/* BLOCK_WARPS ranges of a row to a block. */
+/* BLOCK_WARPS ranges of a row per block. */
 __global__ void __launch_bounds__(BLOCK_SIZE) ranges_kernel(fused_selection f) {
     __shared__ logits_smem shared;
     __shared__ int is_last;
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(BLOCK_SIZE) ranges_kernel(fused_selection f) {
     get_pairs get = {partials};
     if (range < s.ranges.n) {
         unsigned out = left_out(s, rule, range);
-        bring_logits(s, row, range, &shared.ranges[warp]);
+        produce_logits(s, row, range, &shared.ranges[warp]);
         do_range(s, rule, range, out, &shared.ranges[warp], put);
     }
     __threadfence();
@@ -94,9 +94,9 @@ __global__ void __launch_bounds__(BLOCK_SIZE) ranges_kernel(fused_selection f) {
     merge_ranges(s, rule, row, &shared.join, get);
 }
 
-/* ---- the op ------------------------------------------------------------------------------------------------------ */
+/* ---- op ---------------------------------------------------------------------------------------------------------- */
 
-/* Where things lie in scratch. */
+/* Layout of the scratch memory. */
 struct fused_layout {
     int64_t rows, vocab, k, ld;
     size_t statistics, weight, logits, partials, end;
@@ -166,8 +166,8 @@ static mxw_status make_logits(mx_cuda *gpu, const mx_call *call, const fused_lay
     return status < 0 ? status : mx_cuda_gemm_run(gpu, call, &p);
 }
 
-/* As many ranges as the GPU has multiprocessors, which is how a chain deals the vocabulary to its blocks; more if they
- * would be too long. */
+/* As many ranges as the GPU has SMs, which is how the megakernel divides the vocabulary; more if they would be too
+ * long. */
 static id_ranges ranges_of(const mx_cuda *gpu, int64_t vocab) {
     int64_t tiles = mx_cuda_tiles_of(vocab), least = (tiles * 8 + RANGE_IDS - 1) / RANGE_IDS;
     int64_t n = MX_MAX(least, MX_MIN(tiles, (int64_t)gpu->device.info.cores));
@@ -192,7 +192,7 @@ static partial_selection selection_of(const mx_cuda *gpu, const mx_call *call, c
     return s;
 }
 
-/* Not if there are more candidates than ranges keep, or more ranges than a block joins. */
+/* Not if there are more candidates than a range keeps, or more ranges than a block combines. */
 static int takes_ranges(const partial_selection &s) {
     return s.of.k <= RANGE_TOP_K && s.ranges.n > 0 && s.ranges.n <= MAX_RANGES && s.of.rows <= MAX_GRID_ROWS;
 }
@@ -202,7 +202,7 @@ int partial_selection_of(const mx_cuda *gpu, const mx_call *call, partial_select
     return takes_ranges(*out);
 }
 
-/* Every row the plain way. */
+/* Every row as in plain select. */
 __global__ void __launch_bounds__(BLOCK_SIZE) whole_rows_kernel(partial_selection s) {
     __shared__ select_smem pad;
     pdl_wait();

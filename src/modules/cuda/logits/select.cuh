@@ -1,6 +1,6 @@
-/* modules/cuda/logits/select.cuh - a row of logits by one block: the best of it, sums, a draw, all of op/select.h.
- * What holds: a NaN never wins; ties go to the lower id; sums over the vocabulary are f64, in an order that its size
- * decides; a draw depends on the rule record and the row alone. */
+/* modules/cuda/logits/select.cuh - a row of logits by one block: top-k, sums, sampling, everything in op/select.h.
+ * Invariants: a NaN never wins; ties go to the lower id; sums over the vocabulary are f64, in an order that its size
+ * determines; a sample depends on the rule and the row alone. */
 #ifndef MX_CUDA_LOGITS_SELECT_CUH
 #define MX_CUDA_LOGITS_SELECT_CUH
 #include <float.h>
@@ -14,7 +14,7 @@ struct candidate {
     int32_t id;   /* -1: none */
 };
 
-/* A strict order of everything: none is last, NaN before it, then by value, then by id. */
+/* A total order: none is last, NaN before it, then by value, then by id. */
 __device__ static bool better(candidate a, candidate b) {
     if (a.id < 0 || b.id < 0)
         return a.id >= 0 && b.id < 0;
@@ -38,7 +38,7 @@ __device__ static candidate best_of_block(candidate mine, candidate *shared) {
     return mine;
 }
 
-/* The best of x [n] behind `last`, which is none at first; those at -inf do not count if only_left. */
+/* The best of x [n] after `last`, which is none at first; entries of -inf do not count if only_left. */
 __device__ static candidate next_best(const float *x, int64_t n, candidate last, bool only_left, candidate *shared) {
     candidate best = {0, -1};
     for (int64_t i = threadIdx.x; i < n; i += BLOCK_SIZE) {
@@ -57,7 +57,7 @@ struct select_smem {
     float floats[BLOCK_WARPS];
     double doubles[BLOCK_WARPS];
     candidate candidates[BLOCK_WARPS];
-    double passed[BLOCK_SIZE + 1];   /* the draw: weight before each thread's part */
+    double passed[BLOCK_SIZE + 1];   /* sampling: weight before each thread's part */
     int32_t drawn;
 };
 
@@ -70,7 +70,7 @@ __device__ static float max_of(const float *x, int64_t n, select_smem *pad) {
     return block_reduce(top, op_max(), pad->floats);
 }
 
-/* log of the sum of e^x; -inf when there is nothing. Terms are f32, the sum is f64. */
+/* log-sum-exp of x; -inf if it is empty. Terms are f32, the sum is f64. */
 __device__ static double log_sum(const float *x, int64_t n, select_smem *pad) {
     float top = max_of(x, n, pad);
     double sum = 0;
@@ -81,7 +81,7 @@ __device__ static double log_sum(const float *x, int64_t n, select_smem *pad) {
     return (double)top + log(block_reduce(sum, op_sum(), pad->doubles));
 }
 
-/* ---- the draw ---------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
 /* Philox 4x32 with ten rounds, the first two words: the same generator as the CPU device's. */
 __device__ static double uniform(const uint32_t key[2], const uint32_t counter[2]) {
@@ -102,8 +102,9 @@ __device__ static double weight_of(float x, double top, double temperature) {
     return x > -CUDART_INF_F ? exp(((double)x - top) / temperature) : 0;
 }
 
-/* An id drawn with probability softmax(left / temperature): the first whose cumulated weight passes u * total. Each
- * thread weighs a part of the row; the parts are cumulated in order; the thread whose part is passed finds the id. */
+/* An id sampled with probability softmax(left / temperature): the first whose cumulative weight passes u * total. Each
+ * thread weighs a part of the row; the parts are accumulated in order; the thread whose part contains the target finds
+ * the id. */
 __device__ static int32_t draw(const float *left, int64_t vocab, const mx_rule *rule, select_smem *pad) {
     double top = (double)max_of(left, vocab, pad), temperature = (double)rule->temperature, sum = 0;
     int64_t part = (vocab + BLOCK_SIZE - 1) / BLOCK_SIZE, first = MX_MIN(threadIdx.x * part, vocab);
@@ -145,7 +146,7 @@ struct selection {
     int64_t rows, vocab, k;
 };
 
-/* Step 2: what is left of the logits; -inf is out. */
+/* Step 2: what is left of the logits; -inf is suppressed. */
 __device__ static void mask(float *left, const float *logits, const mx_rule *rule, const uint8_t *suppress,
                             int64_t ts_begin, int64_t vocab) {
     for (int64_t i = threadIdx.x; i < vocab; i += BLOCK_SIZE) {
@@ -155,7 +156,7 @@ __device__ static void mask(float *left, const float *logits, const mx_rule *rul
     __syncthreads();
 }
 
-/* Step 3: timestamps only, when together they are likelier than the likeliest text. */
+/* Step 3: timestamps only, when their total probability exceeds that of the best text token. */
 __device__ static void timestamp_sum(float *left, int64_t ts_begin, int64_t vocab, select_smem *pad) {
     double stamps = log_sum(left + ts_begin, vocab - ts_begin, pad), text = (double)max_of(left, ts_begin, pad);
     __syncthreads();
@@ -165,7 +166,7 @@ __device__ static void timestamp_sum(float *left, int64_t ts_begin, int64_t voca
     __syncthreads();
 }
 
-/* Moves id to the front of the n candidates; it takes the place of the last one if it is not among them. */
+/* Moves id to the front of the n candidates; it replaces the last one if it is not among them. */
 __device__ static void to_front(int32_t *ids, float *values, int64_t n, int32_t id, float value) {
     int64_t at = n - 1;
     for (int64_t i = 0; i < n; i++)
@@ -195,7 +196,7 @@ __device__ static int64_t find_best(int32_t *ids, float *values, const float *le
     return s.k;
 }
 
-/* One row from all its logits; left may be where they lie. */
+/* One row from all its logits; left may alias them. */
 __device__ static void select_row(const selection &s, const float *logits, float *left, int64_t row, select_smem *pad) {
     float *values = s.log_probs + row * s.k, *stats = s.stats + row * MX_SELECT_STATS;
     int32_t *ids = s.ids + row * s.k, drawn = -1;

@@ -1,29 +1,29 @@
-/* modules/cuda/logits/select_partial.cuh - a selection (op/select.h) in two halves, for rows that do not draw: of each
- * range of ids, by a warp, the few best, the largest and the sum, text and timestamps apart; then what all ranges of a
- * row come to, by a block. Used by kernels that differ in who takes which range (logits/logits_select.cu,
+/* modules/cuda/logits/select_partial.cuh - a selection (op/select.h) in two halves, for rows that do not sample: for
+ * each range of ids, by a warp, the top-k, the max and the sum, text and timestamps separately; then the combination of
+ * all ranges of a row, by a block. Used by kernels that differ in the assignment of ranges (logits/logits_select.cu,
  * megakernel/sm90/select_stage.cuh): they agree bit for bit.
- * What holds: ids are those that plain select gives for the same logits, in the same order; sums over a range are f32,
- * of ranges f64, in an order that the vocabulary and the GPU decide. Loops are kept short: fetching instructions that
- * run once takes longer than running them. */
+ * Invariants: ids are those that plain select gives for the same logits, in the same order; sums over a range are f32,
+ * over ranges f64, in an order that the vocabulary and the GPU determine. Loops are kept short: fetching instructions
+ * that run once takes longer than running them. */
 #ifndef MX_CUDA_LOGITS_SELECT_PARTIAL_CUH
 #define MX_CUDA_LOGITS_SELECT_PARTIAL_CUH
 #include "modules/cuda/logits/select.cuh"
 
 #define RANGE_IDS 512                          /* ids of a range */
-#define IDS_PER_LANE (RANGE_IDS / WARP_SIZE)   /* of a lane: id i of it is the range's first + i * WARP_SIZE + lane */
-#define KEY_STEP (WARP_SIZE + 1)                  /* from a lane's id to the next: all in banks of their own */
+#define IDS_PER_LANE (RANGE_IDS / WARP_SIZE)   /* id i of a lane is the range's first + i * WARP_SIZE + lane */
+#define KEY_STEP (WARP_SIZE + 1)                  /* from a lane's id to the next: bank-conflict free */
 #define RANGE_TOP_K 8                                  /* candidates of a range, at most */
 #define SIDES 2                                 /* text, timestamps */
-#define MAX_RANGES (BLOCK_SIZE - WARP_SIZE)        /* lists of timestamps begin with a warp; a range may have both */
+#define MAX_RANGES (BLOCK_SIZE - WARP_SIZE)        /* lists of timestamps start at a warp; a range may have both */
 
-/* A range comes to pairs of words. Of a side, which is there if the range has such ids: the largest logit and the sum
- * of e^(logit - largest); the best, in order: key_of its logit, 0 if there are no more, and its id. Then, of the logits
- * before the rules, if they are asked for: largest and sum; the logit of no_speech. */
+/* The partial result of a range, in pairs of words. For each side that the range has ids of: the max logit and the sum
+ * of e^(logit - max); the best, in order: key_of its logit, 0 if there are no more, and its id. Then, of the logits
+ * before the rules, if needed: max and sum; the logit of no_speech. */
 #define SIDE_PAIRS (1 + RANGE_TOP_K)
 #define RAW_PAIR (SIDES * SIDE_PAIRS)
 #define PARTIAL_PAIRS (RAW_PAIR + 2)
 
-/* How ids are dealt to ranges: in tiles of 8, the first `longer` ranges have one more. */
+/* Division of ids into ranges: in tiles of 8, the first `longer` ranges have one more. */
 struct id_ranges {
     int vocab, n, share, longer;
 };
@@ -38,7 +38,7 @@ __device__ __forceinline__ static id_range range_at(const id_ranges &of, int i) 
 }
 
 struct partial_selection {
-    selection of;      /* logits: rows ld apart, free to be overwritten; left: none */
+    selection of;      /* logits: strided rows that may be overwritten; left: none */
     int64_t ld;
     id_ranges ranges;
 };
@@ -46,7 +46,7 @@ struct partial_selection {
 /* What the call selects from, if it can be done by ranges on this GPU (logits/logits_select.cu). */
 int partial_selection_of(const mx_cuda *gpu, const mx_call *call, partial_selection *out);
 
-/* A float as a number that orders the same way; 0 is for none. */
+/* A float as an integer with the same order; 0 is for none. */
 __device__ __forceinline__ static unsigned key_of(float value) {
     unsigned bits = __float_as_uint(__fadd_rn(value, 0.0f));
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -56,7 +56,7 @@ __device__ __forceinline__ static float value_of(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-/* The largest key of a warp and, of those that have it, the lowest id. */
+/* The largest key of a warp and, among equals, the lowest id. */
 __device__ __forceinline__ static void best_of_warp(unsigned *key, int32_t *id) {
 #if __CUDA_ARCH__ >= 800
     unsigned top = __reduce_max_sync(0xffffffffu, *key);
@@ -80,13 +80,13 @@ __device__ __forceinline__ static unsigned largest_of_warp(unsigned key) {
 
 /* ---- a range, by a warp ------------------------------------------------------------------------------------------ */
 
-/* Shared memory of a warp: its logits, and what is left of them as keys; id i of a lane at i * KEY_STEP + lane. */
+/* Shared memory of a warp: its logits, and the remaining ones as keys; id i of a lane at i * KEY_STEP + lane. */
 struct range_smem {
     float values[IDS_PER_LANE * KEY_STEP];
     unsigned keys[IDS_PER_LANE * KEY_STEP];
 };
 
-/* Bits of a lane's ids that are lower than the limit. */
+/* Bits of a lane's ids that are below the limit. */
 __device__ __forceinline__ static unsigned lower(int limit, int first, int vocab) {
     int lane = (int)threadIdx.x % WARP_SIZE;
     int n = (min(max(limit, 0), vocab) - first - lane + WARP_SIZE - 1) >> 5;
@@ -97,7 +97,7 @@ __device__ __forceinline__ static float left_at(const range_smem *pad, unsigned 
     return out >> i & 1 ? -CUDART_INF_F : pad->values[i * KEY_STEP + (int)threadIdx.x % WARP_SIZE];
 }
 
-/* What is not out, as keys; the largest and the sum. A lane has its best key and where that lies. */
+/* The ids that are not suppressed, as keys; the max and the sum. A lane has its best key and its position. */
 __device__ __noinline__ static float2 sum_range(range_smem *pad, unsigned out, unsigned *best, int32_t *at) {
     int lane = (int)threadIdx.x % WARP_SIZE;
     unsigned top = 0;
@@ -123,8 +123,8 @@ __device__ __noinline__ static float2 sum_range(range_smem *pad, unsigned out, u
     return make_float2(largest, warp_reduce(all, op_sum()));
 }
 
-/* The k best, of which lane i gets number i: the best of all lanes, again and again; the lane that had it looks for its
- * next one with the others' help. */
+/* The k best, of which lane i gets number i: the best of all lanes, repeatedly; the lane that had it finds its next one
+ * with the others' help. */
 __device__ __noinline__ static uint2 best_of_range(range_smem *pad, int k, unsigned best, int32_t at) {
     int lane = (int)threadIdx.x % WARP_SIZE;
     uint2 mine = make_uint2(0, 0);
@@ -150,14 +150,14 @@ __device__ __noinline__ static uint2 best_of_range(range_smem *pad, int k, unsig
     return mine;
 }
 
-/* Two neighbours, the first of which is even. */
+/* Two adjacent logits, the first of which is even. */
 __device__ __forceinline__ static void keep_logits(range_smem *pad, int at, float2 v) {
     float *to = pad->values + at / WARP_SIZE * KEY_STEP + at % WARP_SIZE;
     to[0] = plain(v.x);
     to[1] = plain(v.y);
 }
 
-/* Which of a lane's ids are out by the rules; all loads are under way at once. */
+/* Which of a lane's ids the rules suppress; all loads are in flight at once. */
 __device__ __forceinline__ static unsigned left_out(const partial_selection &f, const mx_rule &rule, int range) {
     int lane = (int)threadIdx.x % WARP_SIZE, vocab = f.ranges.vocab;
     id_range r = range_at(f.ranges, range);
@@ -174,7 +174,7 @@ __device__ __forceinline__ static unsigned left_out(const partial_selection &f, 
     return out | ~lower(r.first + r.n, r.first, vocab) | lower(rule.min_id, r.first, vocab) | (stamps & outside);
 }
 
-/* What the logits in the pad come to. put(pair, a, b) leaves a pair, by one lane. */
+/* Reduces the logits in shared memory. put(pair, a, b) stores a pair, by one lane. */
 template <typename Put>
 __device__ __forceinline__ static void do_range(const partial_selection &f, const mx_rule &rule, int range,
                                                 unsigned out, range_smem *pad, const Put &put) {
@@ -223,7 +223,7 @@ struct merge_smem {
 
 __device__ __forceinline__ static void sync_mergers() { asm volatile("bar.sync 1, %0;" ::"n"(BLOCK_SIZE) : "memory"); }
 
-/* Largest, as a key, and sum of a lane's pairs, and so of all lanes'. */
+/* Max, as a key, and sum of a lane's pairs, then of all lanes'. */
 struct total {
     unsigned top;
     float sum;
@@ -243,7 +243,7 @@ __device__ __forceinline__ static total sum_pairs(const float2 (&v)[LISTS_OF_LAN
     return t;
 }
 
-/* A function of its own: what one call has fetched, the next need not. */
+/* A function of its own, so that its instructions are fetched once. */
 __device__ __noinline__ static double log_of(total t) {
     return t.top ? (double)value_of(t.top) + log((double)t.sum) : -CUDART_INF;
 }
@@ -280,8 +280,8 @@ __device__ __noinline__ static uint2 merge_lists(const unsigned *keys, const int
     return mine;
 }
 
-/* The lists of a row: of the ranges that have text, then, from the next whole warp on, of those that have timestamps.
- * What is none looks at one that there is. */
+/* The lists of a row: of the ranges that have text, then, from the next whole warp on, of those that have timestamps. A
+ * lane without a list reads an existing one. */
 struct list_places {
     int texts, first, stamps, n;   /* text: 0 to texts; timestamps: first to n, of ranges from `stamps` on */
 };
@@ -308,8 +308,8 @@ __device__ __forceinline__ static list_place list_at(const list_places &p, int i
     return i < p.texts ? text : i >= p.first && i < p.n ? stamp : none;
 }
 
-/* get(range, pairs, v) brings pairs of ranges, by whole warps: pairs[i] of range[i] into v[i]. By one warp: what
- * all logits of the row come to, and whether timestamps are all that is left. */
+/* get(range, pairs, v) loads pairs of ranges, by whole warps: pairs[i] of range[i] into v[i]. By one warp: the totals
+ * of all logits of the row, and whether only timestamps remain. */
 template <typename Get>
 __device__ __forceinline__ static void sum_row(const mx_rule &rule, const list_places &lists, merge_smem *pad,
                                                const Get &get) {
@@ -344,7 +344,7 @@ __device__ __forceinline__ static void sum_row(const mx_rule &rule, const list_p
     }
 }
 
-/* By one warp, where it is asked for. */
+/* By one warp, where needed. */
 template <typename Get>
 __device__ __noinline__ static void sum_no_speech(const partial_selection &f, const mx_rule &rule, merge_smem *pad,
                                                   const Get &get) {
@@ -369,8 +369,8 @@ __device__ __noinline__ static void sum_no_speech(const partial_selection &f, co
         pad->no_speech = all == -CUDART_INF ? 0 : (float)exp((double)at[0].x - all);
 }
 
-/* Each warp merges its lists, which are of one side; the last one also sums. Then the first warp merges what the warps
- * have. */
+/* Each warp merges its lists, which are of one side; the last one also sums. Then the first warp merges the results of
+ * the warps. */
 template <typename Get>
 __device__ __forceinline__ static void merge_ranges(const partial_selection &f, const mx_rule &rule, int64_t row,
                                                     merge_smem *pad, const Get &get) {

@@ -1,34 +1,34 @@
-/* modules/cuda/megakernel/build.cu - makes a chain (megakernel/stages.cuh) of the calls that a recording sees
- * together: of all of them, or up to a selection, if they are of the kinds that a chain has, for the same few rows. If
- * they are not, or are too large or too many, they run as they would without chains: that is faster than a chain of
- * some of them. */
+/* modules/cuda/megakernel/build.cu - builds a megakernel (megakernel/stages.cuh) from the calls that a graph capture
+ * sees together: from all of them, or up to a selection, if every call has a stage type and all have the same few rows.
+ * If not, or if they are too large or too many, they run kernel by kernel: that is faster than a megakernel of some of
+ * them. */
 #include <string.h>
 
 #include "modules/cuda/megakernel/stages.cuh"
 
-#define MIN_STAGES 4            /* fewer are not worth a chain */
-#define MAX_TILES WARP_SIZE        /* of keys: a lane has one when they are joined */
-#define HINT_STEP 64              /* values from one place of a sign to the next */
+#define MIN_STAGES 4            /* fewer are not rescale_factor a megakernel */
+#define MAX_TILES WARP_SIZE        /* of keys: a lane has one when they are combined */
+#define HINT_STEP 64              /* values between two hint flags */
 
-/* What a phase leaves to those behind it. */
+/* What a stage leaves to the stages after it. */
 struct result {
-    const float *y;               /* where it would be without chains */
+    const float *y;               /* where it would be without the megakernel */
     int64_t ld;
     int n;
     const flagged *flagged_at;
-    hint_flag hint, before;   /* of these values, and of what they are made of */
+    hint_flag hint, before;   /* of these values, and of what they are computed from */
     int stage;
-    int whole, split; /* how it is told: as floats, as partials; neither: by a product that nobody heard yet */
+    int whole, split; /* how it is published: as floats, as f16 terms; neither: a GEMM not read yet */
 };
 
 struct builder {
     megakernel_params params;
     stage_desc at[MAX_STAGES];
     result results[MAX_STAGES];
-    flagged *flagged_at;                /* values for the next phase ... */
-    size_t left;                  /* ... and how many there are */
-    int x_terms, w_terms;         /* of all products; 0: none yet */
-    const mx_call *selection;     /* the last call; behind the chain, if the chain does not have it */
+    flagged *flagged_at;                /* values for the next stage ... */
+    size_t left;                  /* ... and how many are left */
+    int x_terms, w_terms;         /* of all GEMMs; 0: none yet */
+    const mx_call *selection;     /* the last call; runs after the megakernel, if that does not include it */
     int selects;
 };
 
@@ -38,7 +38,7 @@ static stage_desc *add_stage(builder *b, int kind) {
     return stage;
 }
 
-/* Values for rows of n; NULL if there are no more. */
+/* Flagged values for rows of n; NULL if there are no more. */
 static flagged *take_flagged(builder *b, size_t n) {
     size_t count = (n * (size_t)b->params.rows + 15) / 16 * 16;
     if (count > b->left)
@@ -56,7 +56,7 @@ static hint_flag hint_of(const flagged *flagged_at, int n, int step) {
     return hint;
 }
 
-/* The last phase's result, made of what has the sign `before`. */
+/* The last stage's result, computed from what has the hint flag `before`. */
 static void add_result(builder *b, const float *y, int64_t ld, int n, const flagged *flagged_at, hint_flag before) {
     int kind = b->at[b->params.n - 1].kind;
     result r = {y, ld, n, flagged_at, hint_of(flagged_at, n * b->params.rows, HINT_STEP), before, b->params.n - 1,
@@ -64,7 +64,7 @@ static void add_result(builder *b, const float *y, int64_t ld, int n, const flag
     b->results[b->params.n - 1] = r;
 }
 
-/* The result that lies there; NULL: no phase's. */
+/* The result at that address; NULL: no stage's. */
 static const result *find_result(const builder *b, const float *y, int64_t ld, int n) {
     for (int i = b->params.n - 1; i >= 0; i--) {
         const result *r = &b->results[i];
@@ -74,7 +74,7 @@ static const result *find_result(const builder *b, const float *y, int64_t ld, i
     return NULL;
 }
 
-/* Whether a call with so many rows can join those before. */
+/* Whether a call with that many rows can join those before. */
 static int fits_rows(builder *b, int64_t rows) {
     if (b->params.n == 0 && rows > 0 && rows <= MAX_ROWS)
         b->params.rows = (int)rows;
@@ -87,7 +87,7 @@ static int same_or_new(const int32_t **known, const int32_t *data) {
     return *known == data;
 }
 
-/* Whether it is told so, or can be. */
+/* Whether it is published that way, or can be. */
 static int can_acquire(builder *b, const result *of, int as_parts) {
     result *r = &b->results[of->stage];
     r->whole |= !as_parts && !r->split;
@@ -96,7 +96,7 @@ static int can_acquire(builder *b, const result *of, int as_parts) {
     return as_parts ? r->split : r->whole;
 }
 
-/* ---- what a call becomes; each returns how many calls it took ---------------------------------------------------- */
+/* ---- calls into stages; each returns the number of calls it consumed --------------------------------------------- */
 
 static size_t add_embedding(builder *b, const mx_call *const *calls, size_t n) {
     if (!is_embedding(calls, n) || !fits_rows(b, calls[0]->outputs[0].dims[0]))
@@ -118,7 +118,7 @@ static size_t add_embedding(builder *b, const mx_call *const *calls, size_t n) {
     return 3;
 }
 
-/* Keys and values that the product makes, written to caches right behind it. */
+/* Keys and values that the GEMM produces, written to caches right after it. */
 static size_t add_writes(builder *b, gemm_stage *of, const float *y, const mx_call *const *calls, size_t n) {
     kv_cache_out to;
     if (!cache_writes_of(calls, n, y, b->params.rows, of->ldy, of->n, &to) ||
@@ -160,7 +160,7 @@ static gemm_stage product_of(const gemm_params &p) {
     return of;
 }
 
-/* Parts of x and of the weight: the same in all products. */
+/* Terms of x and of the weight: the same in all GEMMs. */
 static int fits_terms(builder *b, const gemm_desc &f) {
     int half = f.precision == MXW_PRECISION_F16, x_terms = half ? 1 : 2, w_terms = half ? 1 : f.weight.terms;
     if (b->w_terms && (b->w_terms != w_terms || b->x_terms != x_terms))
@@ -170,7 +170,7 @@ static int fits_terms(builder *b, const gemm_desc &f) {
     return 1;
 }
 
-/* What the call computes, if a phase can, of results of phases before. */
+/* What the call computes, if a stage can, from results of earlier stages. */
 static int describe_gemm(builder *b, const mx_call *call, gemm_stage *of, const result **x) {
     gemm_desc f;
     if (!mx_cuda_gemm_describe(call, &f) || !fits_rows(b, f.m))
@@ -200,13 +200,13 @@ static size_t add_gemm(builder *b, const mx_call *const *calls, size_t n) {
     return 1 + writes;
 }
 
-/* The logits of a selection, which is the last of a chain. */
+/* The logits of a selection, which is the last stage. */
 static int takes_logits(const gemm_params &p) {
     return !p.f.bias && !p.f.residual && p.f.act == MX_ACT_NONE && p.f.ldy >= p.tiles * 8 && p.f.ldy % 2 == 0 &&
            (uintptr_t)p.f.y % 8 == 0;
 }
 
-/* The selection itself, where each block has the logits of one range of ids. */
+/* The selection itself, where each CTA has the logits of one range of ids. */
 static void add_select(builder *b, const mx_cuda *gpu, const mx_call *call, stage_desc *logits) {
     partial_selection of;
     if (!partial_selection_of(gpu, call, &of) || of.ranges.n != (int)gpu->device.info.cores)
@@ -220,7 +220,7 @@ static void add_select(builder *b, const mx_cuda *gpu, const mx_call *call, stag
     b->selects = 1;
 }
 
-/* Of the rows that lie at x, or of those that `pick` picks of them. */
+/* For the rows at x, or for those that `pick` picks of them. */
 static size_t add_logits(builder *b, const mx_cuda *gpu, const mx_call *call, const float *from, const int32_t *pick) {
     gemm_desc f;
     if (!mx_cuda_logits_describe(call, &f) || !fits_rows(b, f.m))
@@ -253,7 +253,7 @@ static size_t add_picked_logits(builder *b, const mx_cuda *gpu, const mx_call *c
     return taken ? 2 : 0;
 }
 
-/* Whether the chain writes to the memory, which a phase would read without being told. */
+/* Whether the megakernel writes to that memory, which a stage would read without synchronisation. */
 static int is_written(const builder *b, const void *memory) {
     int found = 0;
     for (int i = 0; i < b->params.n; i++)
@@ -261,7 +261,7 @@ static int is_written(const builder *b, const void *memory) {
     return found;
 }
 
-/* Over a cache that the product of the queries wrote to. */
+/* Over a cache that the GEMM of the queries wrote to. */
 static size_t add_self_attn(builder *b, const mx_cuda *gpu, const mx_call *call) {
     if (b->params.n == 0 || !mx_cuda_decode_attention_takes(call) || !fits_rows(b, call->inputs[0].dims[0]))
         return 0;
@@ -284,7 +284,7 @@ static size_t add_self_attn(builder *b, const mx_cuda *gpu, const mx_call *call)
     return 1;
 }
 
-/* Queries, attention over windows, and the join of its tiles. */
+/* Queries, cross-attention, and the combine stage of its tiles. */
 static size_t add_cross_attn(builder *b, const mx_cuda *gpu, const mx_call *const *calls, size_t n) {
     gemm_stage product;
     const result *x;
@@ -330,9 +330,9 @@ static size_t add_calls(builder *b, const mx_cuda *gpu, const mx_call *const *ca
     }
 }
 
-/* ---- what is written where -------------------------------------------------------------------------------------- */
+/* ---- plain results ----------------------------------------------------------------------------------------------- */
 
-/* Memory that a phase writes to, and where the phase has its address; NULL: it is a result of the chain. */
+/* Memory that a stage writes to, and where the stage has its address; NULL: it is a result of the megakernel. */
 struct written {
     float **at;
     const void *from, *end;
@@ -363,8 +363,8 @@ static int writes_of(stage_desc *stage, int rows, written (&w)[3]) {
     }
 }
 
-/* Memory is used again once what lay there is not needed any more; phases do not wait for each other, so what would be
- * written over is not written at all. */
+/* The arena reuses memory once its old contents are dead; stages do not wait for each other, so a result that would be
+ * overwritten later is not written at all. */
 static void drop_overwritten(builder *b) {
     kernel_params *params = &b->params;
     written first[3], later[3];
@@ -376,9 +376,10 @@ static void drop_overwritten(builder *b) {
                         *first[a].at = NULL;
 }
 
-/* ---- doors ------------------------------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------------------------------ */
 
-/* What the chain selects is said by itself, if it is all that is written to host memory and nothing comes behind it. */
+/* Results of the selection signal their own completion, if they are all that is written to host memory and nothing runs
+ * after them. */
 static void signal_selection(mx_cuda *gpu, const mx_call *call) {
     mx_cuda_host_flags host_flags = {};
     size_t all = 0;

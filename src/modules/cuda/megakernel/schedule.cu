@@ -1,8 +1,8 @@
-/* modules/cuda/megakernel/schedule.cu - how the phases of a chain share blocks and shared memory: which blocks a phase
- * is for, what of a product each has, how much of the memory is for weights that are under way. */
+/* modules/cuda/megakernel/schedule.cu - assigns the stages of a megakernel to CTAs and divides shared memory: which
+ * CTAs run a stage, which tiles of a GEMM each has, and how much memory is for weights in flight. */
 #include "modules/cuda/megakernel/stages.cuh"
 
-#define MIN_COMBINE_CTAS 8                 /* blocks that join, at least, if they do nothing else */
+#define MIN_COMBINE_CTAS 8                 /* CTAs that combine, at least, if they do nothing else */
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
@@ -21,7 +21,7 @@ static int work_of(const stage_desc &stage, const schedule_params *d) {
     }
 }
 
-/* How a product's tiles are dealt to blocks; returns to how many, 0 if it does not fit. */
+/* Assigns a GEMM's tiles to CTAs; returns the number of CTAs, 0 if it does not fit. */
 static int schedule_gemm(gemm_stage *p, const schedule_params *d) {
     int tile = p->blocks * d->w_terms * 1024, share = MX_MAX(1, WORKER_WARPS / p->slices);
     p->group = MX_MIN(WORKER_WARPS, MX_MIN(MAX_ITEMS / p->slices, d->ring_bytes / 2 / tile));
@@ -30,7 +30,8 @@ static int schedule_gemm(gemm_stage *p, const schedule_params *d) {
     return p->group <= 0 ? 0 : p->tiles > share * d->blocks ? d->blocks : (p->tiles + share - 1) / share;
 }
 
-/* All blocks have as many tiles, as ranges of a selection do; so many at a time that some pieces are on their way. */
+/* All CTAs have the same number of tiles, as the ranges of a selection do; few enough at a time that some pieces are in
+ * flight. */
 static int schedule_logits(gemm_stage *p, const schedule_params *d) {
     int most = MX_MIN(WORKER_WARPS * LOGIT_TILES_PER_WARP, d->ring_bytes / 4 / (1024 * d->w_terms));
     p->share = p->tiles / d->blocks;
@@ -42,7 +43,7 @@ static int schedule_logits(gemm_stage *p, const schedule_params *d) {
     return d->blocks;
 }
 
-/* All blocks that work on a head make its queries. */
+/* All CTAs that work on a head compute its queries. */
 static int schedule_cross_attn(stage_desc *stage, const schedule_params *d) {
     gemm_stage *p = &stage->product;
     const decode_params &job = stage->attention.job;
@@ -62,16 +63,16 @@ static int schedule_stage(stage_desc *stage, const schedule_params *d) {
     }
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- placement --------------------------------------------------------------------------------------------------- */
 
-/* The first blocks of each kind of work. */
+/* The first CTAs of each kind of work. */
 struct places {
     int cross_attn, cached, combine;
 };
 
-/* First those that multiply, then those that listen; those that are left join, a warp to a row of a head, or else the
- * last ones that multiply. Who listens has keys to make ready before, and comes late to a join: the cache is for those
- * that multiply, which have nothing else to do then. */
+/* First the GEMM CTAs, then those of cross-attention; the remaining ones combine, a warp per row of a head, or else the
+ * last GEMM CTAs do. Cross-attention CTAs have keys to convert first and would be late for a combine stage:
+ * self-attention is for the GEMM CTAs, which are idle then. */
 static places place_attention(stage_desc *stages, const schedule_params *d) {
     int multiply = 0, cross_attn = 0;
     for (int i = 0; i < d->n; i++) {
@@ -93,7 +94,8 @@ static places place_attention(stage_desc *stages, const schedule_params *d) {
     return p;
 }
 
-/* Elsewhere than what it hears was made and than what hears it, so that its blocks are ready when x is there. */
+/* On other CTAs than those that produce its input and those that consume its output, so that its CTAs are ready when x
+ * is there. */
 static int place_product(const stage_desc *stages, int i, const schedule_params *d, const places &p) {
     const stage_desc *from = &stages[stages[i].from];
     int n = stages[i].place.n;
@@ -106,7 +108,7 @@ static int place_product(const stage_desc *stages, int i, const schedule_params 
     return from->kind == STAGE_GEMM && from->place.first == 0 ? d->blocks - n : 0;
 }
 
-/* Where each kind of work is done: always by the same blocks, which then have its instructions at hand. */
+/* Each kind of work always runs on the same CTAs, whose instruction caches are warm then. */
 static void place_stages(stage_desc *stages, const schedule_params *d) {
     places p = place_attention(stages, d);
     for (int i = 0; i < d->n; i++) {
@@ -119,7 +121,7 @@ static void place_stages(stage_desc *stages, const schedule_params *d) {
         case STAGE_COMBINE: place->first = p.combine; break;
         default: place->first = MX_MAX(d->blocks - place->n, 0);
         }
-        /* Whoever has just made x need not be told that it is near, nor those that come when it is. */
+        /* A CTA that has just produced x needs no hint that it is near, nor do those that start after it. */
         const stage_desc *from = &stages[stages[i].from];
         if (stages[i].kind == STAGE_GEMM &&
             (from->kind == STAGE_COMBINE ||

@@ -1,13 +1,13 @@
-/* modules/cuda/ops/gather_scatter.cu - compiled calls of a decoder's step that move rows: embeddings, picked rows,
- * caches. Each writes what the plain op does, bit for bit; rows may lie apart, tables may be of halves. Neighbours
- * that a recording sees together (capture.c) are one kernel, which writes what all of them would have. */
+/* modules/cuda/ops/gather_scatter.cu - compiled calls of a decoder step that move rows: embeddings, picked rows,
+ * caches. Each writes what the plain op does, bit for bit; rows may be strided, tables may be f16 or bf16. Adjacent
+ * calls that a graph capture sees together (capture.c) are one kernel, which writes what all of them would have. */
 #include "modules/cuda/megakernel/stages.cuh"
 
 #define STEP_BLOCK 128
 
-/* ---- rows of tables ---------------------------------------------------------------------------------------------- */
+/* ---- table rows -------------------------------------------------------------------------------------------------- */
 
-/* y[r] = a[index[r]]; a block for each row. */
+/* y[r] = a[index[r]]; a block per row. */
 __global__ void __launch_bounds__(STEP_BLOCK) gather_rows_kernel(float *y, embedding_table a, int n) {
     pdl_wait();
     int64_t row = blockIdx.x;
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(STEP_BLOCK)
     }
 }
 
-/* PTX for an older GPU, compiled by the driver for this one, has no waiting in it. */
+/* PTX for an older GPU, compiled by the driver for this one, has no griddepcontrol in it. */
 int mx_cuda_overlaps(void) {
     cudaFuncAttributes of = {};
     if (cudaFuncGetAttributes(&of, gather_rows_kernel) != cudaSuccess) {
@@ -96,11 +96,11 @@ static size_t take_embedding(mx_cuda *gpu, const mx_call *const *calls, size_t n
 struct writes {
     float *state[2];
     const float *x[2];
-    int64_t ld[2];   /* from row to row of x */
+    int64_t ld[2];   /* row stride of x */
 };
 
-/* A block for each index of each of the writes, which share their indices; what goes there are n floats: rows of x of
- * `width`. When an index comes again later, the later one is what stays. */
+/* A block per index of each of the writes, which share their indices; each writes n floats: rows of x of `width`. When
+ * an index occurs again later, the last one wins. */
 __global__ void __launch_bounds__(STEP_BLOCK)
     write_rows_kernel(writes w, const int32_t *index, int count, int64_t n, int64_t width) {
     pdl_wait();
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(STEP_BLOCK)
         *(float4 *)(state + i) = *(const float4 *)(x + i / width * w.ld[which] + i % width);
 }
 
-/* Floats behind axis 0. */
+/* Floats per entry of axis 0. */
 static int64_t row_floats(const mx_tensor *state) {
     int64_t n = 1;
     for (int i = 1; i < state->rank; i++)
@@ -181,7 +181,7 @@ int cache_writes_of(const mx_call *const *calls, size_t n, const float *y, int64
     return 1;
 }
 
-/* A product of few rows whose keys and values go to caches. */
+/* A GEMM of few rows whose keys and values go to caches. */
 static size_t take_written(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     gemm_desc f;
     kv_cache_out to = {};
@@ -203,7 +203,7 @@ static size_t take_writes(mx_cuda *gpu, const mx_call *const *calls, size_t n, m
 
 /* ---- to and from the host ---------------------------------------------------------------------------------------- */
 
-/* A few kilobytes of pinned memory, by a kernel: it takes less time than to set a copy going. */
+/* A few kilobytes of pinned memory, by a kernel: faster than issuing a copy. */
 __global__ void __launch_bounds__(1024) copy_small_kernel(uint4 *to, const uint4 *from, int n) {
     pdl_wait();
     for (int i = threadIdx.x; i < n; i += 1024)

@@ -1,14 +1,14 @@
-/* modules/cuda/attention/sm90/flash_wgmma.cu - compiled attention over whole windows on Hopper, heads 64 wide:
- * attention/flash_mma.cu's arithmetic with wide steps. Groups of four warps have 64 queries each; tiles of 64 keys and
- * values come in bulk, for them all. A block goes from queries to queries; those that come next, and their keys, are
- * on their way before it is done.
- * What holds: a query is computed over tiles of 64 keys in order, whatever stands beside it; keys past the last are
- * masked, not padded; softmax, its sum and the sums over tiles are f32. Exact: q, k, v and the probabilities are two
- * f16 each (split_f16_unscaled); only the product of what is left of both is left out. */
+/* modules/cuda/attention/sm90/flash_wgmma.cu - compiled flash attention over whole windows on Hopper, heads of 64: the
+ * arithmetic of attention/flash_mma.cu with wgmma. Consumer warpgroups have 64 queries each; tiles of 64 keys and
+ * values come by bulk copies, shared by all of them. Persistent: a block goes from queries to queries, and the next
+ * queries and their keys are prefetched before it is done.
+ * Invariants: a query is computed over tiles of 64 keys in order, whatever else is in the batch; keys past the last are
+ * masked, not padded; softmax, its sum and the sums over tiles are f32. exact: q, k, v and the probabilities are two
+ * f16 terms each (split_f16_unscaled); only the product of both second terms is dropped. */
 #include "modules/cuda/attention/flash.cuh"
 #include "modules/cuda/common/wgmma.cuh"
 
-#define TILE_BYTES MX_CUDA_QKV_TILE   /* bytes of a part of a tile of queries, keys or values */
+#define TILE_BYTES MX_CUDA_QKV_TILE   /* bytes of a term of a tile of queries, keys or values */
 
 /* ---- keys and values as columns ---------------------------------------------------------------------------------- */
 
@@ -31,11 +31,10 @@ __device__ __forceinline__ float4 four_of(const float *from, bool there, int qua
     return quads ? *(const float4 *)from : make_float4(from[0], from[1], from[2], from[3]);
 }
 
-/* As LAYOUT_QKV has them, but for the queries. A block for each tile, head and entry; zeros past the last key. Keys:
- * a row to each, along the head; values: a row to each element of the head, along the keys, which change places in
- * shared memory. */
+/* LAYOUT_QKV without the queries. A block per tile, head and entry; zeros past the last key. Keys: a row each, along
+ * the head; values: a row per element of the head, along the keys, transposed in shared memory. */
 template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_kv_kernel(flash_params f) {
-    __shared__ float turned[FLASH_KEYS][HEAD_DIM + 1];
+    __shared__ float transposed[FLASH_KEYS][HEAD_DIM + 1];
     int tile = blockIdx.x, head = blockIdx.y, first = tile * FLASH_KEYS;
     int64_t entry = blockIdx.z;
     const float *k = f.k + entry * f.s * f.ldk + head * HEAD_DIM, *v = f.v + entry * f.s * f.ldv + head * HEAD_DIM;
@@ -55,7 +54,7 @@ template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_kv_ke
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         int at = threadIdx.x + i * BLOCK_SIZE;
-        float *row = &turned[at / 16][at % 16 * 4];
+        float *row = &transposed[at / 16][at % 16 * 4];
         row[0] = of_v[i].x, row[1] = of_v[i].y, row[2] = of_v[i].z, row[3] = of_v[i].w;
     }
     __syncthreads();
@@ -66,7 +65,7 @@ template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_kv_ke
         float along_head[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, along_keys[8];
 #pragma unroll
         for (int j = 0; j < 8; j++)
-            along_keys[j] = turned[at % 8 * 8 + j][at / 8];
+            along_keys[j] = transposed[at % 8 * 8 + j][at / 8];
         keep<terms>(to, at / 8, at % 8, along_head);
         keep<terms>(to + values, at / 8, at % 8, along_keys);
     }
@@ -74,25 +73,24 @@ template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_kv_ke
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Of a block: as many groups as registers allow (128 for each thread of four), so that some reckon while others
- * multiply, or fewer where that leaves no multiprocessor with a second block. At least two: keys and values are brought
- * by one each. */
+/* As many warpgroups as registers allow (128 per thread with four), so that some run softmax while others multiply, or
+ * fewer where that leaves no SM with a second block. At least two: one is the producer of keys, one of values. */
 template <int terms> struct flash_shape {
     static constexpr int groups = 4;                                  /* of 64 queries, at most */
     static constexpr int threads = groups * 128;
     static constexpr int stage = 2 * terms * TILE_BYTES, stages = terms == 1 ? 6 : 4;
-    static constexpr int ahead = stages - 2;                           /* tiles that are under way */
-    static constexpr int queries = terms * TILE_BYTES;                         /* bytes of a group's queries */
+    static constexpr int ahead = stages - 2;                           /* tiles in flight */
+    static constexpr int queries = terms * TILE_BYTES;                         /* bytes of a warpgroup's queries */
     static constexpr int bytes = stages * stage + groups * queries + 1024 + (2 * stages + groups) * 8;
 };
 
-/* Of a tile of keys: all, of which none is past the last; all; the first half. */
+/* Keys of a tile: all valid; all, some past the last; only the first half. */
 enum extent { FULL, ENDING, ENDING_HALF };
 
-/* What a block has in shared memory: addresses. */
+/* Shared-memory addresses. */
 template <int terms> struct flash_smem {
-    unsigned tiles, queries;   /* keys and values; the queries of this thread's group */
-    unsigned barriers, queries_full;     /* of the stages; of the group's queries */
+    unsigned tiles, queries;   /* keys and values; the queries of this thread's warpgroup */
+    unsigned barriers, queries_full;     /* of the stages; of the warpgroup's queries */
     __device__ __forceinline__ unsigned full(int stage) const { return barriers + stage * 8; }
     __device__ __forceinline__ unsigned empty(int stage) const { return full(flash_shape<terms>::stages + stage); }
 };
@@ -100,10 +98,10 @@ template <int terms> struct flash_smem {
 #if MX_HAS_WGMMA
 __device__ __forceinline__ int groups_here() { return (int)blockDim.x / WARPGROUP; }
 
-#define MAX_EXP2 15   /* of a probability, as a power of 2: f16 go up to 65504 */
+#define MAX_EXP2 15   /* largest exponent of a probability: f16 goes up to 65504 */
 
-/* The largest scores of both rows. */
-__device__ __forceinline__ float2 largest_of(const float (&s)[32]) {
+/* The row max of both rows. */
+__device__ __forceinline__ float2 row_max_of(const float (&s)[32]) {
     float most[2];
 #pragma unroll
     for (int row = 0; row < 2; row++) {
@@ -118,9 +116,8 @@ __device__ __forceinline__ float2 largest_of(const float (&s)[32]) {
     return make_float2(most[0], most[1]);
 }
 
-/* Takes the top of a row anew where a probability would be too large; by rows, whatever stands beside them. What older
- * sums are worth then goes to `rescale`. Both are reckoned with the top as it was rounded, so that its rounding does
- * not show. */
+/* Updates the max of a row where a probability would overflow; each row decides alone. Older sums are scaled by
+ * `rescale`. Both use the max as rounded, so that its rounding cancels. */
 template <bool first, typename Rescale>
 __device__ __forceinline__ void raise_max(const float2 &most, softmax_state &r, float scale, Rescale rescale) {
     float2 rescale_factor;
@@ -137,9 +134,9 @@ __device__ __forceinline__ void raise_max(const float2 &most, softmax_state &r, 
         rescale(rescale_factor);
 }
 
-/* Scores into probabilities, which are told two by two: `keep` of a pair's number, its row and both. Returns the sums
- * of both rows. The top that powers are reckoned from is that of the first tile, and stays as long as the
- * probabilities fit: so older sums are hardly ever scaled, and lanes need not agree on a top for every tile. */
+/* Scores into probabilities, passed on in pairs: `keep` gets a pair's number, its row and both. Returns the sums of
+ * both rows. The row max is sticky: that of the first tile stays as long as the probabilities fit, so older sums are
+ * almost never rescaled, and lanes need not agree on a max for every tile. */
 template <typename Keep>
 __device__ __forceinline__ float2 exp2_scores(const float (&s)[32], const softmax_state &r, float scale, Keep keep) {
     float2 all;
@@ -164,33 +161,33 @@ __device__ __forceinline__ void add_sums(softmax_state &r, const float2 &sums) {
     r.sum[1] = __fadd_rn(r.sum[1], sums.y);
 }
 
-/* Whether they fit is known before. */
+/* Checks before whether they fit. */
 template <bool first, typename Keep, typename Rescale>
 __device__ __forceinline__ void online_softmax(const float (&s)[32], softmax_state &r, float scale, Keep keep,
                                                Rescale rescale) {
-    float2 most = largest_of(s);
+    float2 most = row_max_of(s);
     float above = fmaxf(__fmaf_rn(most.x, scale, -r.row_max[0]), __fmaf_rn(most.y, scale, -r.row_max[1]));
     if (first || __any_sync(0xffffffffu, above > MAX_EXP2 - 1))
         raise_max<first>(most, r, scale, rescale);
     add_sums(r, exp2_scores(s, r, scale, keep));
 }
 
-/* The same bits: whether they fitted is told by the sums, and hardly ever must they be made again. So nobody looks for
- * the largest score; but the scores are still there when all is made, for which `f16` has no registers. */
+/* The same bits, optimistic: the sums show whether all fitted, and they are almost never computed again. So no max is
+ * taken; but the scores must stay until the end, for which `f16` has no registers. */
 template <bool first, typename Keep, typename Rescale>
 __device__ __forceinline__ void online_softmax_optimistic(const float (&s)[32], softmax_state &r, float scale,
                                                           Keep keep, Rescale rescale) {
     if (first)
-        raise_max<first>(largest_of(s), r, scale, rescale);
+        raise_max<first>(row_max_of(s), r, scale, rescale);
     float2 sums = exp2_scores(s, r, scale, keep);
     if (!first && __any_sync(0xffffffffu, fmaxf(sums.x, sums.y) > (float)(1 << (MAX_EXP2 - 1)))) {
-        raise_max<first>(largest_of(s), r, scale, rescale);
+        raise_max<first>(row_max_of(s), r, scale, rescale);
         sums = exp2_scores(s, r, scale, keep);
     }
     add_sums(r, sums);
 }
 
-/* The part of an operand that a pair is. */
+/* The register of an operand that a pair belongs to. */
 __device__ __forceinline__ uint32_t &place_of(uint4 &v, int i, int row) {
     return i % 2 ? (row ? v.w : v.z) : (row ? v.y : v.x);
 }
@@ -201,8 +198,8 @@ __device__ __forceinline__ void scale_rows(float (&o)[32], const float2 &rescale
         o[i] = __fmul_rn(o[i], i % 4 < 2 ? rescale_factor.x : rescale_factor.y);
 }
 
-/* What a block does at a time: queries of a head (of all entries), from a tile of 64 on, one to each of its groups; or
- * to the first half of them, so that what is left for the last round goes to twice as many blocks. */
+/* A work item: queries of a head (of all entries) from a tile of 64 on, one tile per warpgroup; or half an item, so
+ * that the last wave is spread over twice as many blocks. */
 struct piece {
     int head, tile, groups;
 };
@@ -213,14 +210,14 @@ __device__ __forceinline__ piece piece_of(const flash_params &f, int item) {
     return half < 0 ? piece{head, tile, groups} : piece{head, tile + half % 2 * (groups / 2), groups / 2};
 }
 
-/* What of a head's operands lies where. */
+/* The operands of a head. */
 template <int terms> __device__ __forceinline__ const char *operands_of(const flash_params &f, int64_t head) {
     return (const char *)f.operands + head * (f.handed ? 3 : 2) * terms * f.tiles * TILE_BYTES;
 }
 
-/* What brings tiles, in the order in which they are taken: the next one of these queries, or the first of the next;
- * into the next stage, once all warps have let go of it. By one thread of the first group for keys, of the second for
- * values. */
+/* The producer of tiles, in the order in which they are consumed: the next one of these queries, or the first of the
+ * next item; into the next stage, once all warps have released it. One thread of the first warpgroup for keys, of the
+ * second for values. */
 template <int terms> struct producer {
     int item, tile, stage, parity;
     const char *from;
@@ -233,7 +230,7 @@ template <int terms> struct producer {
     __device__ __forceinline__ void load_next(const flash_params &f, const flash_smem<terms> &at) {
         using shape = flash_shape<terms>;
         if ((threadIdx.x == 0 || threadIdx.x == WARPGROUP) && item < f.items) {
-            mbarrier_wait(at.empty(stage), parity ^ 1);   /* the first time it is passed at once */
+            mbarrier_wait(at.empty(stage), parity ^ 1);   /* passes at once the first time */
             mbarrier_arrive_expect_tx(at.full(stage), terms * TILE_BYTES);
             cp_async_bulk(at.tiles + stage * shape::stage + threadIdx.x / WARPGROUP * terms * TILE_BYTES, from,
                           terms * TILE_BYTES, at.full(stage));
@@ -255,7 +252,7 @@ __device__ __forceinline__ void warpgroup_sync() {
     asm volatile("bar.sync %0, 128;" ::"r"((int)threadIdx.x / WARPGROUP + 1) : "memory");
 }
 
-/* A group's queries from f32; nobody reads those before. */
+/* A warpgroup's queries from f32, after all of its warps are done with the last ones. */
 template <int terms>
 __device__ __forceinline__ void convert_queries(const flash_params &f, unsigned queries, const head_index &of,
                                                 int first) {
@@ -278,7 +275,7 @@ __device__ __forceinline__ void convert_queries(const flash_params &f, unsigned 
     warpgroup_sync();
 }
 
-/* Those of an item in bulk, by one thread of the group. */
+/* Those of an item by a bulk copy, by one thread of the warpgroup. */
 template <int terms>
 __device__ __forceinline__ void prefetch_queries(const flash_params &f, const flash_smem<terms> &at, int item) {
     using shape = flash_shape<terms>;
@@ -292,14 +289,14 @@ __device__ __forceinline__ void prefetch_queries(const flash_params &f, const fl
     __syncwarp();
 }
 
-/* The stage that is next to be multiplied; its address is reckoned before it is waited for. So is that of the queries,
- * which stays: what wide steps take from it is made where they take it from, and not kept in registers. */
+/* The next stage to be multiplied; its address is computed before the wait. So is that of the queries, which stays:
+ * descriptors are derived where wgmma takes them from, and not kept in registers. */
 template <int terms> struct consumer {
     int stage, parity;
     unsigned tile, queries;
 
     __device__ __forceinline__ void wait(const flash_smem<terms> &at) const { mbarrier_wait(at.full(stage), parity); }
-    /* Done with the one before. */
+    /* Releases the stage before. */
     __device__ __forceinline__ void release(const flash_smem<terms> &at) const {
         if (threadIdx.x % WARP_SIZE == 0)
             mbarrier_arrive(at.empty(stage ? stage - 1 : flash_shape<terms>::stages - 1));
@@ -312,7 +309,7 @@ template <int terms> struct consumer {
         tile = warp_uniform(at.tiles + stage * flash_shape<terms>::stage);
         queries = warp_uniform(queries);
     }
-    /* Of no use to this group. */
+    /* Skips tiles that are of no use to this warpgroup. */
     __device__ __forceinline__ void pass(const flash_smem<terms> &at, int tiles) {
         for (int i = 0; i < tiles; i++) {
             wait(at);
@@ -322,7 +319,7 @@ template <int terms> struct consumer {
     }
 };
 
-/* One of the products of a tile: scores, in which each key is a column, or only the first 32 are. */
+/* One of the products of a tile: scores, with a column per key, or only the first 32. */
 template <bool half>
 __device__ __forceinline__ void multiply_keys(float (&s)[32], uint64_t rows, uint64_t keys, bool add) {
 #pragma unroll
@@ -333,7 +330,7 @@ __device__ __forceinline__ void multiply_keys(float (&s)[32], uint64_t rows, uin
             wgmma(s, rows + step * 2, keys + step * 2, add || step > 0);
 }
 
-/* The same of values, in which keys are summed over. `part`: of the probabilities. */
+/* The same for values, summed over keys. `part`: the term of the probabilities. */
 template <bool half, int terms>
 __device__ __forceinline__ void multiply_values(float (&o)[32], const uint4 (&p)[4][terms], int term, uint64_t values,
                                                 bool add) {
@@ -342,14 +339,14 @@ __device__ __forceinline__ void multiply_values(float (&o)[32], const uint4 (&p)
         wgmma(o, p[step][term], values + step * 2, add || step > 0);
 }
 
-/* A group's sums over the tiles of keys for its queries. Where a tile is ENDING, keys past the last are masked. While
- * the scores are multiplied, `meanwhile` is done; when they have been, `then`, if it was for the last time. */
+/* A warpgroup's accumulators over the tiles of keys for its queries. Where a tile is ENDING, keys past the last are
+ * masked. `meanwhile` runs while the scores are multiplied; `then` when they are done, if it was for the last time. */
 template <int terms> struct sums;
 
-/* An operand stays where it is until it has been multiplied. */
+/* Pins an operand in its registers until it has been multiplied. */
 __device__ __forceinline__ void hold(uint4 &v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 
-/* Exact: the sums of a tile stand alone, then are added to those before. What matters least is summed first. */
+/* exact: the sums of a tile are separate, then added to those before. Least significant terms first. */
 template <> struct sums<2> {
     float o[32];
     softmax_state r;
@@ -402,8 +399,8 @@ template <> struct sums<2> {
     __device__ __forceinline__ void end(const flash_smem<2> &, const consumer<2> &) {}
 };
 
-/* f16: one chain of sums over all tiles, scaled where a row's top has moved. Values are still multiplied when the
- * scores of the next tile are begun; a tile is let go of when they have been. */
+/* f16: one chain of sums over all tiles, rescaled where a row max has moved. Values are still being multiplied when the
+ * scores of the next tile begin; a tile is released after them. */
 template <> struct sums<1> {
     float o[32];
     softmax_state r;
@@ -461,13 +458,13 @@ __device__ __forceinline__ void attend(const flash_params &f, const flash_smem<t
         if (f.handed)
             mbarrier_wait(at.queries_full, queries);
         if ((int)threadIdx.x / WARPGROUP >= mine.groups) {
-            keys.pass(at, f.tiles);   /* half a piece is a block's last */
+            keys.pass(at, f.tiles);   /* half an item is a block's last */
             break;
         }
         sums<terms> s = {};
         auto then = [&] {
             if (f.handed) {
-                warpgroup_sync();   /* all four warps have done with these queries */
+                warpgroup_sync();   /* all four warps are done with these queries */
                 prefetch_queries<terms>(f, at, item + gridDim.x);
             }
         };
@@ -505,7 +502,7 @@ __global__ void __launch_bounds__(flash_shape<terms>::threads, 1) flash_wgmma_ke
     if (threadIdx.x == 0) {
         for (int i = 0; i < shape::stages; i++) {
             mbarrier_init(at.full(i), 2);                     /* keys and values */
-            mbarrier_init(at.empty(i), groups_here() * 4);   /* a warp each */
+            mbarrier_init(at.empty(i), groups_here() * 4);   /* one per warp */
         }
         for (int i = 0; i < groups_here(); i++)
             mbarrier_init(at.full(2 * shape::stages + i), 1);
@@ -523,7 +520,7 @@ __global__ void __launch_bounds__(flash_shape<terms>::threads, 1) flash_wgmma_ke
 #endif
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------- */
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
 
 static int across_of(const flash_params &f, int groups) { return (f.t + groups * 64 - 1) / (groups * 64); }
 
@@ -535,7 +532,7 @@ template <int terms, extent end> static void launch(mx_cuda *gpu, flash_params f
         groups++;
     f.across = across_of(f, groups);
     f.whole = f.items = (int)(f.across * heads);
-    int rest = f.items % cores;   /* of the last round */
+    int rest = f.items % cores;   /* of the last wave */
     if (groups == 4 && rest * 2 <= cores) {
         f.whole -= rest;
         f.items += rest;
@@ -549,7 +546,7 @@ template <int terms, extent end> static void launch(mx_cuda *gpu, flash_params f
                   dim3((unsigned)groups * 128), shape::bytes, f);
 }
 
-/* Whether the GPU runs what was made for sm_90a, and not the empty kernels that others have, newer ones too. */
+/* Whether the GPU runs code for sm_90a, and not the empty kernels that other GPUs get, newer ones included. */
 int mx_cuda_has_wgmma(mx_cuda *gpu) {
     cudaFuncAttributes of;
     if (gpu->wgmma == 0) {

@@ -1,7 +1,7 @@
-/* modules/cuda/megakernel/sm90/attention_stage.cuh - attention as phases of a chain: over a cache, whose newest keys
- * and values are told by the product before; over windows, with the product that makes its queries; the join of a
- * window's tiles. Keys and values are made operands before the queries are there, since no query is needed for it.
- * What holds: every element is computed as in attention/decode_paged.cu, bit for bit. */
+/* modules/cuda/megakernel/sm90/attention_stage.cuh - attention as stages of the megakernel: over a cache, whose newest
+ * keys and values are published by the GEMM before; over windows, with the GEMM that computes its queries; combining a
+ * window's tiles. Keys and values are converted to operands before the queries are there.
+ * Invariants: every element is computed as in attention/decode_paged.cu, bit for bit. */
 #ifndef MX_CUDA_MEGAKERNEL_SM90_ATTENTION_STAGE_CUH
 #define MX_CUDA_MEGAKERNEL_SM90_ATTENTION_STAGE_CUH
 #include "modules/cuda/megakernel/sm90/gemm_stage.cuh"
@@ -13,16 +13,16 @@ struct worker_barrier {
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* Where a lane's key of a tile lies; a warp has 16, a lane above has the same as the one 16 below it. Behind the last
- * key lies the last one. */
+/* The cell of a lane's key of a tile; a warp has 16, lanes 16 to 31 have the same as those 16 below. Past the last key
+ * it is the last one. */
 __device__ __forceinline__ static int cell_of_lane(const row_group &p, int first) {
     int key = min(first + warp_of() * 16 + lane_of() % 16, p.n_keys - 1);
     return p.cells ? __ldcg(p.cells + key) : key;
 }
 
-/* Keys and values of a tile on their way to shared memory, those of a warp's keys by the warp. A lane's fours of keys
- * go to where it makes operands of them: nobody else looks at these places. Values behind the last key are zeros. */
-__device__ __forceinline__ static void send_for_tile(const decode_params &job, const row_group &p, int first, int cell,
+/* Prefetches keys and values of a tile into shared memory, each warp those of its keys. A lane's float4s of keys go to
+ * where that lane converts them, and no other thread touches them. Values past the last key are zeros. */
+__device__ __forceinline__ static void prefetch_tile(const decode_params &job, const row_group &p, int first, int cell,
                                                      fresh_tile_smem &s) {
     int lane = lane_of(), d = job.d;
     uint4 *k = s.k + warp_of() * 8 * WARP_SIZE + lane, *v = s.v + warp_of() * 16 * (HEAD_DIM / 4) + lane;
@@ -34,11 +34,11 @@ __device__ __forceinline__ static void send_for_tile(const decode_params &job, c
         cp_async_16(k + i * WARP_SIZE, p.k + of_key + four_of_step(i, lane) * 4, true);
         cp_async_16(v + i * WARP_SIZE, p.v + of_value + lane % 16 * 4, first + i * 2 < p.n_keys);
     }
-    cp_async_commit();   /* what is not committed is not waited for */
+    cp_async_commit();   /* copies that are not committed are not waited for */
 }
 
-/* What has come, as operands. */
-__device__ __forceinline__ static void turn_tile(fresh_tile_smem &s) {
+/* Converts what has arrived to operands. */
+__device__ __forceinline__ static void convert_tile(fresh_tile_smem &s) {
     int lane = lane_of();
     uint4 *k = s.k + warp_of() * 8 * WARP_SIZE + lane;
     cp_async_wait<0>();
@@ -66,10 +66,10 @@ __device__ __forceinline__ static tile_result attend(fresh_tile_smem &s, const u
     return finish_tile<true>(s, scores, worker_barrier());
 }
 
-/* ---- joins ------------------------------------------------------------------------------------------------------- */
+/* ---- combine ----------------------------------------------------------------------------------------------------- */
 
-/* How much of a row a lane's tile is, and what the sum of the tiles is multiplied by; ends: largest score and sum of
- * the lane's tile, -inf and 0 where it has none. */
+/* The weight of a lane's tile, and the factor of the sum of the tiles; ends: row max and sum of the lane's tile, -inf
+ * and 0 where it has none. */
 __device__ __forceinline__ static float2 weight_of_tile(float2 ends) {
     float scale = exp2_approx(__fsub_rn(ends.x, warp_reduce(ends.x, op_max())));
     return make_float2(scale, share_of(warp_reduce(__fmaf_rn(scale, ends.y, 0), op_sum())));
@@ -89,7 +89,7 @@ __device__ __forceinline__ static void publish_result(const attention_stage &a, 
 
 /* ---- over a cache ------------------------------------------------------------------------------------------------ */
 
-/* Which of the tile's keys are those of each row of the step: they are told. Returns whether a key of the warp is. */
+/* Finds which of the tile's keys belong to rows of this step: those are published. Returns whether the warp has one. */
 __device__ __forceinline__ static bool note_fresh(const row_group &p, int first, int cell, fresh_tile_smem &s) {
     bool there = lane_of() < 16 && first + warp_of() * 16 + lane_of() < p.n_keys;
     unsigned any = 0;
@@ -103,7 +103,7 @@ __device__ __forceinline__ static bool note_fresh(const row_group &p, int first,
     return any != 0;
 }
 
-/* A pair of a told key or value, to where it belongs among the operands. */
+/* A pair of a published key or value, to its place among the operands. */
 __device__ __forceinline__ static void put_fresh(fresh_tile_smem &s, bool is_key, int key, uint2 terms) {
     int pair = lane_of();
     if (is_key) {
@@ -119,8 +119,8 @@ __device__ __forceinline__ static void put_fresh(fresh_tile_smem &s, bool is_key
     }
 }
 
-/* A row's query, and what is told of the tile's keys and values, of a head; a warp to each, the row's own first. */
-__device__ __forceinline__ static void hear_heads(const attention_stage &a, int row, int head, bool first,
+/* A row's query, and the published keys and values of the tile, of a head; a warp each, the row's own first. */
+__device__ __forceinline__ static void acquire_heads(const attention_stage &a, int row, int head, bool first,
                                                   fresh_tile_smem &s) {
     const int lane = lane_of(), rows = shared().rows;
 #pragma unroll 1
@@ -149,7 +149,7 @@ __device__ __forceinline__ static void hear_heads(const attention_stage &a, int 
 }
 
 /* A row's tiles, of which each warp has kept 8 columns. */
-__device__ __forceinline__ static float2 join_kept(const float4 *kept, int tiles) {
+__device__ __forceinline__ static float2 combine_kept(const float4 *kept, int tiles) {
     float4 mine = kept[min(lane_of(), tiles - 1) * 4];
     float2 weight = weight_of_tile(lane_of() < tiles ? make_float2(mine.z, mine.w) : make_float2(-CUDART_INF_F, 0));
     float2 sum = make_float2(0, 0);
@@ -161,7 +161,7 @@ __device__ __forceinline__ static float2 join_kept(const float4 *kept, int tiles
     return times(sum, weight.y);
 }
 
-/* A block has whole rows of heads, one after the other. */
+/* A CTA has whole rows of heads, one after another. */
 template <int x_terms> __device__ __noinline__ static void run_self_attn(const stage_desc &stage, int place) {
     const attention_stage &a = stage.attention;
     const decode_params &job = a.job;
@@ -184,13 +184,13 @@ template <int x_terms> __device__ __noinline__ static void run_self_attn(const s
         for (int tile = 0; tile < p.n_tiles; tile++) {
             uint4 k[8];
             int cell = cell_of_lane(p, tile * TILE_KEYS);
-            send_for_tile(job, p, tile * TILE_KEYS, cell, s);
+            prefetch_tile(job, p, tile * TILE_KEYS, cell, s);
             bool fresh = note_fresh(p, tile * TILE_KEYS, cell, s);
-            turn_tile(s);
+            convert_tile(s);
             take_keys(s, k);
             wait_hint(stage.hint);
             sync_workers();
-            hear_heads(a, row, head, tile == 0, s);
+            acquire_heads(a, row, head, tile == 0, s);
             sync_workers();
             if (fresh)
                 take_keys(s, k);
@@ -199,7 +199,7 @@ template <int x_terms> __device__ __noinline__ static void run_self_attn(const s
                 kept[tile * 4 + lane_of()] = make_float4(r.y.x, r.y.y, r.top, r.sum);
         }
         __syncwarp();
-        float2 y = p.n_tiles == 1 ? times(r.y, share_of(r.sum)) : join_kept(kept, p.n_tiles);
+        float2 y = p.n_tiles == 1 ? times(r.y, share_of(r.sum)) : combine_kept(kept, p.n_tiles);
         if (lane_of() < 4)
             publish_result<x_terms>(a, row * job.d + head * HEAD_DIM + warp_of() * 8 + lane_of() * 2, y,
                                     shared().epoch);
@@ -210,8 +210,8 @@ template <int x_terms> __device__ __noinline__ static void run_self_attn(const s
 
 /* ---- over windows ------------------------------------------------------------------------------------------------ */
 
-/* Tile i of all windows that are listened to, of a head. */
-__device__ __forceinline__ static row_group window_piece(const decode_params &job, int head, int i, int *tile) {
+/* Tile i of all windows that are attended to, of a head. */
+__device__ __forceinline__ static row_group window_group(const decode_params &job, int head, int i, int *tile) {
     int run = i / job.tiles;
     int64_t shift = shared().run_window[run] * job.keys * job.d + head * HEAD_DIM;
     row_group p = {shared().run_row[run], shared().run_rows[run], head, (int)job.keys, job.tiles, job.k + shift,
@@ -220,15 +220,15 @@ __device__ __forceinline__ static row_group window_piece(const decode_params &jo
     return p;
 }
 
-/* A product that ends with its bias. */
-struct query_ending {
+/* A GEMM epilogue with a bias only. */
+struct query_epilogue {
     const float *bias;
     static constexpr int act = MX_ACT_NONE;
     static constexpr const flagged *residual = NULL;
 };
 
-/* The queries of a head, of all rows, and the keys of the tile: by every block that has tiles of the head, which is
- * sooner than to be told them. tells: whether they are to be written where others may read them. */
+/* The queries of a head, of all rows, and the keys of the tile: computed by every CTA that has tiles of the head, which
+ * is faster than receiving them. publishes: whether to publish them for others. */
 template <int x_terms, int w_terms>
 __device__ __forceinline__ static void make_queries(const stage_desc &stage, int head, bool publishes, uint4 *x,
                                                     fresh_tile_smem &s, uint4 (&k)[8]) {
@@ -236,30 +236,30 @@ __device__ __forceinline__ static void make_queries(const stage_desc &stage, int
     int slices = job.slices, n = HEAD_DIM / 8;
     tile_range t = {head * n, (head + 1) * n};
     ring_place ring = shared().ring;
-    ending_of_lane e = ending_at(job, t);
+    lane_epilogue e = epilogue_at(job, t);
     item_of_warp item = item_from(job, n, warp_of(), 0);
-    piece_of_lane piece = piece_at(job, n, take_piece(ring, n * job.blocks * w_terms * TILE_BYTES));
+    piece_of_lane piece = piece_at(job, n, wait_piece(ring, n * job.blocks * w_terms * TILE_BYTES));
     float2 *sums = sums_start();
-    bring_normed<x_terms, true>(stage, x);
+    load_normed<x_terms, true>(stage, x);
     sync_workers();
     multiply_piece<x_terms, w_terms>(job, piece, item, slices, x, sums);
     take_keys(s, k);
     sync_workers();
     if (e.there) {
-        query_ending ending = {job.bias};
+        query_epilogue ending = {job.bias};
         float2 v = result_of(ending, e.bias, make_float2(0, 0), slices, sums);
         put_query(s, lane_of() / 4, warp_of() * 4 + lane_of() % 4, v);
         if (e.plain && publishes)
             *(float2 *)e.plain = v;
     }
-    leave_piece(ring);
+    release_piece(ring);
     if (threadIdx.x == 0)
         shared().ring = ring;
     sync_workers();
 }
 
-/* Tiles of a head are dealt to its blocks. Keys and values are brought before the queries are made: no phase writes
- * them. In shared memory: x as operands, a tile. */
+/* Tiles of a head are assigned to its CTAs. Keys and values are prefetched before the queries are computed: no stage
+ * writes them. In shared memory: x as operands, a tile. */
 template <int x_terms, int w_terms>
 __device__ __noinline__ static void run_cross_attn(const stage_desc &stage, int place) {
     const attention_stage &a = stage.attention;
@@ -270,9 +270,9 @@ __device__ __noinline__ static void run_cross_attn(const stage_desc &stage, int 
     fresh_tile_smem &s = *(fresh_tile_smem *)(x + stage.product.blocks * 4 * WARP_SIZE);
     float scale = power_scale(job);
     unsigned epoch = shared().epoch;
-    row_group p = window_piece(job, head, min(item, items - 1), &tile);
-    send_for_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
-    turn_tile(s);
+    row_group p = window_group(job, head, min(item, items - 1), &tile);
+    prefetch_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
+    convert_tile(s);
     make_queries<x_terms, w_terms>(stage, head, place == head * each, x, s, k);
 #pragma unroll 1
     while (item < items) {
@@ -285,17 +285,17 @@ __device__ __noinline__ static void run_cross_attn(const stage_desc &stage, int 
         }
         item += each;
         if (item < items) {
-            p = window_piece(job, head, item, &tile);
-            send_for_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
-            turn_tile(s);
+            p = window_group(job, head, item, &tile);
+            prefetch_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
+            convert_tile(s);
             take_keys(s, k);
         }
     }
     sync_workers();
 }
 
-/* A warp has whole rows of heads, and hears all that it needs at once: a lane two columns of each tile, and the ends of
- * one. A tile that is not there weighs nothing. */
+/* A warp has whole rows of heads, and acquires all that it needs at once: a lane has two columns of each tile, and the
+ * max and sum of one. A tile that does not exist has weight 0. */
 template <int x_terms> __device__ __noinline__ static void run_combine(const stage_desc &stage, int place) {
     const attention_stage &a = stage.attention;
     const int at_once = 12;

@@ -1,6 +1,6 @@
-/* modules/cuda/megakernel/sm90/gemm_stage.cuh - products as phases of a chain: their weights on the way to shared
- * memory ahead of time, rows of x as operands, sums.
- * What holds: every element is computed as in gemm/skinny.cu, bit for bit. */
+/* modules/cuda/megakernel/sm90/gemm_stage.cuh - GEMMs as stages of the megakernel: weights prefetched into a ring in
+ * shared memory, rows of x as operands, sums.
+ * Invariants: every element is computed as in gemm/skinny.cu, bit for bit. */
 #ifndef MX_CUDA_MEGAKERNEL_SM90_GEMM_STAGE_CUH
 #define MX_CUDA_MEGAKERNEL_SM90_GEMM_STAGE_CUH
 #include "modules/cuda/megakernel/sm90/grid_sync.cuh"
@@ -12,7 +12,7 @@ struct tile_range {
     int first, last;
 };
 
-/* The tiles of a product that the phase's block number `place` has. */
+/* The tiles of a GEMM that CTA number `place` of the stage has. */
 __device__ __forceinline__ static tile_range tiles_at(const gemm_stage &job, int place) {
     int at = job.each == 1 ? place : place / job.each;
     tile_range t = {at * job.share + min(at, job.longer), 0};
@@ -20,12 +20,12 @@ __device__ __forceinline__ static tile_range tiles_at(const gemm_stage &job, int
     return t;
 }
 
-/* Where a piece lies: behind the one before, or at the beginning if there is no room behind it. */
+/* Where a piece is placed: after the one before, or at the start if there is no room after it. */
 __device__ __forceinline__ static int place_piece(int at, int bytes, int ring_bytes) {
     return at + bytes > ring_bytes ? 0 : at;
 }
 
-/* Where block b of a tile lies, blocks of a weight's second part behind those of the first. */
+/* Address of block b of a tile; blocks of a weight's second term follow those of the first. */
 template <int w_terms>
 __device__ __forceinline__ static const char *tile_at(const gemm_stage &job, int tile, int b) {
     int64_t part =
@@ -33,15 +33,14 @@ __device__ __forceinline__ static const char *tile_at(const gemm_stage &job, int
     return (const char *)job.weight + part + ((int64_t)b * job.tiles + tile) * TILE_BYTES;
 }
 
-/* How far the ring is filled: bytes since the beginning, and those that are free again; a lane keeps the end of a
- * piece. */
+/* Producer state of the ring: bytes since the start, and those that are free again; a lane keeps the end of a piece. */
 struct ring_filler {
     int at, issued, freed;
     unsigned head, tail, end_of_mine;
 };
 
-/* Room for a piece, as soon as there is. */
-__device__ __forceinline__ static char *make_room(ring_filler &f, int bytes, uint64_t **barrier) {
+/* Acquires room for a piece. */
+__device__ __forceinline__ static char *acquire_room(ring_filler &f, int bytes, uint64_t **barrier) {
     int ring_bytes = shared().ring_bytes, which = f.issued % RING_BARRIERS, to = place_piece(f.at, bytes, ring_bytes);
     f.head += (unsigned)(to < f.at ? ring_bytes - f.at : 0) + (unsigned)bytes;
     f.at = to + bytes;
@@ -56,21 +55,21 @@ __device__ __forceinline__ static char *make_room(ring_filler &f, int bytes, uin
     return ring_start() + to;
 }
 
-/* The piece's copies are all under way, and its gate waits for their bytes: nobody passes it before this. */
+/* All copies of the piece are issued, and its mbarrier waits for their bytes: no thread passes it before this. */
 __device__ __forceinline__ static void expect_piece(uint64_t *barrier, int bytes) {
     __syncwarp();
     if (lane_of() == 0)
         mbarrier_arrive_expect_tx(barrier, (unsigned)bytes);
 }
 
-/* Pieces of all of k. */
+/* Pieces of all of K. */
 template <int w_terms>
 __device__ __forceinline__ static void fill_tiles(ring_filler &f, const gemm_stage &job, tile_range t) {
 #pragma unroll 1
     for (; t.first < t.last; t.first += job.group) {
         int n = min(job.group, t.last - t.first);
         uint64_t *barrier;
-        char *to = make_room(f, n * job.blocks * w_terms * TILE_BYTES, &barrier);
+        char *to = acquire_room(f, n * job.blocks * w_terms * TILE_BYTES, &barrier);
 #pragma unroll 1
         for (int b = lane_of(); b < job.blocks * w_terms; b += WARP_SIZE)
             cp_async_bulk(to + b * n * TILE_BYTES, tile_at<w_terms>(job, t.first, b), (unsigned)(n * TILE_BYTES),
@@ -79,9 +78,9 @@ __device__ __forceinline__ static void fill_tiles(ring_filler &f, const gemm_sta
     }
 }
 
-/* Pieces of 64 of k: few copies, each of many bytes, since they are as much work to set going as small ones. The
- * vocabulary is most of what a step reads; what it takes of the cache by the memory goes first again, so that the rest
- * stays from step to step, the instructions of the next kernels among it. */
+/* Pieces of 64 of K: few large copies, since issuing one costs the same whatever its size. The vocabulary is most of
+ * what a step reads; it is loaded evict-first, so that the rest, the instructions of the next kernels included, stays
+ * in L2 from step to step. */
 template <int w_terms>
 __device__ __forceinline__ static void fill_logits(ring_filler &f, const gemm_stage &job, tile_range t) {
     uint64_t policy;
@@ -92,7 +91,7 @@ __device__ __forceinline__ static void fill_logits(ring_filler &f, const gemm_st
 #pragma unroll 1
         for (int b = 0; b < job.blocks; b++) {
             uint64_t *barrier;
-            char *to = make_room(f, n * w_terms * TILE_BYTES, &barrier);
+            char *to = acquire_room(f, n * w_terms * TILE_BYTES, &barrier);
             if (lane_of() < w_terms)
                 asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
                              "[%0], [%1], %2, [%3], %4;"
@@ -104,8 +103,8 @@ __device__ __forceinline__ static void fill_logits(ring_filler &f, const gemm_st
     }
 }
 
-/* By one warp: pieces of the block's tiles of every product, in order, as soon as there is room. */
-template <int w_terms> __device__ static void bring_weights() {
+/* The producer warp: pieces of the CTA's tiles of every GEMM, in order, as soon as there is room. */
+template <int w_terms> __device__ static void produce_weights() {
     ring_filler f = {};
 #pragma unroll 1
     for (int i = 0; i < shared().n; i++) {
@@ -120,34 +119,34 @@ template <int w_terms> __device__ static void bring_weights() {
     }
 }
 
-/* The next piece, when it has come. */
-__device__ __forceinline__ static const uint32_t *take_piece(ring_place &ring, int bytes) {
+/* The next piece, once it has arrived. */
+__device__ __forceinline__ static const uint32_t *wait_piece(ring_place &ring, int bytes) {
     int at = place_piece(ring.at, bytes, shared().ring_bytes);
     ring.at = at + bytes;
     mbarrier_wait(&shared().full[ring.piece % RING_BARRIERS], ring.piece / RING_BARRIERS % 2);
     return (const uint32_t *)(ring_start() + at);
 }
 
-/* By every worker that is done with it: when all are, nobody reads the piece any more. */
-__device__ __forceinline__ static void leave_piece(ring_place &ring) {
+/* Called by every worker that is done with the piece: after all have, it may be overwritten. */
+__device__ __forceinline__ static void release_piece(ring_place &ring) {
     mbarrier_arrive(&shared().empty[ring.piece % RING_BARRIERS]);
     ring.piece++;
 }
 
-/* ---- products: x ------------------------------------------------------------------------------------------------- */
+/* ---- GEMM: x ----------------------------------------------------------------------------------------------------- */
 
-/* Where four elements of row r, from k = 4 `four` on, lie among the operands [step][lane]. An operand has 16 rows, of
- * which 8 are there: the first parts are rows 0 to 7 of it, the second ones the others, so that one step multiplies
- * both; where there is one part, zeros. Lanes change places from step to step, so that a warp that writes a row meets
- * few banks twice. */
+/* Position of four elements of row r, from k = 4 `four` on, among the operands [step][lane]. An operand has 16 rows, of
+ * which 8 are used: the first terms are its rows 0 to 7, the second terms the others, so that one step multiplies both;
+ * zeros where there is one term. Lanes are rotated from step to step to keep bank conflicts rare when a warp writes a
+ * row. */
 __device__ __forceinline__ static int operand_at(int r, int four) {
     return four / 4 * WARP_SIZE + ((r * 4 + four % 4) ^ four / 4 % 8 * 4);
 }
 
-/* A row by a warp, of `held` fours to each lane. What does not depend on x is on its way before x is there, and nothing
- * waits for it before. One function for all phases: what one phase has fetched of it, the next one need not. */
+/* A row per warp, `held` float4s per lane. What does not depend on x is prefetched before x is there. One function for
+ * all stages: its instructions are fetched once. */
 template <int x_terms, bool publishes, int held_>
-__device__ __noinline__ static void bring_held(const stage_desc &stage, uint4 *x) {
+__device__ __noinline__ static void load_resident(const stage_desc &stage, uint4 *x) {
     const gemm_stage &job = stage.product;
     int r = warp_of(), lane = lane_of(), at = r < shared().rows ? job.picked ? shared().pick[r] : r : -1;
     float eps = job.eps, sum = 0, squares = 0;
@@ -189,9 +188,9 @@ __device__ __noinline__ static void bring_held(const stage_desc &stage, uint4 *x
             make_operand8<x_terms>(scale_x(norm4(floats_of(v[i]), s, scale[i], shift[i])));
 }
 
-/* The same of any length that is whole fours of a warp's half, four by four. */
+/* The same for any length that is a multiple of 64, float4 by float4. */
 template <int x_terms, bool publishes>
-__device__ __noinline__ static void bring_any(const stage_desc &stage, uint4 *x) {
+__device__ __noinline__ static void load_any(const stage_desc &stage, uint4 *x) {
     const gemm_stage &job = stage.product;
     int r = warp_of(), lane = lane_of(), n = job.k / 4;
     float sum = 0, squares = 0;
@@ -229,17 +228,17 @@ __device__ __noinline__ static void bring_any(const stage_desc &stage, uint4 *x)
 }
 
 template <int x_terms, bool publishes>
-__device__ __forceinline__ static void bring_normed(const stage_desc &stage, uint4 *x) {
+__device__ __forceinline__ static void load_normed(const stage_desc &stage, uint4 *x) {
     int k = stage.product.k;
     if (k == 384)
-        bring_held<x_terms, publishes, 3>(stage, x);
+        load_resident<x_terms, publishes, 3>(stage, x);
     else if (k == 512)
-        bring_held<x_terms, publishes, 4>(stage, x);
+        load_resident<x_terms, publishes, 4>(stage, x);
     else
-        bring_any<x_terms, publishes>(stage, x);
+        load_any<x_terms, publishes>(stage, x);
 }
 
-/* Fours of all rows, told as parts, dealt to threads, `at_once` to each at a time. */
+/* float4s of all rows, published as terms, distributed over threads, `at_once` per thread at a time. */
 template <int at_once>
 __device__ __forceinline__ static void load_terms(const gemm_stage &job, const hint_flag &hint, uint4 *x) {
     int row_fours = job.k / 4, all = shared().rows * row_fours;
@@ -266,7 +265,7 @@ __device__ __forceinline__ static void load_terms(const gemm_stage &job, const h
 }
 
 template <int x_terms>
-__device__ __forceinline__ static void bring_plain(const gemm_stage &job, uint4 *x) {
+__device__ __forceinline__ static void load_plain(const gemm_stage &job, uint4 *x) {
     int row_fours = job.k / 4, all = shared().rows * row_fours;
 #pragma unroll 1
     for (int at = (int)threadIdx.x; at < all; at += WORKER_THREADS) {
@@ -276,22 +275,22 @@ __device__ __forceinline__ static void bring_plain(const gemm_stage &job, uint4 
     }
 }
 
-/* ---- products: sums ---------------------------------------------------------------------------------------------- */
+/* ---- GEMM: sums -------------------------------------------------------------------------------------------------- */
 
-/* A lane's operands of 64 of k, of two tiles. */
+/* A lane's operands of 64 of K, of two tiles. */
 template <int w_terms> struct operands {
     uint4 a[4];
     uint32_t b0[4][2][w_terms], b1[4][2][w_terms];
 };
 
-/* A warp's work on a piece: a slice of k of two neighbouring tiles, or of one, which is then done twice. */
+/* A warp's work on a piece: a K slice of two adjacent tiles, or of one, which is then computed twice. */
 struct item_of_warp {
     int pair, slice;        /* slice: none if it is past the last */
-    int first, blocks;      /* of 64 of k */
+    int first, blocks;      /* in blocks of 64 of K */
     int second;             /* words to the second tile */
 };
 
-/* Items are dealt to warps, pairs of tiles first; n: tiles of the piece. */
+/* Items are assigned to warps, pairs of tiles first; n: tiles of the piece. */
 __device__ __forceinline__ static item_of_warp item_from(const gemm_stage &job, int n, int pair, int slice) {
     int pairs = (n + 1) / 2;
     for (; pair >= pairs && slice < job.slices; slice++)
@@ -304,8 +303,8 @@ __device__ __forceinline__ static item_of_warp item_from(const gemm_stage &job, 
     return i;
 }
 
-/* How a piece lies in shared memory, for a lane: blocks of 64 of k are `step` words apart, a further part of the weight
- * `part` words behind. */
+/* Layout of a piece in shared memory, for a lane: blocks of 64 of K are `step` words apart, the next term of the weight
+ * is `part` words further. */
 struct piece_of_lane {
     const uint32_t *w;
     int n, step, part;
@@ -339,7 +338,7 @@ __device__ __forceinline__ static void load_rows(const uint4 *x, int block, oper
         o.a[s] = x[(block * 4 + s) * WARP_SIZE + (lane ^ s * 4)];
 }
 
-/* One step of the chains of a tile: c[0] and c[1] are those of the first parts of x, c[2] and c[3] all else. */
+/* One step of the chains of a tile: c[0] and c[1] are those of the first terms of x, c[2] and c[3] the rest. */
 template <int w_terms>
 __device__ __forceinline__ static void step_both(float (&c)[4], const uint4 &a, const uint32_t (&b0)[w_terms],
                                                  const uint32_t (&b1)[w_terms]) {
@@ -375,8 +374,8 @@ __device__ __forceinline__ static void multiply_piece(const gemm_stage &job, con
     }
 }
 
-/* What is added to a lane's two columns of its row, and where they go; a warp to a tile. */
-struct ending_of_lane {
+/* Epilogue state of a lane: what is added to its two columns of its row, and where they go; a warp per tile. */
+struct lane_epilogue {
     float2 bias;
     const flagged *residual;   /* NULL: none */
     int column;
@@ -385,9 +384,9 @@ struct ending_of_lane {
     float *plain, *cache;
 };
 
-__device__ __forceinline__ static ending_of_lane ending_at(const gemm_stage &job, tile_range t) {
+__device__ __forceinline__ static lane_epilogue epilogue_at(const gemm_stage &job, tile_range t) {
     int tile = t.first + warp_of(), row = lane_of() / 4;
-    ending_of_lane e = {make_float2(0, 0), NULL, tile * 8 + lane_of() % 4 * 2, tile < t.last && row < shared().rows,
+    lane_epilogue e = {make_float2(0, 0), NULL, tile * 8 + lane_of() % 4 * 2, tile < t.last && row < shared().rows,
                         NULL, NULL, NULL};
     if (!e.there)
         return e;
@@ -406,26 +405,27 @@ __device__ __forceinline__ static ending_of_lane ending_at(const gemm_stage &job
     return e;
 }
 
-/* The residual is of an earlier phase than x, so it is as good as always there when x is: asked for then, and looked at
- * when the product is done. */
-struct asked_residual {
+/* The residual is from an earlier stage than x, so it is almost always there when x is: requested then, and read after
+ * the GEMM. */
+struct pending_residual {
     flagged flagged_at[2];
 };
 
-__device__ __forceinline__ static asked_residual ask_residual(const ending_of_lane &e) {
-    asked_residual r = {{0, 0}};
+__device__ __forceinline__ static pending_residual request_residual(const lane_epilogue &e) {
+    pending_residual r = {{0, 0}};
     if (e.residual)
         load_flagged2(e.residual, r.flagged_at);
     return r;
 }
 
-__device__ __forceinline__ static float2 value_of_residual(const ending_of_lane &e, asked_residual &r, unsigned epoch) {
+__device__ __forceinline__ static float2 value_of_residual(const lane_epilogue &e, pending_residual &r,
+                                                           unsigned epoch) {
     while (e.residual && ((unsigned)(r.flagged_at[0] >> 32) != epoch || (unsigned)(r.flagged_at[1] >> 32) != epoch))
         load_flagged2(e.residual, r.flagged_at);
     return make_float2(flagged_value(r.flagged_at[0]), flagged_value(r.flagged_at[1]));
 }
 
-/* A lane's two results. F: what has a bias, act and residual. */
+/* A lane's two results. F: has bias, activation and residual. */
 template <typename F>
 __device__ __forceinline__ static float2 result_of(const F &job, float2 bias, float2 residual, int slices,
                                                    const float2 *sums) {
@@ -441,8 +441,8 @@ __device__ __forceinline__ static float2 result_of(const F &job, float2 bias, fl
 }
 
 template <int x_terms>
-__device__ __forceinline__ static void finish_piece(const gemm_stage &job, const ending_of_lane &e,
-                                                    asked_residual &residual, int slices, unsigned epoch,
+__device__ __forceinline__ static void finish_piece(const gemm_stage &job, const lane_epilogue &e,
+                                                    pending_residual &residual, int slices, unsigned epoch,
                                                     const float2 *sums) {
     float2 all = result_of(job, e.bias, value_of_residual(e, residual, epoch), slices, sums);
     if (e.flagged_at)
@@ -453,19 +453,19 @@ __device__ __forceinline__ static void finish_piece(const gemm_stage &job, const
         *(float2 *)e.cache = all;
 }
 
-/* x of all rows as operands; the block has yet to meet. */
-template <int x_terms> __device__ __forceinline__ static void bring_x(const stage_desc &stage, uint4 *x) {
+/* x of all rows as operands; the CTA has yet to synchronise. */
+template <int x_terms> __device__ __forceinline__ static void load_x(const stage_desc &stage, uint4 *x) {
     const gemm_stage &job = stage.product;
     if (job.gamma)
-        bring_normed<x_terms, true>(stage, x);
+        load_normed<x_terms, true>(stage, x);
     else if (shared().rows * job.k <= 2 * 4 * WORKER_THREADS)
         load_terms<2>(job, stage.hint, x);
     else
         load_terms<4>(job, stage.hint, x);
 }
 
-/* The block's tiles, piece by piece. Sums have two places, taken in turn, so that a piece needs to be met for once. All
- * that is known before x is there is made ready before. */
+/* The CTA's tiles, piece by piece. Sums are double-buffered, so that a piece needs one barrier. Everything that is
+ * known before x is there is prepared before. */
 template <int x_terms, int w_terms>
 __device__ __noinline__ static void run_gemm(const stage_desc &stage, int place) {
     const gemm_stage &job = stage.product;
@@ -479,20 +479,20 @@ __device__ __noinline__ static void run_gemm(const stage_desc &stage, int place)
     for (; t.first < t.last; t.first += group, turn ^= 1) {
         float2 *sums = sums_start() + turn * MAX_ITEMS * WARP_SIZE;
         int n = min(group, t.last - t.first);
-        ending_of_lane e = ending_at(job, t);
+        lane_epilogue e = epilogue_at(job, t);
         item_of_warp item = item_from(job, n, warp_of(), 0);
-        piece_of_lane piece = piece_at(job, n, take_piece(ring, n * piece_bytes));
+        piece_of_lane piece = piece_at(job, n, wait_piece(ring, n * piece_bytes));
         if (first) {
-            bring_x<x_terms>(stage, x);
+            load_x<x_terms>(stage, x);
             sync_workers();
         }
-        asked_residual residual = ask_residual(e);   /* behind a meeting, which would wait for it */
+        pending_residual residual = request_residual(e);   /* after a barrier, which would wait for it */
         first = false;
         multiply_piece<x_terms, w_terms>(job, piece, item, slices, x, sums);
         sync_workers();
         if (e.there && warp_of() < n)
             finish_piece<x_terms>(job, e, residual, slices, epoch, sums);
-        leave_piece(ring);
+        release_piece(ring);
     }
     if (threadIdx.x == 0)
         shared().ring = ring;

@@ -1,20 +1,20 @@
-/* modules/cuda/megakernel/sm90/grid_sync.cuh - the blocks of a chain: what a thread knows of itself, and how blocks
- * tell each other values. All blocks are on the GPU at once, so that they can wait for each other.
- * What holds: a value is written once in a launch, with its tag in one piece of 8 bytes; nobody needs to be asked
- * whether it may be written, since what it takes the place of is of an earlier launch. Tags come again after 2^32
- * launches: a value would have to be left alone for exactly as many to be taken for a new one. */
+/* modules/cuda/megakernel/sm90/grid_sync.cuh - the CTAs of the megakernel: thread and CTA state, and how CTAs publish
+ * values to each other. All CTAs are resident at once, so that they can wait for each other.
+ * Invariants: a value is written once per launch, together with its epoch in one 8-byte store; no consumer has to
+ * release it, since what it replaces is from an earlier launch. Epochs repeat after 2^32 launches: a value would have
+ * to stay untouched for exactly that many to be taken for a new one. */
 #ifndef MX_CUDA_MEGAKERNEL_SM90_GRID_SYNC_CUH
 #define MX_CUDA_MEGAKERNEL_SM90_GRID_SYNC_CUH
 #include "modules/cuda/megakernel/stages.cuh"
 #include "modules/cuda/common/wgmma.cuh"
 
 #define WORKER_THREADS (WORKER_WARPS * WARP_SIZE)
-#define CTA_THREADS (WORKER_THREADS + WARP_SIZE)     /* one warp brings weights */
-#define RING_BARRIERS 16                              /* pieces of weights that are under way at most */
-#define TILE_BYTES 1024                       /* bytes of a tile of 8 columns by 64 of k */
+#define CTA_THREADS (WORKER_THREADS + WARP_SIZE)     /* one producer warp */
+#define RING_BARRIERS 16                              /* pieces of weights in flight, at most */
+#define TILE_BYTES 1024                       /* bytes of a tile of 8 columns by 64 of K */
 
 #if MX_HAS_WGMMA
-/* How far the block is in the ring of weights: where the next piece lies, how many came before. */
+/* Consumer state of the ring of weights: where the next piece is, how many came before. */
 struct ring_place {
     int at, piece;
 };
@@ -22,10 +22,10 @@ struct ring_place {
 struct cta_smem {
     uint64_t full[RING_BARRIERS], empty[RING_BARRIERS];
     unsigned epoch;
-    int rows, n, ring_bytes, work_bytes;   /* of the chain */
-    ring_place ring;                       /* between phases */
+    int rows, n, ring_bytes, work_bytes;   /* of the megakernel */
+    ring_place ring;                       /* between stages */
     int cell[MAX_ROWS], seq[MAX_ROWS], pos[MAX_ROWS], pick[MAX_ROWS];
-    int runs, run_row[MAX_ROWS], run_rows[MAX_ROWS], run_window[MAX_ROWS];   /* of rows of one window */
+    int runs, run_row[MAX_ROWS], run_rows[MAX_ROWS], run_window[MAX_ROWS];   /* rows of one window */
     mx_rule rules[MAX_ROWS];
 };
 
@@ -36,8 +36,8 @@ __device__ __forceinline__ static cta_smem &shared() {
     return s;
 }
 
-/* The ring of weights begins on a boundary of 128 bytes; behind it lie a phase's own memory, the last of which is for
- * sums of products, and the phases. */
+/* The ring of weights starts on a 128-byte boundary; after it come a stage's working memory, the end of which is for
+ * sums of GEMMs, and the stages. */
 __device__ __forceinline__ static char *ring_start() {
     extern __shared__ char raw[];
     return raw + (128 - smem_addr(raw) % 128) % 128;
@@ -53,18 +53,18 @@ __device__ __forceinline__ static stage_desc *stages_start() {
 __device__ __forceinline__ static int warp_of() { return (int)(threadIdx.x / WARP_SIZE); }
 __device__ __forceinline__ static int lane_of() { return (int)(threadIdx.x % WARP_SIZE); }
 
-/* The block's number among those of a phase; the phase is not for it if that is place.n or more. */
+/* The CTA's number within a stage; it has no part in the stage if that is place.n or more. */
 __device__ __forceinline__ static int place_in(const stage_desc &of) {
     int at = (int)blockIdx.x - of.place.first;
     return at < 0 ? at + (int)gridDim.x : at;
 }
 
-/* All workers of the block. */
+/* Barrier of all worker threads of the CTA. */
 __device__ __forceinline__ static void sync_workers() {
     asm volatile("bar.sync 1, %0;" ::"n"(WORKER_THREADS) : "memory");
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- publish and acquire ----------------------------------------------------------------------------------------- */
 
 __device__ __forceinline__ static flagged make_flagged(float value, unsigned epoch) {
     return (flagged)epoch << 32 | __float_as_uint(value);
@@ -77,13 +77,13 @@ __device__ __forceinline__ static void publish(flagged *to, float value, unsigne
     asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(make_flagged(value, epoch)) : "memory");
 }
 
-/* Two neighbours; the first is even. */
+/* Two adjacent values; the first index is even. */
 __device__ __forceinline__ static void publish2(flagged *to, float2 v, unsigned epoch) {
     asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};"
                  ::"l"(to), "l"(make_flagged(v.x, epoch)), "l"(make_flagged(v.y, epoch)) : "memory");
 }
 
-/* Two neighbours as a product takes them for its x: both first parts, then both second parts. */
+/* Two adjacent values as a GEMM needs them for its x: both first terms, then both second terms. */
 template <int x_terms> __device__ __forceinline__ static float2 as_terms(float2 v) {
     uint32_t hi, lo = 0;
     float a = __fmul_rn(v.x, X_SCALE), b = __fmul_rn(v.y, X_SCALE);
@@ -107,8 +107,8 @@ __device__ __forceinline__ static void load_flagged2(const flagged *at, flagged 
                  : "memory");
 }
 
-/* n fours, from from + at[i] on; by whole warps. All are under way at once, again and again until every one has come.
- * The low halves of what was told. */
+/* Acquires n float4s, from from + at[i] on; by whole warps. All loads are in flight at once, repeated until every value
+ * has arrived. Returns the low halves of the flagged values. */
 template <int n>
 __device__ __forceinline__ static void acquire4(const flagged *from, const int (&at)[n], unsigned epoch,
                                                 uint4 (&v)[n]) {
@@ -156,8 +156,8 @@ __device__ __forceinline__ static float4 floats_of(const uint4 &v) {
     return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w));
 }
 
-/* Until the phase's sign is there, so that few look for all that it needs while that is still far. Warps look at
- * different places: one would be crowded. */
+/* Waits for the stage's hint flag, so that few CTAs poll for all inputs while they are still far off. Warps poll
+ * different flags to avoid contention. */
 __device__ __forceinline__ static void wait_hint(const hint_flag &hint) {
     if (lane_of() == 0 && hint.n) {
         const flagged *at = hint.at + ((int)(blockIdx.x * WORKER_WARPS + warp_of()) & (hint.n - 1)) * hint.step;

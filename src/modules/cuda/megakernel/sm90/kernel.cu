@@ -1,18 +1,19 @@
-/* modules/cuda/megakernel/sm90/kernel.cu - runs a chain of phases as one kernel (megakernel/stages.cuh).
+/* modules/cuda/megakernel/sm90/kernel.cu - runs the stages of a decoder step as one persistent kernel
+ * (megakernel/stages.cuh).
  *
- * A decoder's step of few rows is a row of small pieces of work that wait for each other; what it costs is the
- * waiting. So the blocks stay; each goes from one phase that is for it to the next, and looks for what the phase reads
- * until that is there. Meanwhile a warp of each brings the weights of the products that come next into a ring in
- * shared memory, as far ahead as fits. A phase is for few blocks, so that few look for the same values, and always for
- * the same ones, which then have its instructions at hand: code is kept short, since what runs once costs the time to
- * fetch it.
- * What holds: every element is computed as by the kernels for calls alone (gemm/skinny.cu, attention/decode_paged.cu),
- * bit for bit. What a phase reads and another one writes, it is told; all else that it reads, no phase writes. */
+ * A decoder step of few rows is a series of small dependent pieces of work; its cost is waiting. So CTAs stay resident;
+ * each walks through its stages and polls for the inputs of a stage until they are there. Meanwhile a producer warp of
+ * each CTA prefetches the weights of the next GEMMs into a ring in shared memory, as far ahead as fits. A stage runs on
+ * few CTAs, so that few poll for the same values, and always on the same ones, whose instruction caches are warm then;
+ * code is kept short, since instructions that run once cost the time to fetch them.
+ * Invariants: every element is computed as by the kernels for single calls (gemm/skinny.cu, attention/decode_paged.cu),
+ * bit for bit. What one stage writes and another reads is published; nothing else that a stage reads is written by any
+ * stage. */
 #include "modules/cuda/megakernel/sm90/attention_stage.cuh"
 #include "modules/cuda/megakernel/sm90/select_stage.cuh"
 
 #if MX_HAS_WGMMA
-/* ---- rows of tables ---------------------------------------------------------------------------------------------- */
+/* ---- table rows -------------------------------------------------------------------------------------------------- */
 
 __device__ __noinline__ static void run_embed(const stage_desc &stage, int place) {
     const embed_stage &job = stage.tables;
@@ -36,8 +37,9 @@ __device__ __noinline__ static void run_embed(const stage_desc &stage, int place
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-/* What is known of the rows: by the first warp. A cell that comes again in a later row is that row's. */
-template <typename Params> __device__ static void learn_rows(const Params &params) {
+/* Loads the state of the rows, by the first warp. If several rows have the same cell, it belongs to the last of them.
+ */
+template <typename Params> __device__ static void read_row_info(const Params &params) {
     const row_info &k = params.known;
     cta_smem &s = shared();
     int lane = lane_of(), rows = params.rows;
@@ -71,7 +73,7 @@ template <typename Params> __device__ static void learn_rows(const Params &param
 }
 
 /* By another warp. */
-__device__ __forceinline__ static void learn_rules(const mx_rule *rules, int rows) {
+__device__ __forceinline__ static void read_rules(const mx_rule *rules, int rows) {
 #pragma unroll
     for (int i = lane_of(); i < MAX_ROWS * MX_RULE_WORDS; i += WARP_SIZE)
         if (i < rows * MX_RULE_WORDS)
@@ -97,7 +99,7 @@ template <int x_terms, int w_terms> __device__ __forceinline__ static void run_s
     }
 }
 
-/* By the first thread: gates, and what the chain says of itself. */
+/* By the first thread: mbarriers, and the parameters of the megakernel. */
 template <typename Params> __device__ __forceinline__ static void open_shared(const Params &params) {
     cta_smem &s = shared();
     s.rows = params.rows;
@@ -122,8 +124,8 @@ template <typename Params> __device__ __forceinline__ static void load_stages(co
             *(uint32_t *)(to + i) = *(const uint32_t *)((const char *)&params.one + i);
 }
 
-/* One launch more, by the last block to leave. */
-template <typename Params> __device__ __forceinline__ static void leave_grid(const Params &params) {
+/* Increments the launch counter, by the last CTA to finish. */
+template <typename Params> __device__ __forceinline__ static void finish_launch(const Params &params) {
     if (threadIdx.x == 0 && atomicAdd(params.met + 1, 1u) == gridDim.x - 1) {
         params.met[0]++;
         params.met[1] = 0;
@@ -139,28 +141,28 @@ __global__ void __launch_bounds__(CTA_THREADS, 1) megakernel(const __grid_consta
     load_stages(params, (char *)ring_start() + params.ring_bytes + params.work_bytes);
     __syncthreads();
     if (warp_of() == WORKER_WARPS) {
-        bring_weights<w_terms>();
+        produce_weights<w_terms>();
         pdl_wait();
         return;
     }
     pdl_wait();
     if (warp_of() == 0)
-        learn_rows(params);
+        read_row_info(params);
     if (warp_of() == 1 && params.known.rules)
-        learn_rules(params.known.rules, params.rows);
+        read_rules(params.known.rules, params.rows);
     sync_workers();
     if constexpr (Params::publishes) {
         run_stages<x_terms, w_terms>(params.n);
-        leave_grid(params);
+        finish_launch(params);
     } else {
         run_logits<x_terms, w_terms, false>(stages_start()[0], place_in(stages_start()[0]));
     }
 #endif
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------------------- */
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
 
-/* A block to a multiprocessor, all at once: they wait for each other. */
+/* One CTA per SM, all resident at once: they wait for each other. */
 template <typename Params>
 static void launch(mx_cuda *gpu, const Params &params, void (*kernel)(Params), int *allowed) {
     int bytes = params.ring_bytes + params.work_bytes + params.n * (int)sizeof(stage_desc) + 128;

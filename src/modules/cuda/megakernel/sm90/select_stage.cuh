@@ -1,16 +1,17 @@
-/* modules/cuda/megakernel/sm90/select_stage.cuh - the end of a chain: logits, which every block makes of its range of
- * ids, and what they come to; then for each row a block that joins the ranges.
- * What holds: every logit is computed as in gemm/skinny.cu, all else as in logits/logits_select.cu, bit for bit. */
+/* modules/cuda/megakernel/sm90/select_stage.cuh - the last stages of the megakernel: every CTA computes and reduces the
+ * logits of its range of ids; then a CTA per row combines the ranges.
+ * Invariants: every logit is computed as in gemm/skinny.cu, everything else as in logits/logits_select.cu, bit for bit.
+ */
 #ifndef MX_CUDA_MEGAKERNEL_SM90_SELECT_STAGE_CUH
 #define MX_CUDA_MEGAKERNEL_SM90_SELECT_STAGE_CUH
 #include "modules/cuda/megakernel/sm90/gemm_stage.cuh"
 
 #if MX_HAS_WGMMA
-static_assert(WORKER_THREADS == BLOCK_SIZE, "a row is joined by all workers of a block");
+static_assert(WORKER_THREADS == BLOCK_SIZE, "a row is combine_terms by all workers of a block");
 
 /* ---- logits ------------------------------------------------------------------------------------------------------ */
 
-/* A lane's results of its warp's tiles among n, piece by piece along k. */
+/* A lane's results of its warp's tiles among n, piece by piece along K. */
 template <int x_terms, int w_terms>
 __device__ __forceinline__ static void multiply_along(const gemm_stage &job, int n, const uint4 *x, ring_place &ring,
                                                       float2 (&y)[LOGIT_TILES_PER_WARP]) {
@@ -21,7 +22,7 @@ __device__ __forceinline__ static void multiply_along(const gemm_stage &job, int
         y[i] = make_float2(0, 0);
 #pragma unroll 1
     for (int b = 0; b < job.blocks; b++) {
-        const uint32_t *w = take_piece(ring, n * w_terms * TILE_BYTES) + lane_of();
+        const uint32_t *w = wait_piece(ring, n * w_terms * TILE_BYTES) + lane_of();
         operands<w_terms> o;
         load_rows(x, b, o);
 #pragma unroll
@@ -50,11 +51,11 @@ __device__ __forceinline__ static void multiply_along(const gemm_stage &job, int
             }
         }
         sync_workers();
-        leave_piece(ring);
+        release_piece(ring);
     }
 }
 
-/* Where the logits of a lane's row go, those of the block's first tile first; NULL: not there. */
+/* Where the logits of a lane's row go, those of the CTA's first tile first; NULL: none. */
 struct logits_place {
     float *memory;
     range_smem *pad;
@@ -68,7 +69,7 @@ __device__ __forceinline__ static void put_logits(const logits_place &to, int ti
         keep_logits(to.pad, at, v);
 }
 
-/* Some tiles at a time, as many as a warp has sums for. */
+/* Some tiles at a time, as many as a warp has accumulators for. */
 template <int x_terms, int w_terms>
 __device__ __forceinline__ static void make_logits(const gemm_stage &job, tile_range t, const uint4 *x,
                                                    const logits_place &to) {
@@ -99,8 +100,8 @@ struct publish_pair {
 
 __device__ __forceinline__ static bool row_draws(int row) { return shared().rules[row].temperature > 0; }
 
-/* Of a row that draws, only that its logits are there. */
-__device__ __forceinline__ static void tell_range(const select_stage &s, int row, int range, unsigned out,
+/* For a row that samples, only that its logits are there. */
+__device__ __forceinline__ static void publish_range(const select_stage &s, int row, int range, unsigned out,
                                                   range_smem *pad) {
     int step = s.of.ranges.n * 2;
     publish_pair publish = {s.partials + row * PARTIAL_PAIRS * step + range * 2, step, shared().epoch};
@@ -129,7 +130,7 @@ struct acquire_pairs {
     }
 };
 
-/* All logits of a row, the plain way, whose results go to shared memory first: they are written once. */
+/* All logits of a row, as in plain select; results go to shared memory first, since they are written once. */
 struct draw_pad {
     select_smem whole;
     int32_t ids[RANGE_TOP_K];
@@ -160,7 +161,7 @@ __device__ __noinline__ static void draw_row(const select_stage &s, int row, con
         to.stats[row * MX_SELECT_STATS + lane] = pad->stats[lane];
 }
 
-/* A block to a row. */
+/* A CTA per row. */
 __device__ __noinline__ static void run_select(const stage_desc &stage, int place) {
     const select_stage &s = stage.selection;
     int step = s.of.ranges.n * 2;
@@ -175,10 +176,10 @@ __device__ __noinline__ static void run_select(const stage_desc &stage, int plac
     }
 }
 
-/* ---- the phase --------------------------------------------------------------------------------------------------- */
+/* ---- stage ------------------------------------------------------------------------------------------------------- */
 
-/* The last product of a chain, and, if the chain selects, what the block's range comes to: a warp to a row. What the
- * rules leave out is found before x is there. */
+/* The last GEMM and, if the megakernel selects, the reduction of the CTA's range: a warp per row. What the rules
+ * suppress is found before x is there. */
 template <int x_terms, int w_terms, bool publishes>
 __device__ __noinline__ static void run_logits(const stage_desc &stage, int place) {
     const gemm_stage &job = stage.product;
@@ -197,14 +198,14 @@ __device__ __noinline__ static void run_logits(const stage_desc &stage, int plac
     if (selects && row < shared().rows)
         out = left_out(s.of, shared().rules[row], place);
     if (job.gamma)
-        bring_normed<x_terms, publishes>(stage, x);
+        load_normed<x_terms, publishes>(stage, x);
     else
-        bring_plain<x_terms>(job, x);
+        load_plain<x_terms>(job, x);
     sync_workers();
     make_logits<x_terms, w_terms>(job, t, x, to);
     sync_workers();
     if (selects && row < shared().rows)
-        tell_range(s, row, place, out, &pads[row]);
+        publish_range(s, row, place, out, &pads[row]);
     sync_workers();
 }
 #endif
