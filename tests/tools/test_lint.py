@@ -149,12 +149,52 @@ class LintTest(unittest.TestCase):
         self.one("README.md", "see /ho" + "me/someone/file\n", "a path of one machine")
         self.assertEqual(self.faults({"README.md": "see ~/.cache and src/ho" + "me/x and $HOME/ro" + "ot/x\n"}), [])
 
+    def test_one_name_for_two_things(self):
+        wav, device = c_file("audio/wav.h"), c_file("device/device.h")
+        for text, what in (("struct mx_place {\n    int x;\n};\n", "type mx_place"),
+                           ("enum place { HERE };\n", "type place"),
+                           ("typedef int (*mx_call)(int, int);\n", "type mx_call"),
+                           ("typedef struct { int x; } mx_pair;\n", "type mx_pair"),
+                           ("#define MX_LANES 8\n", "macro MX_LANES"),
+                           ("int *mx_find(const char *name,\n             int n);\n", "function mx_find")):
+            faults = self.faults({"src/audio/wav.h": wav + text, "src/device/device.h": device + text})
+            self.assertEqual(len(faults), 1, (text, faults))
+            self.assertIn(f"src/device/device.h:2: {what} is defined in src/audio/wav.h already", faults[0])
+        body = "struct mx_place {\n    int x;\n};\n"
+        faults = self.faults({"src/audio/open.c": c_file("open.c", "audio/audio.h") + body,
+                              "src/device/device.h": device + body})
+        self.assertEqual(len(faults), 1, faults)
+
+    def test_one_name_for_one_thing(self):
+        wav, device = c_file("audio/wav.h"), c_file("device/device.h")
+        for first, second in (("typedef struct mx_place mx_place;\n", "typedef struct mx_place mx_place;\n"),
+                              ("struct mx_place;\n", "struct mx_place { int x; };\n"),
+                              ("#define X 1\n#undef X\n", "#define X 2\n#undef X\n"),
+                              ("/* struct mx_place { */\n", "struct mx_place { int x; };\n")):
+            self.assertEqual(self.faults({"src/audio/wav.h": wav + first, "src/device/device.h": device + second}), [])
+        own = c_file("open.c", "audio/audio.h") + "struct place { int x; };\n#define N 1\n"
+        self.assertEqual(self.faults({"src/audio/open.c": own, "src/device/device.h": device + "#define N 2\n"}), [])
+        one = c_file("gemm.cuh") + "namespace gemm {\nstruct params { int m; };\n}\n"
+        self.assertEqual(self.faults({"src/modules/a/one.cuh": one,
+                                      "src/modules/b/two.cuh": one.replace("namespace gemm", "namespace attention")}),
+                         [])
+        self.assertEqual(len(self.faults({"src/modules/a/one.cuh": one, "src/modules/b/two.cuh": one})), 1)
+
+    def test_data_without_origin(self):
+        self.one("tests/data/a.jsonl", "{}\n", "is data that no README above it names")
+        named = {"tests/data/a.jsonl": "{}\n"}
+        good = "# Data\n\n`a.jsonl`: by hand, under the MIT licence.\n"
+        self.assertEqual(self.faults({**named, "tests/data/README.md": good}), [])
+        self.assertEqual(self.faults({**named, "tests/README.md": good.replace("a.jsonl", "data/")}), [])
+        for bad in (good.replace("a.jsonl", "b.jsonl"), good.replace("under the MIT licence", "somewhere")):
+            self.assertEqual(len(self.faults({**named, "tests/data/README.md": bad})), 1, bad)
+
     def test_source_that_nothing_builds(self):
         self.one("src/audio/lost.c", c_file("lost.c", "audio/audio.h"), "in no meson.build")
         self.one("src/modules/cuda/lost.cu", c_file("lost.cu", "device/device.h"), "in no meson.build")
 
     def test_cuda_files(self):
-        """What holds for .c holds for .cu and .cuh."""
+        """The rules for .c apply to .cu and .cuh."""
         listed = {"src/modules/cuda/meson.build": "cuda_src = ['k.cu']\n"}
         sound = c_file("k.cu", "device/device.h")
         self.assertEqual(self.faults({**listed, "src/modules/cuda/k.cu": sound}), [])

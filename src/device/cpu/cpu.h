@@ -1,6 +1,6 @@
 /* device/cpu/cpu.h - what the files of the CPU device share; private to the folder. */
-#ifndef MX_CPU_H
-#define MX_CPU_H
+#ifndef MX_DEVICE_CPU_H
+#define MX_DEVICE_CPU_H
 #include "device/cpu/kernels.h"
 #include "device/device.h"
 
