@@ -13,7 +13,7 @@ BEFORE  ?=
 BUILD   := build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build program model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz
+.PHONY: help setup build program model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz release-check
 .PHONY: bench benchmark benchmark-json report bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
 .PHONY: graph-test
 .PHONY: extract-features-cpu extract-features-gpu extract-features-max compare-features analyze-divergence test-fix
@@ -163,6 +163,10 @@ examples: build ## build the library's examples against it, as installed: build/
 install: ## build and install under PREFIX: command, library, modules, header, manual page, completion
 	@tools/setup build
 	@tools/install $(BUILD) "$(PREFIX)"
+
+release-check: ## whether this commit can be released: clean clone, all tests, sanitizers, symbols; ARGS=--full
+	@tools/setup build test fuzz
+	@tools/release-check $(ARGS)
 
 clean: ## remove everything that was built (models and speech stay)
 	@rm -rf build build-asan* build-ubsan* build-tsan* build-sanitized* build-fuzz

@@ -1,7 +1,7 @@
 """bench/engines.py - the engines of the comparison as worker processes: started, asked, timed out, ended.
 
 In: a row of TABLE, a model's files. Out: Worker objects that answer with a dictionary for each recording.
-What holds: one process an engine, its model loaded once; whatever one does (fails, hangs, prints), the others go on.
+Invariants: one process an engine, its model loaded once; whatever one does (fails, hangs, prints), the others go on.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import environments
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# What holds a library to an instruction set, for a comparison of equals: variables of ours, CTranslate2, MKL, oneDNN,
+# What limits a library to an instruction set, for a comparison of equals: variables of ours, CTranslate2, MKL, oneDNN,
 # ATen. whisper.cpp's is chosen when it is built; PyPI's is AVX2.
 ISA_VARIABLES = {
     "avx2": {"MXW_CPU": "avx2", "CT2_FORCE_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",

@@ -2,7 +2,7 @@
 
 In: a peer's name. Out: the interpreter that has it, made on first use under $MAX_WHISPER_PEERS, else the per-user cache
 (~/.cache/max-whisper/peers); None with a reason if the package index does not have it.
-What holds: nothing is installed outside of that folder; what is there already is used as it is.
+Invariants: nothing is installed outside of that folder; what is there already is used as it is.
 """
 import os
 import shutil

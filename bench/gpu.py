@@ -5,7 +5,7 @@
 In: the program; a checkpoint that both read; the folder of the tests' speech, whose longest file is prompts-161s.wav;
 the folder that has the package whisper, where the python that has PyTorch lacks it. Out: seconds of the 161.5 s file by
 beam search and greedily, without loading, the best of some runs and all of them; the encoder at 1 and 64 windows; many
-files at once. What holds: both decode the same samples at temperature 0 without fallback, timestamps on, and the texts
+files at once. Invariants: both decode the same samples at temperature 0 without fallback, timestamps on, and the texts
 are compared.
 """
 import argparse

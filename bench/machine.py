@@ -1,6 +1,6 @@
 """bench/machine.py - what a figure was measured on, in words: processor, instruction sets, cores, memory, system, load.
 
-What holds: nothing that names the machine or its user.
+Invariants: nothing that names the machine or its user.
 """
 import os
 import platform

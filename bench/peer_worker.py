@@ -3,7 +3,7 @@
 In: CONFIG, a JSON object (peer, model, threads, and what the peer needs), then a line for each run on standard input:
 the path of a 16 kHz mono 16-bit WAV. Out, one JSON object a line: first "ready" with versions and the time to load,
 then the text, time and memory of each run, or "error".
-What holds: a run is timed from samples in memory to the last segment; options are those of the comparison: English,
+Invariants: a run is timed from samples in memory to the last segment; options are those of the comparison: English,
 beam 5, temperature 0 without fallback, everything else by default. Nothing but these lines reaches standard output.
 """
 import importlib.metadata

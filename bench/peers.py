@@ -3,7 +3,7 @@
 
 In: models of the model folder, recordings with known transcripts, the peers from PyPI (installed on first use).
 Out: a table on standard output; with --out PREFIX also PREFIX.json (every run) and PREFIX.md.
-What holds: English, beam 5, temperature 0 without fallback, the rest by default; engines take turns (A B C A B C ...),
+Invariants: English, beam 5, temperature 0 without fallback, the rest by default; engines take turns (A B C A B C ...),
 each in a process of its own with the model loaded and one run done before; figures are medians, with the least beside
 them; every text is scored against the true transcript. An engine that cannot run is named with its reason.
 """

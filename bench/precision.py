@@ -4,7 +4,7 @@
 In: a folder with manifest.jsonl, a line for each recording: its file, language and true transcript ("none": no speech);
 a program with a GPU. Out: a table and, with --json, a line of JSON for each model: recordings whose text differs, and
 word error rates of the English ones against the truth (bench/wer.py), by beam search at temperature 0.
-What holds: both precisions hear the same files in one run each, and every recording counts, those without text too.
+Invariants: both precisions hear the same files in one run each, and every recording counts, those without text too.
 """
 import argparse
 import json

@@ -2,7 +2,7 @@
 
 In: the speech folder (tools/fetch-speech, tools/make-speech), the transcripts of the Debian packages that the speech
 comes from. Out: 16 kHz mono WAV files in a work folder, with their true text.
-What holds: a recording without its transcript is an error, never a figure without a word error rate.
+Invariants: a recording without its transcript is an error, never a figure without a word error rate.
 """
 import gzip
 import hashlib

@@ -1,7 +1,7 @@
 """bench/report.py - the runs of bench/peers.py as tables: for the terminal, and as Markdown.
 
 In: the result that peers.py collected. Out: text; save() writes PREFIX.json and PREFIX.md.
-What holds: every figure comes from the runs in the result; nothing is rounded in the JSON.
+Invariants: every figure comes from the runs in the result; nothing is rounded in the JSON.
 """
 import json
 import os

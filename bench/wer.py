@@ -1,7 +1,7 @@
 """bench/wer.py - how far a transcript is from the truth: word error rate after normalising both in Whisper's way.
 
 In: two English texts. Out: words that had to be changed, added or left out, over the words of the truth.
-What holds: case, punctuation, hesitation, contractions, titles, British endings and ways to write a number do not
+Invariants: case, punctuation, hesitation, contractions, titles, British endings and ways to write a number do not
 count; everything else does. Command line: wer.py TRUTH.txt HEARD.txt
 """
 import re

@@ -2,7 +2,7 @@
  *
  * In: arguments MODEL ENGINE THREADS, then a line for each run on standard input: the path of a recording. Out, one
  * JSON object a line: first "ready" with what was opened and how long that took, then the text, time and memory of
- * each run, or "error". What holds: a run is timed from samples in memory to the last segment, as the other engines
+ * each run, or "error". Invariants: a run is timed from samples in memory to the last segment, as the other engines
  * are; options are those of the comparison: English, beam 5, temperature 0 without fallback, everything else by
  * default. */
 #include <errno.h>

@@ -1,6 +1,6 @@
 """tests/cli/screen.py - a screen that understands what ncurses writes for an xterm, for tests that look at a page.
 
-What holds: a character outside of the screen, or a sequence that is not known here, is a fault that the test sees.
+Invariants: a character outside of the screen, or a sequence that is not known here, is a fault that the test sees.
 """
 import re
 import unicodedata

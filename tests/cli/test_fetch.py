@@ -347,7 +347,7 @@ def test_killed():
         check(process.returncode == 130 and b"stopped; what came is kept" in err, "Ctrl-C", (process.returncode, err))
         case.hub.repositories["openai/whisper-small"]["model.safetensors"] = WEIGHTS[:-1] + b"\x01"
         code, _, err = case.fetch()
-        check_equal((code, case.hub.file_requests()[-1][1]), (0, None), "a file that changed is begun anew")
+        check_equal((code, case.hub.file_requests()[-1][1]), (0, None), "a file that changed is fetched from the start")
 
 
 def test_left_over():

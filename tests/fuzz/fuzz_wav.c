@@ -1,5 +1,5 @@
 /* tests/fuzz/fuzz_wav.c - any bytes as a WAV file, once as a file and once through a pipe, without the FFmpeg module.
- * What holds: every sample that comes out is a multiple of 1/32768 in [-1, 1), file and pipe agree, nothing leaks. */
+ * Invariants: every sample that comes out is a multiple of 1/32768 in [-1, 1), file and pipe agree, nothing leaks. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* tests/fuzz/replay.c - runs a fuzz harness without a fuzzer: every file of the folders (or every file) named on the
- * command line once, the empty input first. What holds: it needs no special compiler, so that every past finding and
+ * command line once, the empty input first. Invariants: it needs no special compiler, so that every past finding and
  * every seed stays a test of the ordinary build. Exit 0 if the harness came back each time, 1 if an input could not
  * be read or a folder held none. */
 #include <dirent.h>

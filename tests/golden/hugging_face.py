@@ -2,7 +2,7 @@
 
 In: the path of a .pt, a folder, and how: the type ("F16", "F32") and into how many files. Out: model.safetensors (or
 shards and their index), config.json, generation_config.json in the folder.
-What holds: it shares no code and no table with the readers that it is to prove; the pickle's names are answered by
+Invariants: it shares no code and no table with the readers that it is to prove; the pickle's names are answered by
 functions of our own, so nothing of it is run.
 """
 import collections

@@ -1,6 +1,6 @@
 /* fake_device.h - a device with memory of its own, for tests: the CPU's plain ops behind pointers the host cannot
  * follow.
- * Whoever treats device memory as the host's crashes at once; fresh memory is full of NaN; upload and download refuse a
+ * Code that uses device memory as the host's crashes at once; fresh memory is full of NaN; upload and download refuse a
  * pointer from the wrong side. So what exec does for a GPU is tested where there is none. */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H

@@ -151,6 +151,29 @@ class CommandTest(unittest.TestCase):
             with unittest.mock.patch.dict(os.environ, CC=compiler):
                 self.assertEqual(sanitize.folder_of("address"), folder)
 
+    def test_versions_that_differ_are_no_release(self):
+        release = load("release-check")
+        sound = {"meson.build": "project('x', 'c',\n  version: '1.2.3',\n)\n",
+                 "include/max_whisper/version.h": "#define MXW_VERSION_MAJOR 1\n#define MXW_VERSION_MINOR 2\n"
+                                                  "#define MXW_VERSION_PATCH 3\n",
+                 "CHANGES.md": "# Changes\n\n## 1.2.3 (2026-11-16)\n\n## 1.2.2 (2026-01-01)\n",
+                 "docs/man/x.1": '.TH X 1 "" "max-whisper 1.2.3" "User commands"\n'}
+        self.assertEqual(self.version_step(release, sound), "1.2.3")
+        for path, text in sound.items():
+            with self.assertRaises(release.Failed, msg=path):
+                self.version_step(release, {**sound, path: text.replace("3", "4", 1)})
+        for date in ("unreleased", "2026-13-01"):
+            with self.assertRaisesRegex(release.Failed, "no date"):
+                self.version_step(release, {**sound, "CHANGES.md": f"## 1.2.3 ({date})\n"})
+
+    def version_step(self, release, files):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+                with open(os.path.join(folder, path), "w", encoding="utf-8") as stream:
+                    stream.write(text)
+            return release.step_version(folder, None)
+
     def closing(self, *results):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
             for name, result, output in results:

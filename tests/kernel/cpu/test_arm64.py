@@ -3,7 +3,7 @@
 In: the source tree ($MXW_SOURCE_ROOT) and a folder to build in; objects stay there, and only what changed is compiled
 again. Out: what kcheck and the tests of compiled ops print; exit 77 after a line that begins with SKIP where compiler,
 C library or qemu are missing.
-What holds: the same sources as everywhere else, no flag but the ones of the build, no processor of that kind needed.
+Invariants: the same sources as everywhere else, no flag but the ones of the build, no processor of that kind needed.
 """
 import concurrent.futures
 import glob

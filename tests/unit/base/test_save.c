@@ -86,7 +86,7 @@ static void test_killed(int named) {
     unlink(path);
 }
 
-/* Several processes save one file over and over, one is killed: whoever looks sees a whole file of one of them. */
+/* Several processes save one file over and over, one is killed: a reader sees a whole file of one of them. */
 static void test_at_once(void) {
     enum { N = 6, TIMES = 40 };
     pid_t children[N];

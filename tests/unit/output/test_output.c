@@ -141,7 +141,7 @@ static void check_speakers(void) {
 
 #define SEGMENT(start_, end_, text_) {.start = start_, .end = end_, .text = text_}
 
-/* By starts, each channel's own order kept, the first of equals first, in whatever order they come; numbered anew;
+/* By starts, each channel's own order kept, the first of equals first, in whatever order they come; renumbered;
  * times and counts of all; nothing of what was added is needed any more. */
 static const mxw_result *merge_three(mx_merge *merge, int first) {
     char texts[] = " a\0 b\0 c\0\0 A\0 B\0 C", speaker[] = "left";

@@ -341,7 +341,7 @@ static void test_clips(void) {
 }
 
 /* A recording that begins at 1.5 s of its container: the same segments, every time 1.5 s later, clips read likewise.
- * A channel and a speaker are handed on. */
+ * A channel and a speaker are passed through. */
 static void test_start(void) {
     mxw_session_options o = kit_short_options(6), late = o;
     o.clip_timestamps = "2.5,33,40,44";

@@ -1,6 +1,6 @@
 /* test_pipeline_batch.c - sessions that share a device give what each gives alone, byte for byte: other lengths, other
  * searches, other prompts, languages to detect, fallbacks, clips, words; for batches of 1, 2, 3, 8 and 16 and several
- * thread counts; whoever fails, stops, or finds no slot. That runs are merged is seen, not hoped for.
+ * thread counts; sessions that fail, stop, or find no slot. That runs are merged is seen, not hoped for.
  *
  * usage: test_pipeline_batch [WHERE] [full|beside]    full: every batch with every thread count, every allocation
  * failing; beside: only what is encoded while others decode */
@@ -167,7 +167,7 @@ static void test_without_a_seat(void) {
 typedef struct gate {
     mx_slot *slot;
     int wanted, gave_up;
-    atomic_int held, open;   /* open: let go, whoever waits */
+    atomic_int held, open;   /* open: releases every waiter */
 } gate;
 
 static void pause_briefly(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
