@@ -1,5 +1,5 @@
-/* hub/hub.c - a model from the hub: ask for its files, bring each into a folder beside the model's place, open the
- * model there, then give the folder its name. One process at a time, by a lock file. */
+/* hub/hub.c - fetches a model from the hub: lists its files, downloads each into a work folder, opens the model there,
+ * then renames the folder. One process at a time, by a lock file. */
 #include "hub/hub.h"
 
 #include <ctype.h>
@@ -23,13 +23,13 @@
 typedef struct fetch {
     mxw_fetch_options options;
     mx_hub_job job;
-    const char *name;             /* as the user says it */
-    const mx_released *released;  /* NULL: a repository of the user's choice */
+    const char *name;             /* as given by the user */
+    const mx_released *released;  /* NULL: a repository given by the user */
     char repository[200];         /* OWNER/NAME */
     char hub[1024];               /* no slash at the end */
     mx_str dir;                   /* the model folder */
     mx_str folder;                /* the model's own, in it */
-    mx_str work;                  /* where it grows until it is whole */
+    mx_str work;                  /* the work folder */
     int lock;
 } fetch;
 
@@ -53,7 +53,7 @@ static mxw_status choose_revision(fetch *f) {
     const char *revision = f->options.revision && *f->options.revision ? f->options.revision : "main";
     for (const char *p = revision; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
-            return mx_fail(MXW_E_ARGUMENT, "revision '%.100s': only letters, digits and . _ - are taken", revision);
+            return mx_fail(MXW_E_ARGUMENT, "revision '%.100s': only letters, digits and . _ - are allowed", revision);
     f->options.revision = revision;
     return MXW_OK;
 }
@@ -67,7 +67,7 @@ static mxw_status choose_repository(fetch *f) {
         return mx_fail(MXW_E_ARGUMENT, "'%.200s' is neither a released model nor OWNER/NAME of a repository on the hub",
                        f->name);
     if (!repository)
-        return mx_fail(MXW_E_NOT_FOUND, "model '%s': no repository has it in that form", f->name);
+        return mx_fail(MXW_E_NOT_FOUND, "model '%s': no repository has it in that format", f->name);
     snprintf(f->repository, sizeof(f->repository), "%s", repository);
     return MXW_OK;
 }
@@ -95,13 +95,13 @@ static mxw_status make_folder(const char *path) {
         mx_str_add(&part, path, (size_t)(end - path));
         status = mx_str_status(&part);
         if (status == MXW_OK && part.n && mkdir(mx_str_get(&part), 0777) != 0 && errno != EEXIST)
-            status = mx_fail(MXW_E_IO, "%s: cannot make this folder: %s", mx_str_get(&part), strerror(errno));
+            status = mx_fail(MXW_E_IO, "%s: cannot create this folder: %s", mx_str_get(&part), strerror(errno));
     }
     mx_str_free(&part);
     return status;
 }
 
-/* The lock is the file's, not its name's: it ends with the process, so a killed one leaves none behind. */
+/* A lock on the open file, not its existence: it ends with the process, so a killed one leaves none behind. */
 static mxw_status take_lock(fetch *f) {
     mx_str path = {0};
     mx_str_print(&path, "%s.lock", mx_str_get(&f->work));
@@ -118,9 +118,9 @@ static mxw_status take_lock(fetch *f) {
     return status;
 }
 
-/* ---- the way there ----------------------------------------------------------------------------------------------- */
+/* ---- download ---------------------------------------------------------------------------------------------------- */
 
-/* What to do by hand, behind the line that says why it could not be done here. */
+/* Adds instructions for fetching by hand to the error line. */
 static mxw_status by_hand(const fetch *f, mxw_status status) {
     char why[400];
     snprintf(why, sizeof(why), "%.390s", mx_error());
@@ -148,7 +148,7 @@ static mxw_status get_list(fetch *f, mx_arena *arena, mx_hub_list *list) {
     return status;
 }
 
-/* Whether an earlier run brought this very file whole: the repository may have changed since, so only the sum tells. */
+/* Whether an earlier run completed this file: the repository may have changed since, so the checksum decides. */
 static int is_whole(const fetch *f, const mx_hub_file *file) {
     mx_map map = {0};
     mx_str path = {0};
@@ -195,7 +195,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 static void remove_folder(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* Files of another commit or form that lie in the work folder from before are no part of this model. */
+/* Removes files of another commit or format from an earlier run. */
 static mxw_status remove_strays(const fetch *f, const mx_hub_list *list) {
     mx_str kept = {0};
     mx_str_print(&kept, "%s.kept", mx_str_get(&f->work));
@@ -222,8 +222,8 @@ static mxw_status remove_strays(const fetch *f, const mx_hub_list *list) {
     return status;
 }
 
-/* The model is opened once where it lies, then the folder gets its name; one of that name is exchanged, not removed
- * first, so that there is a model at every moment. */
+/* Opens the model once, then renames the folder; an existing one is exchanged atomically, so that there is a model at
+ * every moment. */
 static mxw_status put_in_place(fetch *f, mx_str *path) {
     mx_weights *w = NULL;
     const char *work = mx_str_get(&f->work), *folder = mx_str_get(&f->folder);
@@ -259,13 +259,13 @@ out:
     return status;
 }
 
-/* Where it already lies, if that is enough; NOT_FOUND: it is to be fetched. */
+/* The model's path if it is already here; NOT_FOUND: it must be fetched. */
 static mxw_status already_here(const fetch *f, mx_str *path) {
     mxw_status status = f->released ? mx_model_find(f->released, f->options.model_dir, 0, path, NULL)
                                     : mx_model_find_repository(f->name, f->options.model_dir, path);
     if (status != MXW_OK || !f->options.again)
         return status;
-    /* NAME.pt in the folder would be found before the folder that is to come. */
+    /* NAME.pt in the model folder would be found before the new folder. */
     size_t n = f->folder.n;
     if (strncmp(mx_str_get(path), mx_str_get(&f->folder), n) == 0 && strcmp(mx_str_get(path) + n, ".pt") == 0)
         return mx_fail(MXW_E_STATE, "%s is in the way: it would be found first; move it away", mx_str_get(path));

@@ -1,4 +1,5 @@
-/* hub/listing.c - which files of a repository make the model, from what the hub says about it (api/models, blobs). */
+/* hub/listing.c - selects the files of a repository that make up the model, from the hub's listing (api/models,
+ * blobs). */
 #include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -60,12 +61,12 @@ static mxw_status add_file(const json_t *sibling, mx_arena *arena, mx_hub_list *
     if (!file->name)
         return MXW_E_MEMORY;
     if (json_is_object(lfs) && !hexadecimal(sha256, 64))
-        return mx_fail(MXW_E_FORMAT, "the SHA-256 of %s is none", file->name);
+        return mx_fail(MXW_E_FORMAT, "the SHA-256 of %s is invalid", file->name);
     if (!json_is_integer(size))
         size = json_object_get(sibling, "size");
     if (size && (!json_is_integer(size) || json_integer_value(size) < 0 ||
                  json_integer_value(size) > (json_int_t)1 << 45))
-        return mx_fail(MXW_E_FORMAT, "the size of %s is none", file->name);
+        return mx_fail(MXW_E_FORMAT, "the size of %s is invalid", file->name);
     file->sized = size != NULL;
     file->size = (uint64_t)json_integer_value(size);
     list->bytes += file->size;
@@ -101,7 +102,7 @@ mxw_status mx_hub_list_parse(const uint8_t *bytes, size_t n, int model_bin, mx_a
     const char *commit = json_string_value(json_object_get(root, "sha"));
     mxw_status status = MXW_OK;
     if (!json_is_array(siblings) || json_array_size(siblings) > MAX_FILES)
-        status = mx_fail(MXW_E_FORMAT, "the hub's answer is not the list of a repository's files");
+        status = mx_fail(MXW_E_FORMAT, "the hub's response is not a file list");
     if (status == MXW_OK) {
         list->files = mx_arena_alloc(arena, (json_array_size(siblings) + 1) * sizeof(*list->files));
         status = list->files ? choose(siblings, model_bin, arena, list) : MXW_E_MEMORY;

@@ -1,6 +1,6 @@
-/* hub/login.c - the access token of who fetches, to whom it is shown, and what is said of a refusal.
- * What holds: a token goes to the hub alone, never to the servers that it redirects to (modules/curl sees to that), and
- * over plain http only to this machine; one that others' programs stored only to the hub that it was stored for. */
+/* hub/login.c - the user's access token, where it is sent, and error messages for refused requests.
+ * Invariants: a token is sent only to the hub, never to servers it redirects to (ensured by modules/curl), over plain
+ * http only to this machine; a token stored by other programs only to the hub that it was stored for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int is_local(const char *host) {
            strncmp(host, "[::1]", 5) == 0;
 }
 
-/* Where `hf auth login` keeps it, by the variables that Hugging Face's libraries read; "" if there is no such place. */
+/* Where `hf auth login` stores it, by the variables that Hugging Face's libraries read; "" if there is none. */
 static void stored_path(char *path, size_t size) {
     const char *own = getenv("HF_TOKEN_PATH"), *home = getenv("HF_HOME"), *cache = getenv("XDG_CACHE_HOME");
     const char *user = getenv("HOME");
@@ -59,8 +59,8 @@ mxw_status mx_hub_login(const char *hub, char token[MX_HUB_TOKEN_BYTES]) {
     }
     if (!is_plain(token)) {
         token[0] = 0;
-        return mx_fail(MXW_E_ARGUMENT, "the access token %s is none: it is too long, or holds more than letters, "
-                       "digits and signs", given ? "in HF_TOKEN" : "that was stored by hf auth login");
+        return mx_fail(MXW_E_ARGUMENT, "the access token %s is invalid: too long, or with characters besides letters, "
+                       "digits and punctuation", given ? "in HF_TOKEN" : "that was stored by hf auth login");
     }
     if (token[0] && !secure && !is_local(hub + strlen("http://"))) {
         mx_log(MXW_LOG_WARN, "hub", "HF_TOKEN is not sent to %s, which is not https", hub);
@@ -73,11 +73,11 @@ mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http
     long code = answer->code;
     int gated = strcmp(answer->error, "GatedRepo") == 0;
     if (code != 401 && code != 403)
-        return mx_fail(code == 404 ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: the hub answered with HTTP %ld%s", what, code,
-                       code == 404 ? ", there is no such thing" : "");
+        return mx_fail(code == 404 ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: the hub responded with HTTP %ld%s", what, code,
+                       code == 404 ? ", not found" : "");
     if (!job->token[0])
-        return mx_fail(MXW_E_UNSUPPORTED, "%s: the hub refuses it without a login (HTTP %ld): %s make an access token "
-                       "at " MX_HUB_ADDRESS "/settings/tokens and set HF_TOKEN to it", what, code,
+        return mx_fail(MXW_E_UNSUPPORTED, "%s: the hub refuses it without a login (HTTP %ld): %s create an access "
+                       "token at " MX_HUB_ADDRESS "/settings/tokens and set HF_TOKEN to it", what, code,
                        gated ? "the repository is gated: accept its terms on its page, then"
                              : "there is no such repository, or it is private or gated; if it is there,");
     if (gated || code == 403)

@@ -1,5 +1,5 @@
-/* hub/transfer.c - one file from the hub: resumed where it stopped, tried again where that can help, and held against
- * the size and SHA-256 that the hub states before it gets its name. */
+/* hub/transfer.c - downloads one file from the hub: resumes, retries where that can help, and checks size and SHA-256
+ * before it is renamed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,20 +13,20 @@
 #include "hub/internal.h"
 
 #define MAX_TEXT_BYTES (8u << 20)
-#define IDLE_TRIES 5      /* in a row that brought nothing */
+#define IDLE_TRIES 5      /* in a row without progress */
 #define MAX_TRIES 200
-#define FIRST_WAIT_MS 200   /* doubles with each try that brought nothing */
+#define FIRST_WAIT_MS 200   /* doubles with each try without progress */
 
 typedef struct download {
     mx_hub_job *job;
     const mx_hub_file *file;
     const char *path;        /* of the part */
     int fd;
-    uint64_t at;             /* bytes in the part, all of them in the sum */
+    uint64_t at;             /* bytes in the part, all included in the checksum */
     mx_sha256 sum;
-    char etag[128];          /* of the answer that the part came from, in this run */
+    char etag[128];          /* of the response that the part came from, in this run */
     char linked[128];
-    int looked_at;           /* the answer under way is the rest of this file */
+    int looked_at;           /* the current response was accepted as the rest of this file */
     int too_long, cannot_write, range_refused;
 } download;
 
@@ -51,7 +51,7 @@ static mxw_status restart(download *d) {
     return MXW_OK;
 }
 
-/* What an earlier run brought, if it can be of this very file: only a SHA-256 tells. */
+/* Resumes the part of an earlier run, if it can be of the same file: only a SHA-256 can tell. */
 static mxw_status take_up(download *d) {
     static _Thread_local char block[1 << 16];
     ssize_t got = 0;
@@ -68,7 +68,7 @@ static mxw_status take_up(download *d) {
     if (!d->file->sha256 || (d->file->sized && d->at > d->file->size))
         return restart(d);
     if (d->at)
-        mx_log(MXW_LOG_INFO, "hub", "%s: going on at byte %llu", d->file->name, (unsigned long long)d->at);
+        mx_log(MXW_LOG_INFO, "hub", "%s: resuming at byte %llu", d->file->name, (unsigned long long)d->at);
     return MXW_OK;
 }
 
@@ -84,10 +84,10 @@ static int write_all(download *d, const uint8_t *bytes, size_t n) {
     return 1;
 }
 
-/* Before the first byte of an answer: non-zero if it is of no use. */
+/* Before the first byte of a response: non-zero if it is unusable. */
 static int look_at(download *d, const mx_http_answer *answer) {
     d->looked_at = 1;
-    d->range_refused = answer->code == 206 && answer->from != (int64_t)d->at;   /* bytes of elsewhere */
+    d->range_refused = answer->code == 206 && answer->from != (int64_t)d->at;   /* another range */
     d->cannot_write = answer->code == 200 && d->at && restart(d) < 0;           /* the whole file, not the rest */
     snprintf(d->linked, sizeof(d->linked), "%s", answer->linked);
     snprintf(d->etag, sizeof(d->etag), "%s", answer->etag);
@@ -116,7 +116,7 @@ static int on_tick(void *user) {
     return mx_hub_report(d->job, d->at);
 }
 
-/* ---- trying -------------------------------------------------------------------------------------------------- */
+/* ---- retries ------------------------------------------------------------------------------------------------- */
 
 static void wait_ms(mx_hub_job *job, uint64_t at, int ms) {
     for (; ms > 0 && !mx_hub_report(job, at); ms -= 100) {
@@ -125,11 +125,11 @@ static void wait_ms(mx_hub_job *job, uint64_t at, int ms) {
     }
 }
 
-/* A code that another try may change. */
+/* A transient status, worth another try. */
 static int passing(long code) { return code == 408 || code == 429 || code >= 500; }
 
-/* One answer for the rest of the file. OK: the file has its length. E_IO: worth another try (the line says why). Other
- * failures are for good. */
+/* One request for the rest of the file. OK: the file is complete. E_IO: worth another try (the error line says why).
+ * Other failures are final. */
 static mxw_status try_once(download *d, const char *url) {
     mx_http_answer answer;
     char etag[128];
@@ -141,14 +141,14 @@ static mxw_status try_once(download *d, const char *url) {
     mxw_status status = d->job->curl->get(&request, &answer);
     const char *name = d->file->name;
     if (d->job->stopped)
-        return mx_fail(MXW_E_ABORTED, "%s: stopped; what came is kept", name);
+        return mx_fail(MXW_E_ABORTED, "%s: stopped; the partial download is kept", name);
     if (d->cannot_write)
         return mx_fail(MXW_E_STATE, "%s: cannot write: %s", d->path, strerror(errno));
     if (d->too_long)
-        return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: more than the %llu bytes that the hub states",
+        return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: larger than the %llu bytes that the hub states",
                                                       name, (unsigned long long)d->file->size);
     if (d->range_refused || answer.code == 416)
-        return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: the hub does not go on at byte %llu", name,
+        return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: the hub does not resume at byte %llu", name,
                                                       (unsigned long long)request.from);
     if (status == MXW_OK && answer.code != 200 && answer.code != 206) {
         status = mx_hub_refused(d->job, name, &answer);
@@ -157,17 +157,17 @@ static mxw_status try_once(download *d, const char *url) {
     if (status < 0)
         return mx_fail(MXW_E_IO, "%s: %s", name, answer.why);
     if (d->file->sized && d->at != d->file->size)
-        return mx_fail(MXW_E_IO, "%s: the answer ended after %llu of %llu bytes", name, (unsigned long long)d->at,
+        return mx_fail(MXW_E_IO, "%s: the response ended after %llu of %llu bytes", name, (unsigned long long)d->at,
                        (unsigned long long)d->file->size);
     return MXW_OK;
 }
 
-/* The whole file into the part. */
+/* Downloads until the part is complete. */
 static mxw_status bring(download *d, const char *url) {
     mxw_status status = MXW_E_IO;
     int wait = FIRST_WAIT_MS;
     if (d->file->sha256 && d->file->sized && d->at == d->file->size && d->at)
-        return MXW_OK;   /* an earlier run had it whole and was stopped before it could look */
+        return MXW_OK;   /* complete since an earlier run that was stopped before the check */
     for (int idle = 0, tries = 0; status == MXW_E_IO && idle < IDLE_TRIES && tries < MAX_TRIES; tries++) {
         uint64_t before = d->at;
         status = try_once(d, url);
@@ -185,7 +185,7 @@ static mxw_status bring(download *d, const char *url) {
     return status;
 }
 
-/* The sum that the hub states: in its list, else in the headers of the answer. */
+/* Compares with the checksum that the hub states: in its list, else in the response headers. */
 static mxw_status check_sum(download *d) {
     char sum[65];
     const char *want = d->file->sha256 ? d->file->sha256 : strlen(d->linked) == 64 ? d->linked : NULL;
@@ -218,7 +218,7 @@ mxw_status mx_hub_get_file(mx_hub_job *job, const char *url, const mx_hub_file *
     MX_TRY(take_up(&d));
     MX_TRY(bring(&d, url));
     status = check_sum(&d);
-    if (status == MXW_E_FORMAT) {   /* a resumed part may have been spoilt: once more, from its first byte */
+    if (status == MXW_E_FORMAT) {   /* a resumed part may have been corrupted: once more, from its first byte */
         mx_log(MXW_LOG_WARN, "hub", "%s; fetching it again", mx_error());
         d.etag[0] = 0;
         MX_TRY(bring(&d, url));
@@ -272,7 +272,7 @@ mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
             return MXW_OK;
         if (status == MXW_OK && !passing(answer.code))
             return mx_hub_refused(job, url, &answer);
-        if (i + 1 < IDLE_TRIES && (status == MXW_OK || answer.code))   /* a host that is not there stays so */
+        if (i + 1 < IDLE_TRIES && (status == MXW_OK || answer.code))   /* no retry if the host is unreachable */
             wait_ms(job, 0, wait);
         else
             break;
@@ -281,6 +281,6 @@ mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
     if (status == MXW_OK)
         return mx_hub_refused(job, url, &answer);
     if (status == MXW_E_ABORTED)
-        return mx_fail(MXW_E_FORMAT, "%s: more than %u bytes, that is no list", url, MAX_TEXT_BYTES);
+        return mx_fail(MXW_E_FORMAT, "%s: more than %u bytes, too large for a file list", url, MAX_TEXT_BYTES);
     return mx_fail(MXW_E_IO, "%s: %s", url, answer.why);
 }

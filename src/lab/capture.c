@@ -1,4 +1,4 @@
-/* lab/capture.c - a run looked into: every named value of one window, and what the whole recording became. */
+/* lab/capture.c - captures a run: every named value of one window, and the transcript of the whole recording. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct capture {
     mx_features *features;
-    mxw_status status;     /* of the first failure */
+    mxw_status status;     /* the first failure */
 } capture;
 
 /* Inputs of the programs: bookkeeping, not stages. */
@@ -21,7 +21,7 @@ static int is_bookkeeping(const char *name) {
     return 0;
 }
 
-/* One window and one sequence: an axis of 1 in front says nothing. */
+/* One window and one sequence: drops a leading axis of 1. */
 static mx_tensor without_batch(const mx_tensor *t) {
     mx_tensor out = *t;
     if (t->rank == 3 && t->dims[0] == 1) {
@@ -47,11 +47,11 @@ static void keep(void *context, const char *name, const mx_tensor *value) {
     c->status = mx_features_add(c->features, name, &stage);
 }
 
-/* Tokens that the decoder is to be forced over: those of the other run. */
+/* The tokens to force: those of the other run. */
 static mxw_status tokens_of(const mx_features *like, int32_t n_vocab, mx_inspection *i) {
     const mx_stage *stage = mx_features_find(like, "window.tokens");
     if (!stage)
-        return mx_fail(MXW_E_MISSING, "the features to be like have no window.tokens");
+        return mx_fail(MXW_E_MISSING, "the features to compare with have no window.tokens");
     if (stage->tensor.dtype != MXW_I32)
         return mx_fail(MXW_E_FORMAT, "window.tokens: expected i32");
     i->forced = stage->tensor.data;
@@ -68,7 +68,7 @@ static mxw_status add_numbers(mx_features *f, const char *name, const int32_t *i
     return mx_features_add(f, name, &t);
 }
 
-/* The whole recording as a session gives it: first frames of its windows, tokens, text. */
+/* The whole recording as a session transcribes it: first frames of its windows, tokens, text. */
 static mxw_status transcribe(mx_session *s, mx_features *f) {
     const mxw_segment *segment;
     mxw_status status;

@@ -1,10 +1,10 @@
-/* lab/compare.c - two runs, stage by stage: how far apart, and whether rounding explains it.
+/* lab/compare.c - compares two runs stage by stage: the difference, and whether rounding explains it.
  *
- * The bound. Both runs compute the same sums in f32 in another order, so each stage adds a relative error of some units
- * of 2^-24, with signs of its own, and passes on those of the stages before it, which residuals and norms neither grow
- * nor shrink much: the square root of the number of stages. We allow 128 units times that (docs/lab.md has what was
- * measured: less than a tenth of it). Ids, windows, tokens and text must be equal; candidates whose log probabilities
- * are nearer than the logits' own difference may change places. */
+ * The bound. Both runs compute the same sums in f32 in different orders, so each stage adds a relative error of some
+ * units of 2^-24 with random signs, and propagates those of earlier stages, which residuals and norms neither amplify
+ * nor damp much: growth with the square root of the number of stages. We allow 128 units times that (measured: less
+ * than a tenth of it, see docs/lab.md). Ids, windows, tokens and text must be equal; candidates whose log probabilities
+ * differ by less than the logits' own difference may be swapped. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +16,9 @@
 #define UNITS_A_STAGE 128
 #define HALF_UNIT 0x1p-11       /* a factor rounded to a half */
 #define HALF_UNITS_A_STAGE 4
-#define MEL_BOUND 1e-4          /* another library's f32 log-mel is that far from the exact one */
+#define MEL_BOUND 1e-4          /* error of another library's f32 log-mel */
 
-/* Of the decoder's own rows; cross keys and values are a window's. */
+/* Of the decoder's rows; cross keys and values belong to the window. */
 static int is_decoder_stage(const char *name) {
     return strncmp(name, "decoder.", 8) == 0 && !strstr(name, "cross_attn.k") && !strstr(name, "cross_attn.v");
 }
@@ -33,13 +33,13 @@ static int same_shape(const mx_tensor *a, const mx_tensor *b) {
            memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0;
 }
 
-/* The numbers of two f32 stages of one shape. */
+/* The differences of two f32 stages of the same shape. */
 static void measure(const mx_stage *x, const mx_stage *y, mxw_difference *d) {
     const float *a = x->tensor.data, *b = y->tensor.data;
     int64_t n = mx_tensor_count(&x->tensor), n_odd = 0, n_used = 0;
     double ab = 0, aa = 0, bb = 0, dd = 0, abs_sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(a[i]) || !isfinite(b[i])) {   /* -inf stands where there is no candidate */
+        if (!isfinite(a[i]) || !isfinite(b[i])) {   /* -inf means no candidate */
             n_odd += !(a[i] == b[i]);
             continue;
         }
@@ -58,7 +58,7 @@ static void measure(const mx_stage *x, const mx_stage *y, mxw_difference *d) {
     d->std_ratio = x->info.std > 0 ? y->info.std / x->info.std : y->info.std > 0 ? INFINITY : 1;
 }
 
-/* Whole numbers: the share of those that differ. */
+/* Integers: the fraction that differs. */
 static void count(const mx_stage *x, const mx_stage *y, mxw_difference *d) {
     size_t size = mx_dtype_bytes(x->tensor.dtype);
     int64_t n = mx_tensor_count(&x->tensor), n_other = 0;
@@ -72,11 +72,11 @@ static void count(const mx_stage *x, const mx_stage *y, mxw_difference *d) {
     d->max_abs = n_other ? 1 : 0;
 }
 
-/* Best ids that differ where the best was ahead by more than the logits' error. */
+/* Whether best ids differ although the best was ahead by more than the logits' error. */
 static int candidates_differ(const mx_features *a, const mx_features *b, const mx_stage *x, const mx_stage *y) {
     const mx_stage *p = mx_features_find(a, "decoder.candidates.logprobs");
     const mx_stage *l = mx_features_find(a, "decoder.logits"), *m = mx_features_find(b, "decoder.logits");
-    double slack = 1e-3;   /* where the logits of one were not seen */
+    double slack = 1e-3;   /* if the logits of one run are missing */
     if (l && m && same_shape(&l->tensor, &m->tensor)) {
         mxw_difference d = {0};
         measure(l, m, &d);
@@ -94,7 +94,7 @@ static int candidates_differ(const mx_features *a, const mx_features *b, const m
     return 0;
 }
 
-/* What rounding explains at a stage with so many before it. */
+/* The bound of a stage with that many stages before it. */
 static double bound_of(const mx_features *b, const char *name, size_t depth) {
     const char *precision = mx_features_told(b, "precision");
     int halves = precision && strcmp(precision, "f16") == 0;

@@ -1,6 +1,6 @@
-/* lab/diverge.c - the first stage that parts, and what kind of fault it looks like.
- * What holds: no stage beyond its bound, no finding; a fault is named only if what it would give explains what is there
- * better than the right op does, by far. */
+/* lab/diverge.c - finds the first stage that diverges, and the fault that explains it.
+ * Invariants: no finding without a stage beyond its bound; a fault is named only if it explains the values far better
+ * than the correct op does. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "lab/suspect.h"
 
-#define EXPLAINS 0.1       /* of the difference between the two runs is all that a good explanation may leave */
+#define EXPLAINS 0.1       /* a good explanation leaves at most this fraction of the difference between the two runs */
 
 double mx_suspect_error(const mx_suspect *s) {
     double left = 0, size = 0;
@@ -35,7 +35,7 @@ void mx_suspect_offer(mx_suspect *s, const char *fault, const char *format, ...)
         snprintf(s->words + n, sizeof(s->words) - (size_t)n, " (which leaves %.2g of it unexplained)", error);
 }
 
-/* Rows spread over the stage, where the two differ at all. */
+/* Samples rows over the stage, among those that differ. */
 static mxw_status open_suspect(mx_suspect *s) {
     s->n_rows = (int)MX_MIN(s->right.n, MX_SUSPECT_ROWS);
     for (int r = 0; r < s->n_rows; r++)
@@ -49,7 +49,7 @@ static mxw_status open_suspect(mx_suspect *s) {
     return MXW_OK;
 }
 
-/* The recording: windows that are not there. */
+/* The recording: missing windows. */
 static void suspect_windows(mx_suspect *s, const mx_features *a, const mx_features *b) {
     const mx_stage *x = mx_features_find(a, "recording.windows"), *y = mx_features_find(b, "recording.windows");
     int64_t n = x ? mx_tensor_count(&x->tensor) : 0, m = y ? mx_tensor_count(&y->tensor) : 0;
@@ -66,7 +66,7 @@ static void suspect_not_finite(mx_suspect *s, const mx_stage *y) {
              (long long)y->info.n_not_finite, (long long)mx_tensor_count(&y->tensor));
 }
 
-/* Nothing explains it: small and everywhere, or large. */
+/* No explanation: small and everywhere, or large. */
 static void conclude(mx_suspect *s, double apart, double cosine) {
     if (s->fault && s->error <= EXPLAINS * apart)
         return;

@@ -1,5 +1,5 @@
-/* lab/exact.c - every op of a window of engine cpu against the same in float64, some outputs of each call or all.
- * What holds: an op that is not checked is listed as such; which outputs are sampled depends on sizes alone. */
+/* lab/exact.c - checks every op of a window of engine cpu against float64, some or all outputs of each call.
+ * Invariants: an op that is not checked is listed as such; the choice of sampled outputs depends on sizes only. */
 #include "lab/exact.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ typedef struct share {
 static void check_piece(void *context, int64_t i) {
     share *s = context;
     double *scratch = s->scratch + i * s->n_scratch;
-    scratch[s->n_scratch - 1] = -1;   /* nothing is kept there yet */
+    scratch[s->n_scratch - 1] = -1;   /* nothing cached yet */
     check_block(&s->blocks[i], scratch);
 }
 
@@ -92,7 +92,7 @@ static mxw_op_check *row_of(mx_op_checks *c, const mx_call *call, const mx_exact
     return row;
 }
 
-/* A state's rows are many; those written now are what is looked at. */
+/* Of a state, only the rows written by this call are checked. */
 static void range_of(const mx_call *call, const mx_exact_op *op, int64_t *first, int64_t *n) {
     const mx_tensor *out = &call->outputs[op->output];
     *first = 0;
@@ -123,7 +123,7 @@ static void watch(void *context, const char *graph, const char *name, const mx_c
     range_of(call, op, &first, &n);
     row->outputs += n;
     int64_t wanted = c->all ? n : MX_MIN(n, SAMPLES), step = MX_MAX(n / MX_MAX(wanted, 1), 1);
-    step -= step > 1 && step % 2 == 0;   /* odd, so that no column is left out */
+    step -= step > 1 && step % 2 == 0;   /* odd, so that every column is sampled */
     int64_t count = n ? (n - 1) / step + 1 : 0;
     s.n_scratch = MX_MAX(op->scratch(call), 1);
     s.scratch = mx_alloc_array((size_t)s.n_scratch * PIECES, sizeof(*s.scratch));

@@ -1,5 +1,5 @@
 /* lab/exact_ops.c - Whisper's ops element by element in float64, with bounds that follow from how errors propagate.
- * The inputs are those that the f32 op had, taken as exact. What holds: nothing here shares code with a kernel. */
+ * The inputs are those that the f32 op had, taken as exact. Invariant: nothing here shares code with a kernel. */
 #include <math.h>
 #include <string.h>
 
@@ -112,7 +112,7 @@ static mx_exact layer_norm(const mx_call *c, int64_t index, double *scratch) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* softmax(q . k_j scale) v_j of one head, at one channel; key j of n lies in row cell(j). A score is off by
+/* softmax(q . k_j scale) v_j of one head, at one channel; key j of n is in row cell(j). A score is off by
  * e = (d + 1) u scale sum |q k|, so a probability by a factor of exp(2 max e) and the rounding of exp and the sum. */
 static mx_exact attend(const float *q, const float *k, const float *v, const int32_t *cells, int64_t n, int64_t width,
                        int64_t d, double scale, int64_t channel, double *p) {
@@ -172,7 +172,7 @@ static int64_t keys(const mx_call *c) {
 
 /* ---- state and select -------------------------------------------------------------------------------------------- */
 
-/* Of the rows that were written: what lies there is what was to be put there. */
+/* Rows that were written must hold their source. */
 static mx_exact state_write(const mx_call *c, int64_t index, double *scratch) {
     (void)scratch;
     const mx_tensor *state = &c->outputs[0], *x = &c->inputs[1];
@@ -180,10 +180,11 @@ static mx_exact state_write(const mx_call *c, int64_t index, double *scratch) {
     for (int64_t i = x->dims[0]; i-- > 0;)
         if (wholes(&c->inputs[2])[i] == to)
             return (mx_exact){floats(x)[i * row + index % row], 0};
-    return (mx_exact){NAN, 0};   /* not written now */
+    return (mx_exact){NAN, 0};   /* not written by this call */
 }
 
-/* The mask of op/select.h, all but the sum rule, which is taken from the candidates: text among them or not. */
+/* The mask of op/select.h, except for the sum rule, which is inferred from whether there is text among the
+ * candidates. */
 static int is_out(const mx_call *c, const mx_rule *rule, int64_t id) {
     int64_t vocab = last(&c->inputs[0]);
     const uint8_t *suppress = (const uint8_t *)c->inputs[2].data + (int64_t)rule->set * vocab;

@@ -1,5 +1,5 @@
-/* lab/features.c - named tensors of a run with their statistics; to a .npz and back.
- * What holds: values are kept as they were (f32, i32, u8); what is read back is what was written, bit for bit. */
+/* lab/features.c - named tensors of a run with their statistics; saved to and loaded from .npz.
+ * Invariant: values are kept unchanged (f32, i32, u8) and round-trip bit for bit. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,7 +125,7 @@ out:
     return status;
 }
 
-/* Bytes of a note as one line of text; what is not printable becomes '?'. */
+/* A note as one line of text; '?' for what is not printable. */
 static mxw_status read_note(mx_features *f, const char *key, const mx_tensor *t) {
     int64_t n = mx_tensor_count(t);
     if (t->dtype != MXW_U8 || n > 1 << 20)
@@ -154,7 +154,7 @@ static mxw_status take_arrays(const mx_npz *npz, mx_features **out) {
             status = mx_features_add(f, a->name, &a->tensor);
     }
     if (status >= 0 && f->n == 0)
-        status = mx_fail(MXW_E_FORMAT, "no array of numbers in it");
+        status = mx_fail(MXW_E_FORMAT, "it has no numeric array");
     if (status < 0)
         mx_features_close(f);
     else

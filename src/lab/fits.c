@@ -1,5 +1,5 @@
-/* lab/fits.c - what can be said of two blocks of numbers whatever made them: a scale, an offset, rows or columns that
- * changed places, a shift in time, another stride, another log-mel, or nothing but small noise. */
+/* lab/fits.c - op-independent explanations of a difference: a scale, an offset, permuted rows or columns, a shift in
+ * time, another stride, another log-mel, or small noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "lab/suspect.h"
 
-/* Least squares y = a x + b over sampled rows; the share of y's variance that it leaves. */
+/* Least squares y = a x + b over sampled rows; returns the fraction of y's variance that remains. */
 static double fit_line(const mx_suspect *s, double *a, double *b) {
     double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
     for (int r = 0; r < s->n_rows; r++)
@@ -23,7 +23,7 @@ static double fit_line(const mx_suspect *s, double *a, double *b) {
     return vx > 0 && vy > 0 ? 1 - cov * cov / (vx * vy) : 1;
 }
 
-/* The pattern of a column (step width) or a row (step 1) of the sampled part, mean taken away, as a correlation. */
+/* The pattern of a column (step width) or a row (step 1) of the sampled part, without its mean, as a correlation. */
 static double correlate(const float *x, const float *y, int64_t n, int64_t x_step, int64_t y_step) {
     double sx = 0, sy = 0, xx = 0, yy = 0, xy = 0;
     for (int64_t i = 0; i < n; i++)
@@ -51,11 +51,11 @@ static void try_line(mx_suspect *s) {
     if (mx_suspect_error(s) < s->error / 2)
         mx_suspect_offer(s, "bias", "%.6g is added to everything", b);
     guess_line(s, a, b);
-    if (fabs(a - 1) > 1e-3 && mx_suspect_error(s) < s->error / 2)   /* a second number always fits a little better */
+    if (fabs(a - 1) > 1e-3 && mx_suspect_error(s) < s->error / 2)   /* a second parameter always fits a little better */
         mx_suspect_offer(s, "scale and bias", "y = %.6g x + %.6g fits it", a, b);
 }
 
-/* Rows that come some frames early or late. */
+/* Rows shifted by some frames. */
 static void try_shift(mx_suspect *s) {
     for (int64_t shift = -4; shift <= 4; shift++) {
         int whole = shift != 0;
@@ -72,7 +72,7 @@ static void try_shift(mx_suspect *s) {
     }
 }
 
-/* The same numbers read as the transpose of the block. */
+/* The block read as its transpose. */
 static void try_transposed(mx_suspect *s) {
     int64_t n = s->right.n, width = s->right.width;
     for (int r = 0; r < s->n_rows; r++)
@@ -83,7 +83,7 @@ static void try_transposed(mx_suspect *s) {
     mx_suspect_offer(s, "transposition", "the block is the right one transposed");
 }
 
-/* Columns that changed places: each sampled one looks like another. */
+/* Permuted columns: each sampled one correlates with another. */
 static void try_permuted(mx_suspect *s) {
     int64_t width = s->right.width, n = MX_MIN(s->right.n, 200), tried = MX_MIN(width, 16), moved = 0, from = 0, to = 0;
     if (n < 24)
@@ -143,7 +143,7 @@ int mx_suspect_stride(mx_suspect *s) {
 
 /* ---- another log-mel --------------------------------------------------------------------------------------------- */
 
-/* The mean over bands of each frame: how loud it is. */
+/* The mean over the bands of each frame: its loudness. */
 static void loudness(const mx_stage_rows *mel, float *out) {
     for (int64_t t = 0; t < mel->n; t++) {
         double sum = 0;
@@ -153,7 +153,7 @@ static void loudness(const mx_stage_rows *mel, float *out) {
     }
 }
 
-/* How much faster time runs in b: the stretch at which loudness agrees best. */
+/* The time stretch of b at which loudness agrees best. */
 static double find_stretch(const float *a, const float *b, int64_t n, double *best) {
     double stretch = 1;
     *best = -1;

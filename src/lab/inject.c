@@ -1,5 +1,6 @@
-/* lab/inject.c - faults made on purpose, one line each: in the graph, in the weights, in the mel, in the loop.
- * They are what the old experiment got wrong, so that whatever should find such a fault can be tried on it. */
+/* lab/inject.c - injectable faults, one table line each: in the graph, the weights, the mel and the window loop. They
+ * are the faults of the old experiment (docs/results/findings.md), so that the tools that should find them can be
+ * tested. */
 #include <math.h>
 #include <string.h>
 
@@ -11,15 +12,15 @@ typedef struct fault {
     const char *name, *what;
     mxw_status (*graph)(void *context, mx_part part, mx_graph *g);
     void (*weight)(const char *name, mx_tensor *dense);   /* f32 [..], in place */
-    const char *const *weights;                           /* names that it is called for */
+    const char *const *weights;                           /* names that it applies to */
     void (*mel)(void *context, int64_t n_frames, int n_mels, float *window);
     int64_t max_windows;
 } fault;
 
 /* ---- the mel ----------------------------------------------------------------------------------------------------- */
 
-/* Decibels under the loudest, cut at -80, at a hop of 512: what one side of the experiment was fed. Made from the right
- * log-mel, whose frames are 160 apart: x = (log10 + 4) / 4. */
+/* Decibels relative to the loudest, clamped at -80, at a hop of 512: the input of one side of the experiment. Derived
+ * from the correct log-mel, whose hop is 160: x = (log10 + 4) / 4. */
 static void decibel_mel(void *context, int64_t n_frames, int n_mels, float *window) {
     (void)context;
     float loudest = -1e9f;
@@ -62,8 +63,8 @@ static mxw_status no_last_norm(void *context, mx_part part, mx_graph *g) {
     return MXW_OK;
 }
 
-/* The first convolution takes every other frame and the second all of them, instead of the other way round: the sizes
- * after both are right again. */
+/* The first convolution takes every other frame and the second all of them, instead of vice versa: the sizes
+ * after both are the same. */
 static mxw_status exchange_strides(void *context, mx_part part, mx_graph *g) {
     (void)context;
     mx_node *first = node_of(g, "encoder.conv1"), *second = node_of(g, "encoder.conv2");
@@ -120,7 +121,7 @@ static void transpose(const char *name, mx_tensor *t) {
         }
 }
 
-/* Plausible, and nonsense: as large as the right ones. */
+/* Random values of the right magnitude. */
 static void randomize(const char *name, mx_tensor *t) {
     (void)name;
     float *w = t->data;
@@ -129,7 +130,7 @@ static void randomize(const char *name, mx_tensor *t) {
     uint64_t seed = 42;
     for (int64_t i = 0; i < n; i++)
         squares += (double)w[i] * w[i];
-    double spread = sqrt(12 * squares / (double)MX_MAX(n, 1));   /* of a uniform one with that deviation */
+    double spread = sqrt(12 * squares / (double)MX_MAX(n, 1));   /* of a uniform distribution with that deviation */
     for (int64_t i = 0; i < n; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         w[i] = (float)(((double)(seed >> 11) * 0x1p-53 - 0.5) * spread);
@@ -173,11 +174,11 @@ const char *mx_fault_name(int index, const char **what) {
     return faults[index].name;
 }
 
-/* ---- a model with one -------------------------------------------------------------------------------------------- */
+/* ---- a model with a fault ---------------------------------------------------------------------------------------- */
 
 typedef struct injection {
     const fault *fault;
-    mx_arena arena;      /* weights that were changed */
+    mx_arena arena;      /* modified weights */
 } injection;
 
 static mxw_status change_weight(void *context, const char *name, mx_tensor *view) {
@@ -207,7 +208,7 @@ mxw_status mx_fault_open(const mxw_model_options *options, const char *name, mx_
         if (strcmp(faults[i].name, name) == 0)
             found = &faults[i];
     if (!found)
-        return mx_fail(MXW_E_ARGUMENT, "inject: there is no fault '%s'", name);
+        return mx_fail(MXW_E_ARGUMENT, "inject: unknown fault '%s'", name);
     injection *in = mx_alloc_zero(1, sizeof(*in));
     if (!in)
         return MXW_E_MEMORY;

@@ -1,6 +1,6 @@
-/* lab/lab.h - the door of lab/: what a run computes, kept, compared and explained; faults made on purpose.
+/* lab/lab.h - public header of lab/: captures, compares and explains what a run computes; injects faults.
  *
- * mx_features:   named tensors of one run, in the order of the run; host memory of its own; immutable once captured.
+ * mx_features:   named tensors of one run, in execution order; owns its host memory; immutable once captured.
  * mx_comparison: two of them, stage by stage, with a bound on what rounding explains.
  * mx_op_checks:  every op of a window against float64. */
 #ifndef MX_LAB_H
@@ -32,7 +32,7 @@ struct mxw_features {
     size_t n_notes;
 };
 
-/* Copies the values (any float to f32); a name that is there already is left as it is. */
+/* Copies the values (any float to f32); an existing name is not replaced. */
 mxw_status mx_features_add(mx_features *f, const char *name, const mx_tensor *value);
 mxw_status mx_features_note(mx_features *f, const char *key, const char *text);
 const char *mx_features_told(const mx_features *f, const char *key);
@@ -48,7 +48,7 @@ void mx_features_close(mx_features *f);
 
 struct mxw_comparison {
     mx_arena arena;
-    const mx_features *a, *b;   /* outlive it */
+    const mx_features *a, *b;   /* must outlive it */
     mxw_difference *rows;
     size_t n;
 };
@@ -60,7 +60,7 @@ mxw_status mx_comparison_diagnose(mx_comparison *c, const mx_weights *weights, m
 /* ---- inject.c ---- */
 
 const char *mx_fault_name(int index, const char **what);
-/* A recognizer with the fault in it; E_ARGUMENT for an unknown one. */
+/* Opens a recognizer with the fault; E_ARGUMENT if it is unknown. */
 mxw_status mx_fault_open(const mxw_model_options *options, const char *fault, mx_recognizer **out);
 
 /* ---- exact.c ---- */

@@ -1,5 +1,5 @@
-/* lab/suspect.c - the ops of Whisper's stages, each made again the wrong ways that are known, and the right one.
- * A stage's name says which op made it, from which stages and with which weights (docs/model.md). */
+/* lab/suspect.c - recomputes the ops of Whisper's stages correctly and with each known fault. A stage's name tells
+ * which op computes it, from which stages and with which weights (docs/model.md). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 
 typedef enum kind { LINEAR, CONV, GELU, NORM, ATTENTION, ADD, POSITIONS, OTHER } kind;
 
-/* One line for each stage of a block: what it is, its inputs and its weight, all after the block's name. */
+/* One line per stage of a block: its op, inputs and weight; names are relative to the block. */
 typedef struct recipe {
     const char *stage;
     kind kind;
-    const char *input, *other;   /* "^": what the block got */
+    const char *input, *other;   /* "^": the block's input */
     const char *weight;
 } recipe;
 
@@ -49,7 +49,7 @@ static const recipe decoder_block[] = {
     {"mlp.residual", ADD, "cross_attn.residual", "mlp", NULL},
 };
 
-/* What a stage is made from, by whole names. */
+/* The inputs of a stage, by full names. */
 typedef struct source {
     kind kind;
     char input[96], other[96], weight[96];
@@ -185,7 +185,7 @@ static void linear(mx_suspect *s, const mx_stage_rows *x, const float *w, const 
     }
 }
 
-/* The cosine of the guess and the run's rows, less the bias if there is one. */
+/* The cosine of the guess and the run's rows, without the bias if there is one. */
 static double against(const mx_suspect *s, const float *bias) {
     double gg = 0, gw = 0, ww = 0;
     for (int r = 0; r < s->n_rows; r++)
@@ -210,7 +210,7 @@ static void suspect_linear(mx_suspect *s, const source *from, const mx_stage_row
         linear(s, x, w, b, 0, 2);
         mx_suspect_offer(s, "bias", "%s.bias was added twice", from->weight);
     }
-    linear(s, x, w, b, 0, 0);   /* the bias, the same in every row, would make any two runs alike */
+    linear(s, x, w, b, 0, 0);   /* the bias is the same in every row and would make any two runs similar */
     double cosine = against(s, b);
     if (s->error > 0.05 && fabs(cosine) < 0.5) {
         s->error = 0.05;
@@ -330,7 +330,7 @@ static void attend(mx_suspect *s, const mx_stage_rows *q, const mx_stage_rows *k
         }
 }
 
-/* The scale that explains the run best: powers of two, then closer. */
+/* Searches the scale that explains the run best: powers of two, then finer. */
 static void suspect_attention(mx_suspect *s, const source *from) {
     mx_stage_rows q = mx_stage_rows_of(s->a, from->q), k = mx_stage_rows_of(s->a, from->k);
     mx_stage_rows v = mx_stage_rows_of(s->a, from->v);

@@ -1,5 +1,5 @@
-/* output/cues.c - subtitles from words: lines of a width, cues of so many lines, a pause or a segment that ends one,
- * each word underlined in its turn. What is decided, and in which order, is openai-whisper's subtitle writer. */
+/* output/cues.c - subtitles from words: maximal line width and number of lines, cues that end at a pause or segment,
+ * each word highlighted in turn. The rules and their order are those of openai-whisper's subtitle writer. */
 #include "output/cues.h"
 
 #include <math.h>
@@ -19,11 +19,11 @@ typedef struct making {
     void *user;
     int keeps_segments;
     size_t width, words_per_chunk;
-    mx_str text;             /* of the cue under way */
+    mx_str text;             /* of the current cue */
     cue_word *words;
     size_t n_words, room;
     size_t line_length, n_lines;
-    double last;             /* where the word before began */
+    double last;             /* start of the previous word */
     mx_str marked;           /* scratch */
 } making;
 
@@ -42,9 +42,9 @@ void mx_cue_escape(mx_str *out, const char *text, size_t n) {
     }
 }
 
-/* ---- a cue that is whole ----------------------------------------------------------------------------------------- */
+/* ---- complete cues ----------------------------------------------------------------------------------------------- */
 
-/* The cue's text with word i underlined, white space before it left outside. */
+/* The cue's text with word i underlined, without the white space before it. */
 static void mark(making *m, size_t i) {
     const char *text = mx_str_get(&m->text);
     size_t end = m->words[i].end, n = end - m->words[i].begin;
@@ -102,7 +102,7 @@ static mxw_status add_word(making *m, const mxw_word *word, const char *text, si
     if (status < 0)
         return status;
     mx_str_text(&m->text, breaks ? m->options->line_break : "");
-    size_t begin = m->text.n;   /* a line's end is no part of the word */
+    size_t begin = m->text.n;   /* a line break is not part of the word */
     if (m->options->escapes)
         mx_cue_escape(&m->text, text, n);
     else
@@ -136,7 +136,7 @@ static mxw_status take_word(making *m, const mxw_word *word, const char *text, s
     return add_word(m, word, text, n, breaks);
 }
 
-/* A word as it is written: the first of a segment has its speaker before it. */
+/* A word as written: the first of a segment is preceded by its speaker. */
 static mxw_status take_spoken(making *m, const mxw_segment *segment, size_t i, mx_str *named) {
     const mxw_word *word = &segment->words[i];
     int begins = i % m->words_per_chunk == 0;

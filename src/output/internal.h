@@ -1,9 +1,9 @@
-/* output/internal.h - what the writers share: where bytes gather, and text as Python's strip() leaves it. */
+/* output/internal.h - internal to output/: the sink that writers fill, and text stripped as by Python's strip(). */
 #ifndef MX_OUTPUT_INTERNAL_H
 #define MX_OUTPUT_INTERNAL_H
 #include "output/output.h"
 
-/* Writers add to text and call mx_sink_pass after each segment, so that a long result needs little memory. */
+/* Writers append to text and call mx_sink_pass after each segment, so that memory stays bounded. */
 typedef struct mx_sink {
     mx_str text;
     const mxw_write_options *options;   /* never NULL */
@@ -11,7 +11,7 @@ typedef struct mx_sink {
     void *user;
 } mx_sink;
 
-mxw_status mx_sink_pass(mx_sink *sink); /* on to the receiver once enough has gathered */
+mxw_status mx_sink_pass(mx_sink *sink); /* flushes to the receiver once enough is buffered */
 
 /* One writer per format, named in the table of output.c. */
 mxw_status mx_write_txt(const mxw_result *result, mx_sink *sink);
@@ -25,10 +25,10 @@ mxw_status mx_write_ass(const mxw_result *result, mx_sink *sink);
 mxw_status mx_write_jsonl(const mxw_result *result, mx_sink *sink);
 mxw_status mx_write_json_full(const mxw_result *result, mx_sink *sink);
 
-/* A segment's members without the brace that closes them. */
+/* A segment's members without the closing brace. */
 void mx_json_segment(mx_str *out, const mxw_segment *segment);
 
-/* The segment's text without white space around it, *n bytes; before it, its speaker is added, if it has one. */
+/* The segment's text, stripped, *n bytes; its speaker, if it has one, is added to out first. */
 const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n);
 /* A time in whole milliseconds, halves to even; E_ARGUMENT if it cannot be written. */
 mxw_status mx_output_ms(double seconds, int64_t *ms);

@@ -82,7 +82,7 @@ void mx_json_segment(mx_str *out, const mxw_segment *s) {
         mx_str_print(out, ", \"channel\": %d, \"speaker\": ", s->channel);
         mx_output_json_string(out, s->speaker);
     }
-    /* A segment that lasts no time or says nothing is emptied by the reference, which then leaves this key behind. */
+    /* The reference empties a segment that has no duration or no text, and then keeps this key. */
     if (s->words || !s->text[0])
         add_words(out, s);
 }

@@ -1,11 +1,11 @@
-/* output/json_full.c - everything that is known of a result: what json has, and for each token its text, log
- * probability and alternatives, the language's probability, what happened, stage times, and how the run was made. */
+/* output/json_full.c - everything known about a result: the contents of json, for each token its text, log probability
+ * and alternatives, the probability of the language, counters, stage times, and the run's manifest. */
 #include "output/internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* JSON has no number that is not finite. */
+/* JSON has no infinities or NaN. */
 static void add_finite(mx_str *out, double value) {
     if (isfinite(value))
         mx_output_json_number(out, value);

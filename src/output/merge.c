@@ -1,5 +1,5 @@
-/* output/merge.c - results of several channels as one: copies of them, by channel; then always the earliest of the next
- * segments. */
+/* output/merge.c - merges the results of several channels: copies them, then takes the segments in order of their
+ * start. */
 #include "output/output.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 typedef struct part {
     int channel;
     mxw_result result;   /* strings and segments in the merge's arena */
-    size_t next;         /* the segment to be taken next */
+    size_t next;         /* the next segment to take */
 } part;
 
 struct mxw_merge {
@@ -37,7 +37,7 @@ void mx_merge_close(mx_merge *merge) {
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* NULL stays NULL, and becomes NULL where there is no memory. */
+/* NULL stays NULL; also NULL if memory runs out. */
 static void copy_text(mx_arena *memory, const char **text) {
     if (*text)
         *text = mx_arena_strdup(memory, *text);
@@ -89,7 +89,7 @@ static mxw_status copy_segment(mx_arena *memory, mxw_segment *s) {
 
 static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_result *to) {
     *to = *from;
-    to->text = NULL;   /* made anew from the segments */
+    to->text = NULL;   /* made again from the segments */
     mxw_segment *segments = mx_arena_alloc(memory, MX_MAX(from->n_segments, 1) * sizeof(*segments));
     copy_text(memory, &to->language);
     if (!segments || (from->language && !to->language))
@@ -120,7 +120,7 @@ mxw_status mx_merge_add(mx_merge *merge, int channel, const mxw_result *result) 
 
 /* ---- one result -------------------------------------------------------------------------------------------------- */
 
-/* The part whose next segment starts first; of equal ones the first. */
+/* The part whose next segment starts first; the first one on ties. */
 static part *earliest(mx_merge *m) {
     part *best = NULL;
     for (part *p = m->parts; p < m->parts + m->n_parts; p++)

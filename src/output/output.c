@@ -1,4 +1,4 @@
-/* output/output.c - the table of formats, and the two ways out: a callback or a file. */
+/* output/output.c - the table of formats, and writing to a callback or a file. */
 #include "output/output.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static const struct {
 
 static const mxw_write_options plain = {.struct_size = sizeof(plain)};
 
-#define ENOUGH 65536 /* bytes that are worth a call of the receiver */
+#define ENOUGH 65536 /* bytes buffered before the receiver is called */
 
 const char *mx_output_format(int index) {
     return index >= 0 && (size_t)index < MX_COUNT(formats) ? formats[index].name : NULL;
@@ -31,7 +31,7 @@ static mxw_status find_format(const char *name, size_t *index) {
     for (size_t i = 0; i < MX_COUNT(formats); i++)
         mx_str_print(&names, "%s%s", i ? ", " : "", formats[i].name);
     mxw_status status =
-        mx_fail(MXW_E_ARGUMENT, "unknown output format '%s' (there are %s)", name ? name : "", mx_str_get(&names));
+        mx_fail(MXW_E_ARGUMENT, "unknown output format '%s' (available: %s)", name ? name : "", mx_str_get(&names));
     mx_str_free(&names);
     return status;
 }
@@ -114,7 +114,7 @@ const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n) {
 }
 
 mxw_status mx_output_ms(double seconds, int64_t *ms) {
-    const double limit_s = 1e12; /* thirty thousand years: far from where whole milliseconds stop being exact */
+    const double limit_s = 1e12; /* thirty thousand years: milliseconds are still exact there */
     if (!(seconds >= 0 && seconds < limit_s))
         return mx_fail(MXW_E_ARGUMENT, "%g s cannot be written as a time", seconds);
     *ms = (int64_t)rint(seconds * 1000.0);

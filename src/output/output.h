@@ -1,25 +1,25 @@
-/* output/output.h - the door of output/: a result -> bytes; results of several channels -> one.
+/* output/output.h - public header of output/: a result -> bytes; results of several channels -> one.
  *
- * In: segments with times and text. Out: txt, srt, vtt, tsv, json and more. What holds: the bytes of those five are the
- * ones that openai-whisper's writers give for the same result, whatever the caller's locale. A segment with a speaker,
- * which the reference does not know, has "[speaker] " before its text, and in json two keys more. */
+ * In: segments with times and text. Out: txt, srt, vtt, tsv, json and more. Invariant: the bytes of those five are
+ * those of openai-whisper's writers for the same result, independent of the locale. A segment with a speaker, which the
+ * reference does not have, is written with "[speaker] " before its text, and in json with two more keys. */
 #ifndef MX_OUTPUT_H
 #define MX_OUTPUT_H
 #include "base/base.h"
 
 /* The formats by name, in a fixed order; NULL past the end. A name is also the file's extension. */
 const char *mx_output_format(int index);
-/* Hands the bytes to fn piece by piece. E_ARGUMENT for an unknown format or for times that no format can write
+/* Passes the bytes to fn in blocks. E_ARGUMENT for an unknown format or for times that no format can write
  * (negative, not finite); E_ABORTED when fn returns non-zero. */
 mxw_status mx_output_write(const mxw_result *result, const char *format, const mxw_write_options *options,
                            mxw_write_fn fn, void *user);
-/* The same into a file that appears whole or not at all. options NULL: the defaults, in both. */
+/* The same into a file, atomically. options NULL: the defaults, in both. */
 mxw_status mx_output_save(const mxw_result *result, const char *format, const mxw_write_options *options,
                           const char *path);
 /* One segment as a line of jsonl. */
 mxw_status mx_output_segment(const mxw_segment *segment, mxw_write_fn fn, void *user);
 
-/* Pieces of JSON as the formats write them: ", " and a key; a string; a number. */
+/* JSON syntax as the formats write it: ", " and a key; a string; a number. */
 void mx_output_json_key(mx_str *out, const char *key);
 void mx_output_json_string(mx_str *out, const char *text);
 void mx_output_json_number(mx_str *out, double value);

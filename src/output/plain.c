@@ -1,5 +1,5 @@
 /* output/plain.c - one line per segment: txt (the text), tsv and csv (start and end in milliseconds, the text), lrc
- * (its start, the text; the start of each word where words have times). */
+ * (its start, the text; the start of each word if words have times). */
 #include "output/internal.h"
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@ out:
     return status;
 }
 
-/* In quotes, those within doubled: as RFC 4180 has it. */
+/* Quoted as in RFC 4180. */
 static void add_quoted(mx_str *out, const char *text, size_t n) {
     mx_str_text(out, "\"");
     for (size_t i = 0; i < n; i++)
@@ -44,7 +44,7 @@ static void add_quoted(mx_str *out, const char *text, size_t n) {
     mx_str_text(out, "\"");
 }
 
-/* A column for speakers only where there are some. */
+/* Has a column for speakers only if there are any. */
 mxw_status mx_write_csv(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
     mx_str *out = &sink->text;
@@ -71,7 +71,7 @@ out:
     return status;
 }
 
-/* Minutes go on past 99: players that know no hours read them. */
+/* Minutes may exceed 99: players without support for hours accept that. */
 static mxw_status add_lrc_time(mx_str *out, double seconds, const char *around) {
     int64_t ms;
     mxw_status status = mx_output_ms(seconds, &ms);

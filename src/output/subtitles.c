@@ -1,5 +1,5 @@
-/* output/subtitles.c - cues, from words where they have times, else one per segment: srt (numbered, "00:00:01,000"),
- * vtt ("00:01.000", hours when there are some), ass ("0:00:01.00", styled). */
+/* output/subtitles.c - cues, from words if they have times, else one per segment: srt (numbered, "00:00:01,000"),
+ * vtt ("00:01.000", hours if not 0), ass ("0:00:01.00", styled). */
 #include "output/cues.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static void add_time(mx_str *out, int64_t ms, const cue_style *style) {
                  (int)(ms % 1000));
 }
 
-/* An arrow in the text would end the cue's times for a player. */
+/* Players would take an arrow in the text for the cue's times. */
 static void add_text(mx_str *out, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
         size_t arrow = n - i >= 3 && memcmp(text + i, "-->", 3) == 0 ? 3 : 0;
@@ -44,9 +44,9 @@ static mxw_status add_cue(mx_str *out, const mxw_segment *segment, const cue_sty
     return MXW_OK;
 }
 
-/* The reference gives segments that it emptied a list of no words. When all are such, it writes no cue; when only
- * some are, an empty cue for each. (When the first is and a later one is not, it fails; here that case is the second.)
- */
+/* The reference gives segments that it emptied an empty list of words. If all are empty, it writes no cue; if only some
+ * are, an empty cue for each. (If the first is empty and a later one is not, it fails; here that is the second
+ * case.) */
 static int has_cues(const mxw_result *result) {
     for (size_t i = 0; i < result->n_segments; i++)
         if (result->segments[i].text[0])
@@ -121,7 +121,7 @@ static const char ass_head[] = "[Script Info]\nScriptType: v4.00+\nWrapStyle: 0\
                                "0,0,1,2,1,2,40,40,40,1\n\n[Events]\n"
                                "Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n";
 
-/* Hundredths, as all that ASS has. */
+/* ASS has a resolution of 10 ms. */
 static void add_ass_time(mx_str *out, int64_t ms) {
     int64_t cs = (ms + 5) / 10;
     mx_str_print(out, "%" PRId64 ":%02d:%02d.%02d", cs / 360000, (int)(cs / 6000 % 60), (int)(cs / 100 % 60),
@@ -141,7 +141,7 @@ static mxw_status write_ass_cue(void *user, int64_t start_ms, int64_t end_ms, co
     return mx_sink_pass(w->sink);
 }
 
-/* Segments as they are, without words. */
+/* One cue per segment, without words. */
 static mxw_status write_ass_segments(const mxw_result *result, cue_writer *writer) {
     mxw_status status = MXW_OK;
     mx_str line = {0};

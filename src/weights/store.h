@@ -1,22 +1,22 @@
-/* weights/store.h - inside weights/: what a container reader fills, and what the door makes of it.
- * A reader adds the file's tensors under the file's own names; open.c then resolves every canonical tensor against
- * them through the format's name function. Everything lives in the arena or in the map. */
+/* weights/store.h - internal to weights/: what a container reader fills in, and what weights.c makes of it. A reader
+ * adds the file's tensors under the file's own names; weights.c then resolves every canonical tensor through the
+ * format's name function. Everything is allocated in the arena or points into the map. */
 #ifndef MX_WEIGHTS_STORE_H
 #define MX_WEIGHTS_STORE_H
 #include "base/file.h"
 #include "base/mem.h"
 #include "weights/weights.h"
 
-/* A tensor as the file has it. */
+/* A tensor of the file. */
 typedef struct mx_raw {
     const char *name;
     mx_tensor view;
     int mapped;
     const char *alias_of;   /* another name for this tensor of the file, or NULL */
-    int used;     /* part of the architecture, or a setting that was looked at */
+    int used;     /* part of the architecture, or a setting that was read */
 } mx_raw;
 
-/* Where a canonical tensor lies: rows part/parts of a tensor of the file. */
+/* Where a canonical tensor is stored: rows part/parts of a tensor of the file. */
 typedef struct mx_tensor_source {
     char name[160];
     int part, parts;
@@ -24,13 +24,13 @@ typedef struct mx_tensor_source {
 
 typedef struct mx_format {
     const char *label;            /* "OpenAI .pt" */
-    const char *encoder_layer;    /* what the file's names of layer 0.. start with: "encoder.blocks." */
+    const char *encoder_layer;    /* prefix of the file's names of layers: "encoder.blocks." */
     const char *decoder_layer;
     int (*probe)(const uint8_t *bytes, size_t n);
     mxw_status (*read)(mx_weights *w);                    /* fills raws; may set dims */
     void (*source)(const char *pattern, int layer, mx_tensor_source *source);
-    mxw_status (*settle)(mx_weights *w);                  /* raws are sorted now; may be NULL */
-    mxw_status (*check)(mx_weights *w);                   /* every tensor is in place now; may be NULL */
+    mxw_status (*settle)(mx_weights *w);                  /* called once raws are sorted; may be NULL */
+    mxw_status (*check)(mx_weights *w);                   /* called once every tensor is resolved; may be NULL */
 } mx_format;
 
 extern const mx_format mx_format_pt, mx_format_ct2;
@@ -49,7 +49,7 @@ struct mx_weights {
     mx_map map;
     mx_map *shards;               /* the files that an index names, in the arena */
     size_t n_shards;
-    const uint8_t *bytes;         /* the file: map.data, or what a test handed in */
+    const uint8_t *bytes;         /* the file: map.data, or a test's bytes */
     size_t n_bytes;
     const char *path;
     const mx_format *format;
@@ -69,10 +69,10 @@ mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **ou
 
 mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_tensor *view, mx_raw **out);
 mx_raw *mx_raw_find(const mx_weights *w, const char *name);    /* after reading */
-/* The rows of one canonical tensor inside its raw one: E_MISSING, E_FORMAT name it. */
+/* The rows of one canonical tensor within its raw one; E_MISSING and E_FORMAT name it. */
 mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_tensor *view);
 
-/* arch.c: what the dimensions call for. */
+/* names/arch.c: the tensors that the dimensions require. */
 typedef struct mx_arch_tensor {
     const char *pattern;          /* '#' for the layer */
     int layer;                    /* -1 outside of layers */
@@ -82,47 +82,47 @@ typedef struct mx_arch_tensor {
 } mx_arch_tensor;
 int64_t mx_arch_count(const mxw_dims *dims);
 mx_arch_tensor mx_arch_get(const mxw_dims *dims, int64_t index);
-/* Sane, and consistent with each other; one line if not. */
+/* Whether they are plausible and consistent. */
 mxw_status mx_dims_check(const mxw_dims *dims);
 /* Pattern with the layer's number for '#'. */
 void mx_arch_name(const char *pattern, int layer, char *out, size_t n);
 
-/* dims.c: dimensions from the shapes, for files that do not state them. Fields already set are kept. */
+/* names/dims.c: dimensions from the shapes, for files that do not state them. Fields already set are kept. */
 mxw_status mx_dims_derive(mx_weights *w);
 
-/* rules.c: what must hold of tensors that Whisper has no room for. */
+/* names/rules.c: conditions on tensors that Whisper does not have. */
 mxw_status mx_rule_zero_bias(mx_raw *raw, const mx_tensor_source *source);   /* a key's bias: all zeros */
-/* The output matrix, if the file has one, is the embedding. */
+/* The output projection, if the file has one, must equal the embedding. */
 mxw_status mx_rule_tied(const mx_weights *w, const char *embedding, const char *projection);
 
-/* safetensors.c */
+/* format/safetensors.c */
 mxw_status mx_safetensors_read(mx_weights *w, const uint8_t *bytes, size_t n);
 typedef struct mx_shard_list {
-    const char **names;           /* in the arena, each once, in order; plain names without a folder */
+    const char **names;           /* in the arena, unique, sorted; plain names without a folder */
     size_t n;
 } mx_shard_list;
 mxw_status mx_shards_parse(const uint8_t *bytes, size_t n, mx_arena *arena, mx_shard_list *list);
 
-/* config_hf.c: config.json, generation_config.json and vocab.json beside a model.safetensors. */
-mxw_status mx_hf_config_load(mx_weights *w);    /* before the dimensions are derived: gives the heads */
-mxw_status mx_hf_config_check(mx_weights *w);   /* after: everything else that they say */
-mxw_status mx_hf_config_parse(const uint8_t *bytes, size_t n, mxw_dims *dims);         /* what it states; 0: nothing */
+/* format/config_hf.c: config.json, generation_config.json and vocab.json beside a model.safetensors. */
+mxw_status mx_hf_config_load(mx_weights *w);    /* before the dimensions are derived: has the heads */
+mxw_status mx_hf_config_check(mx_weights *w);   /* after: checks everything else */
+mxw_status mx_hf_config_parse(const uint8_t *bytes, size_t n, mxw_dims *dims);         /* 0: not stated */
 mxw_status mx_hf_generation_parse(const uint8_t *bytes, size_t n, mx_weights *w);
 mxw_status mx_hf_vocabulary_check(const uint8_t *bytes, size_t n, int32_t n_vocab);
 
-/* config.c: what lies beside a model.bin. */
-#define MX_CONFIG_BYTES (4u << 20)   /* more is no configuration */
-/* A file of the checkpoint's folder. E_NOT_FOUND without harm if it is not there. */
+/* format/config.c: the files beside a model.bin. */
+#define MX_CONFIG_BYTES (4u << 20)   /* larger files are rejected */
+/* Opens a file of the checkpoint's folder; E_NOT_FOUND if there is none. */
 mxw_status mx_open_beside(const mx_weights *w, const char *leaf, mx_str *path, mx_map *map);
 mxw_status mx_config_load(mx_weights *w);   /* config.json, vocabulary.txt or .json in the file's folder */
 mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w);                      /* alignment heads */
 mxw_status mx_vocabulary_count(const uint8_t *bytes, size_t n, int json, int64_t *count);
 
-/* locate.c: model.bin, model.safetensors, its index, else the one *.pt in a folder. */
+/* find/locate.c: model.bin, model.safetensors, its index, else the one *.pt in a folder. */
 mxw_status mx_look_in_folder(const char *folder, mx_str *path);
-/* <dir>/<name>.pt, else the folder <dir>/<name>. E_NOT_FOUND, maybe without a line, if neither. */
+/* <dir>/<name>.pt, else the folder <dir>/<name>. E_NOT_FOUND, possibly without an error line, if neither. */
 mxw_status mx_look_by_name(const char *dir, const char *name, mx_str *path);
 
-/* npz.c: the export, with ZIP64 fields for offsets from zip64_limit on (a test need not write 4 GiB). */
+/* format/npz.c: the export, with ZIP64 fields for offsets from zip64_limit on, so that a test need not write 4 GiB. */
 mxw_status mx_npz_write(const mx_weights *w, const char *path, uint64_t zip64_limit);
 #endif

@@ -1,5 +1,5 @@
-/* weights/weights.c - the door: opens a checkpoint, resolves every tensor of the architecture, answers by name.
- * Nothing is put in place of a tensor that is missing or misshapen: the first such one fails the opening, by name. */
+/* weights/weights.c - opens a checkpoint, resolves every tensor of the architecture, finds tensors by name. Nothing is
+ * substituted for a missing or misshapen tensor: opening fails and names the first one. */
 #include "weights/weights.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_t
     mxw_status status = mx_grow(&w->raws, &w->raws_capacity, w->n_raws + 1, sizeof(*w->raws));
     if (status < 0)
         return status;
-    char *copy = mx_arena_alloc(&w->arena, name_n + 1);   /* cleared, so terminated */
+    char *copy = mx_arena_alloc(&w->arena, name_n + 1);   /* zeroed, so it is terminated */
     if (!copy)
         return MXW_E_MEMORY;
     memcpy(copy, name, name_n);
@@ -258,7 +258,7 @@ void mx_weights_close(mx_weights *w) {
     mx_free(w);
 }
 
-/* ---- answers -------------------------------------------------------------------------------------- */
+/* ---- lookup --------------------------------------------------------------------------------------- */
 
 void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info) {
     /* As openai-whisper counts them: ids past the English vocabulary are languages. */

@@ -1,9 +1,9 @@
-/* weights/weights.h - the door of weights/: any checkpoint -> canonical name -> tensor view.
+/* weights/weights.h - public header of weights/: any checkpoint -> canonical name -> tensor view.
  *
  * In: a released name, a file or a folder. Out: the tensors of Whisper under openai-whisper's names, as views of the
- * mapped file wherever its layout allows (strided or unaligned where it must), as copies only where the file is
- * quantised. What holds: once open, every tensor that the dimensions call for is there, in a float type and of the
- * right shape; nothing is ever substituted. Immutable after opening; may be shared between threads. */
+ * mapped file wherever possible (strided or unaligned if need be), as copies only if the file is quantised.
+ * Invariant: once open, every tensor that the dimensions require is there, in a float type and of the right shape;
+ * nothing is ever substituted. Immutable after opening; may be shared between threads. */
 #ifndef MX_WEIGHTS_H
 #define MX_WEIGHTS_H
 #include "base/str.h"
@@ -14,7 +14,7 @@ typedef struct mx_weights mx_weights;
 /* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
-/* Views stay as they are; the memory behind them is given back until they are read again. */
+/* Drops the pages of the mapped file; views stay valid and are read again on demand. */
 void mx_weights_forget(const mx_weights *w);
 
 void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info);   /* strings live as long as w */
@@ -23,30 +23,31 @@ int64_t mx_weights_count(const mx_weights *w);
 mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *info, mx_tensor *view);
 /* By canonical name, or by the file's own (a fused tensor is found at its first part); negative if there is none. */
 int64_t mx_weights_index(const mx_weights *w, const char *name);
-/* The same as a view; by the file's own name a fused tensor comes whole. E_MISSING: "PATH: tensor NAME is missing". */
+/* The same as a view; by the file's own name, a fused tensor is returned as a whole. E_MISSING: "PATH: tensor NAME is
+ * missing". */
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out);
 /* CRC-32 of the elements of tensor i, row major, in their own dtype. */
 mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc);
-/* SHA-256 of the file's bytes (of an index: of its files, one after the other), 64 digits and a 0. */
+/* SHA-256 of the file's bytes (of an index: of its files, concatenated), 64 digits, 0-terminated. */
 void mx_weights_sha256(const mx_weights *w, char text[65]);
 /* Weights (bf16 widened to f32: numpy has none), "dims.NAME" scalars and "alignment_heads" as one .npz. */
 mxw_status mx_weights_export_npz(const mx_weights *w, const char *path);
-/* What a whisper.cpp file holds besides weights, from whoever has it. */
+/* What a whisper.cpp file has besides weights; supplied by the caller. */
 typedef struct mx_ggml_extras {
     const float *filters;         /* [n_mels][n_bins]: the mel filter bank */
     int n_bins;
     int32_t n_tokens;             /* ids 0 .. n_tokens - 1 are text */
-    const char *(*token)(void *context, int32_t id, size_t *n);   /* the bytes that it stands for */
+    const char *(*token)(void *context, int32_t id, size_t *n);   /* the token's bytes */
     void *context;
 } mx_ggml_extras;
-/* As one file that whisper.cpp loads; matrices: MXW_F16 or MXW_F32 (vectors and positions are f32 in both). */
+/* Writes one file that whisper.cpp loads; matrices: MXW_F16 or MXW_F32 (vectors and positions are f32 in both). */
 mxw_status mx_weights_export_ggml(const mx_weights *w, const mx_ggml_extras *extras, mxw_dtype matrices,
                                   const char *path);
-/* {layer, head} of the cross attention that follow time: config.json's, else the released table's for these
- * dimensions, else every head of the last half of the layers. At least one. */
+/* The alignment heads, {layer, head} of the cross attention that follow time: from config.json, else from the table of
+ * released models with these dimensions, else every head of the last half of the layers. At least one. */
 const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2];
 
-/* Where models live: option, $MAX_WHISPER_MODELS, $XDG_CACHE_HOME/max-whisper/models, ~/.cache/max-whisper/models. The
+/* The model folder: option, $MAX_WHISPER_MODELS, $XDG_CACHE_HOME/max-whisper/models, ~/.cache/max-whisper/models. The
  * string is valid until the next call on this thread. */
 const char *mx_model_dir(const char *option);
 /* The weights file that a name or path means: a file, a folder, a released name, or OWNER/NAME of the Hugging Face
@@ -61,16 +62,16 @@ typedef struct mx_released {
     const int32_t (*heads)[2];      /* ended by {-1, -1} */
 } mx_released;
 const mx_released *mx_released_get(int index);
-const mx_released *mx_released_find(const char *name);   /* by name or alias; NULL if it is none */
+const mx_released *mx_released_find(const char *name);   /* by name or alias; NULL if unknown */
 /* The one with these dimensions, or NULL; of several (large-v1, -v2) the one that the path names, else the last. */
 const mx_released *mx_released_match(const mxw_dims *dims, const char *path);
-/* Place `which` (from 0) of those where it lies, in the order of the search above, and whose folder that is (may be
- * NULL); E_NOT_FOUND, maybe without a line, past the last. */
+/* Copy number `which` (from 0) of a model on this machine, in the order of the search above, and which program's folder
+ * it is in (may be NULL); E_NOT_FOUND, possibly without an error line, past the last. */
 mxw_status mx_model_find(const mx_released *released, const char *model_dir, int which, mx_str *path,
                          const char **source);
 /* The same for a repository of the hub: "OWNER--NAME" in the model folder, or Hugging Face's cache. */
 mxw_status mx_model_find_repository(const char *repository, const char *model_dir, mx_str *path);
-/* "OWNER/NAME", of the letters that the hub allows. */
+/* "OWNER/NAME", in characters that the hub allows. */
 int mx_is_repository(const char *text);
 /* Repository `which` of a released model that has safetensors (faster_whisper: model.bin); NULL past the last. */
 const char *mx_released_repository(const mx_released *released, int faster_whisper, int which);

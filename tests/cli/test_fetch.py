@@ -158,7 +158,7 @@ def test_lies():
             case.hub.faults = faults
             case.succeeds(what)
     for what, fault, needle in (("always another file", other_bytes, "its SHA-256 is "),
-                                ("always too long", longer, f"more than the {n} bytes that the hub states"),
+                                ("always too long", longer, f"larger than the {n} bytes that the hub states"),
                                 ("never found", http(404), "HTTP 404"), ("forbidden", http(403), "HF_TOKEN"),
                                 ("always broken", http(500), "HTTP 500")):
         with Case() as case:
@@ -230,7 +230,7 @@ def test_lists():
         case.hub.faults = [lambda request, data: send_file(request, bytes(reversed(data))) or True] * 50
         case.fails("a wrong file by x-linked-etag", "its SHA-256 is ", words=("small", "--quiet"))
     for change, needle in ((bad_sum, "the SHA-256 of "), (bad_size, "the size of "),
-                           (nothing, "neither model.safetensors nor model.bin"), (no_list, "not the list of")):
+                           (nothing, "neither model.safetensors nor model.bin"), (no_list, "not a file list")):
         with Case() as case:
             case.hub.change_list = change
             case.fails(change.__name__, needle, case.hub.url)
@@ -239,7 +239,7 @@ def test_lists():
         case.succeeds("a list after two 500")
     with Case() as case:
         case.hub.list_faults = [lambda request, _: send(request, 200, b"<html>") or True]
-        case.fails("a page instead of a list", "not the list of")
+        case.fails("a page instead of a list", "not a file list")
     with Case({}) as case:
         case.fails("no such repository", "HTTP 404", "openai/whisper-small")
 
@@ -344,7 +344,8 @@ def test_killed():
         process = slow_start(case, 800)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
-        check(process.returncode == 130 and b"stopped; what came is kept" in err, "Ctrl-C", (process.returncode, err))
+        stopped = process.returncode == 130 and b"stopped; the partial download is kept" in err
+        check(stopped, "Ctrl-C", (process.returncode, err))
         case.hub.repositories["openai/whisper-small"]["model.safetensors"] = WEIGHTS[:-1] + b"\x01"
         code, _, err = case.fetch()
         check_equal((code, case.hub.file_requests()[-1][1]), (0, None), "a file that changed is fetched from the start")

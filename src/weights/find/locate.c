@@ -1,4 +1,4 @@
-/* weights/find/locate.c - which file a model's name or path means. */
+/* weights/find/locate.c - resolves a model's name or path to a file. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,20 +9,20 @@
 #include "weights/format/cursor.h"
 #include "weights/store.h"
 
-/* What a folder of a model holds, in the order of preference; else its one .pt. */
+/* The weights of a model folder, in order of preference; else its only .pt. */
 static const char *const folder_files[] = {"model.bin", "model.safetensors", "model.safetensors.index.json"};
 #define PT_SUFFIX ".pt"
 
 const char *mx_model_dir(const char *option) {
     static _Thread_local char dir[4096];
     const char *variable = getenv("MAX_WHISPER_MODELS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (option == dir)   /* what an earlier call gave */
+    if (option == dir)   /* the result of an earlier call */
         return dir;
     if (option && *option)
         snprintf(dir, sizeof(dir), "%s", option);
     else if (variable && *variable)
         snprintf(dir, sizeof(dir), "%s", variable);
-    else if (cache && *cache == '/')   /* a relative one is to be ignored, says the XDG specification */
+    else if (cache && *cache == '/')   /* the XDG specification says to ignore a relative one */
         snprintf(dir, sizeof(dir), "%s/max-whisper/models", cache);
     else
         snprintf(dir, sizeof(dir), "%s/.cache/max-whisper/models", home ? home : "");
@@ -80,7 +80,7 @@ mxw_status mx_look_by_name(const char *dir, const char *name, mx_str *path) {
     return status;
 }
 
-/* Edits between two short names. */
+/* Edit distance of two short names. */
 static int distance(const char *a, const char *b) {
     int row[64], n = (int)strlen(b);
     if (n > 60)
@@ -128,7 +128,7 @@ mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_s
     const mx_released *r = mx_released_find(name_or_path);
     int is_name = !strchr(name_or_path, '/') && strcmp(name_or_path, ".") != 0 && strcmp(name_or_path, "..") != 0;
     mxw_status status = MXW_E_NOT_FOUND;
-    /* A name is looked up first, so that a stray file of that name in the working folder changes nothing. */
+    /* A name is looked up first, so that a file of that name in the working folder does not matter. */
     if (r)
         status = mx_model_find(r, model_dir, 0, path, NULL);
     if (!r && is_name && !mx_file_exists(name_or_path))

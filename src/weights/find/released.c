@@ -69,10 +69,10 @@ const char *mx_released_sha256(const mx_released *r) {
     return NULL;
 }
 
-/* ---- which one a path names ------------------------------------------------------------------------ */
+/* ---- the model that a path names ------------------------------------------------------------------- */
 
-/* The part of a path that can name its model: without .pt, or the folder of a model.bin or model.safetensors, and not
- * the snapshot of a hub's cache but the folder above. */
+/* The part of a path that can name its model: without .pt, or the folder of a model.bin or model.safetensors, or the
+ * folder above the snapshot in a hub cache. */
 static void naming_part(const char *path, const char **part, size_t *n) {
     static const char *const leaves[] = {".pt", "/model.bin", "/model.safetensors", "/model.safetensors.index.json"};
     const char *end = path + strlen(path);
@@ -93,7 +93,7 @@ static void naming_part(const char *path, const char **part, size_t *n) {
 }
 
 /* The model's name, or a repository of it: as OWNER/NAME in two folders, OWNER--NAME, or NAME alone. */
-static int path_says(const char *path, const mx_released *r) {
+static int path_names(const char *path, const mx_released *r) {
     const char *part;
     size_t n;
     naming_part(path, &part, &n);
@@ -116,7 +116,7 @@ const mx_released *mx_released_match(const mxw_dims *dims, const char *path) {
     for (size_t i = 0; i < MX_COUNT(released); i++) {
         if (memcmp(&released[i].dims, dims, sizeof(*dims)) != 0)
             continue;
-        if (path_says(path, &released[i]))
+        if (path_names(path, &released[i]))
             return &released[i];
         found = &released[i];
     }

@@ -1,5 +1,5 @@
-/* weights/find/search_paths.c - where a model may already lie on this machine: our own folder, then the caches that
- * openai-whisper, Hugging Face's libraries and faster-whisper keep. Nothing is ever written into those. */
+/* weights/find/search_paths.c - where a model may be on this machine: our own folder, then the caches of
+ * openai-whisper, Hugging Face's libraries and faster-whisper. Nothing is ever written to those. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@
 
 #define MAX_NAME 96   /* of an owner or a repository on the hub */
 
-/* ---- the caches of others ------------------------------------------------------------------------------ */
+/* ---- caches of other programs -------------------------------------------------------------------------- */
 
-/* $XDG_CACHE_HOME, else ~/.cache: where all of them begin. A relative variable is ignored, as by the specification. */
+/* $XDG_CACHE_HOME, else ~/.cache: the parent of all of them. A relative variable is ignored, as specified. */
 static void cache_home(mx_str *out) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && *cache == '/')
@@ -69,7 +69,7 @@ static void main_revision(const char *repository, char revision[80]) {
         revision[0] = 0;
 }
 
-/* The weights of one snapshot; E_NOT_FOUND if it has none (a tokenizer alone, or a download that was not finished). */
+/* The weights of one snapshot; E_NOT_FOUND if it has none (only a tokenizer, or an unfinished download). */
 static mxw_status look_in_snapshot(const char *repository, const char *revision, mx_str *path) {
     mx_str folder = {0};
     mx_str_print(&folder, "%s/snapshots/%s", repository, revision);
@@ -81,7 +81,7 @@ static mxw_status look_in_snapshot(const char *repository, const char *revision,
     return status == MXW_E_MEMORY || status == MXW_OK ? status : MXW_E_NOT_FOUND;
 }
 
-/* The newest snapshot that has weights, for a cache without refs/main (a revision was asked for by its number). */
+/* The newest snapshot that has weights, for a cache without refs/main (a revision was requested by its hash). */
 static mxw_status newest_snapshot(const char *repository, mx_str *path) {
     char best[80] = "";
     struct timespec newest = {0};
@@ -133,7 +133,7 @@ static mxw_status look_in_openai(const char *name, mx_str *path) {
 
 /* ---- the search ------------------------------------------------------------------------------------------ */
 
-/* Candidate `i` of a released model: E_NOT_FOUND if nothing lies there; *source NULL past the last. */
+/* Candidate `i` of a released model: E_NOT_FOUND if there is nothing; *source is NULL past the last. */
 static mxw_status look_at(const mx_released *r, const char *model_dir, int i, mx_str *path, const char **source) {
     int given = model_dir && *model_dir;
     const char *repository = NULL;

@@ -1,4 +1,4 @@
-/* weights/format/config.c - JSON, and what lies beside a model.bin: config.json (alignment heads), the vocabulary (its
+/* weights/format/config.c - JSON, and the files beside a model.bin: config.json (alignment heads), the vocabulary (its
  * size). config.json's lang_ids are not read: published ones are wrong for .en models; ids follow from the
  * vocabulary. */
 #include <string.h>
@@ -14,15 +14,15 @@
 
 static mxw_status no_memory(void) { return mx_fail(MXW_E_MEMORY, "out of memory (JSON)"); }
 
-/* jansson's lexer takes no notice of a buffer that cannot grow, and reads on without the character that had no room:
- * what is not JSON may be that. Read once more, it is something else then. */
+/* jansson's lexer ignores a failed allocation and goes on without the character that did not fit, so "not JSON" may
+ * mean that. A second read then gives a different result. */
 mxw_status mx_json_load(const uint8_t *bytes, size_t n, size_t flags, json_t **root) {
     json_error_t error;
     *root = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL | flags, &error);
     if (*root)
         return MXW_OK;
     if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return no_memory();   /* jansson has no words for most of these */
+        return no_memory();   /* jansson reports most of these without a text */
     json_error_t again;
     json_t *other = json_loadb((const char *)bytes, n, JSON_ALLOW_NUL | flags, &again);
     int same = !other && error.position == again.position && strcmp(error.text, again.text) == 0;
@@ -32,8 +32,8 @@ mxw_status mx_json_load(const uint8_t *bytes, size_t n, size_t flags, json_t **r
     return mx_fail(MXW_E_FORMAT, "line %d: not JSON (%s)", error.line, mx_show(error.text, strlen(error.text)).text);
 }
 
-/* For the same reason settings and headers are read twice: a number may have lost a digit. Vocabularies, which are only
- * counted, are larger than that. */
+/* For the same reason settings and headers are parsed twice: a number may have lost a digit. Vocabularies are larger
+ * than the limit and are only counted. */
 static mxw_status read_twice(const uint8_t *bytes, size_t n, size_t flags, json_t **root) {
     json_t *other = NULL;
     mxw_status status = mx_json_load(bytes, n, flags, root);
@@ -83,7 +83,7 @@ static mxw_status read_heads(const json_t *list, mx_weights *w) {
         heads[i][0] = (int32_t)json_integer_value(layer);
         heads[i][1] = (int32_t)json_integer_value(head);
     }
-    if (foreign) {   /* distilled models were published with the list of their teacher, which has more layers */
+    if (foreign) {   /* distilled models were published with their teacher's list, which has more layers */
         mx_log(MXW_LOG_WARN, "weights", "%s: alignment_heads is that of a model with more layers; it is not used",
                w->path);
         return MXW_OK;
@@ -116,7 +116,7 @@ static mxw_status count_json(const uint8_t *bytes, size_t n, int64_t *count) {
     return status;
 }
 
-/* One token a line; the last line may lack its end. */
+/* One token per line; the last line may lack its line break. */
 static int64_t count_lines(const uint8_t *bytes, size_t n) {
     int64_t lines = n && bytes[n - 1] != '\n';
     for (size_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* weights/format/config_hf.c - what lies beside a Hugging Face model.safetensors. config.json states the heads, which
+/* weights/format/config_hf.c - the files beside a Hugging Face model.safetensors. config.json states the heads, which
  * no tensor's shape does, and the rest once more: it must agree with the shapes. generation_config.json has the
  * alignment heads and special ids, vocab.json the ids of the text. Special ids follow from the size of the vocabulary
  * (docs/formats.md); a checkpoint that has them elsewhere is refused, since its text would be wrong. */
@@ -64,7 +64,7 @@ out:
     return status;
 }
 
-/* A file of the folder through `use`; nothing if there is none, or no folder (a test's bytes). */
+/* Passes a file of the folder to `use`; does nothing if there is none, or no folder (a test's bytes). */
 static mxw_status with_file(mx_weights *w, const char *leaf, mxw_status (*use)(mx_weights *, const mx_map *)) {
     mx_str path = {0};
     mx_map map = {0};

@@ -1,5 +1,5 @@
-/* weights/format/ct2.c - CTranslate2's model.bin: a header, then one record a tensor (name, shape, type, bytes), then
- * aliases. Tensors become views of the file, unaligned as they lie there; fused rows are split by names_ct2.def.
+/* weights/format/ct2.c - CTranslate2's model.bin: a header, then one entry per tensor (name, shape, type, bytes), then
+ * aliases. Tensors become views of the file, possibly unaligned; fused rows are split by names/ct2.def.
  * Quantised ones (int8 with a scale a row, int16 with one scale) are widened to f32 once, in memory. */
 #include <limits.h>
 #include <math.h>
@@ -7,13 +7,13 @@
 #include "weights/format/cursor.h"
 #include "weights/store.h"
 
-#define MIN_VERSION 4   /* earlier ones do not state the type of a record */
+#define MIN_VERSION 4   /* earlier ones do not state the type of an entry */
 #define MAX_VERSION 6
 #define SPEC "WhisperSpec"
 #define MAX_REVISION 3
 #define MIN_RECORD_BYTES 9   /* empty name, rank, type, size */
 
-/* The file's numbers for types. */
+/* Type numbers of the file. */
 static const struct type {
     mxw_dtype dtype;
     int bytes, known;
@@ -25,7 +25,7 @@ enum { TYPE_INT16 = 2 };
 
 static mxw_status truncated(void) { return mx_fail(MXW_E_FORMAT, "the file is truncated"); }
 
-/* Length with the 0 at the end, then the bytes. */
+/* Length including the terminating 0, then the bytes. */
 static const char *take_text(mx_cursor *c) {
     int ok = 1;
     size_t n = (size_t)mx_cursor_number(c, 2, &ok);
@@ -61,7 +61,7 @@ static mxw_status read_header(mx_cursor *c, uint64_t *n_records) {
     return MXW_OK;
 }
 
-/* The shape of a record into view, its element count into *count. */
+/* Reads the shape of an entry into view, its element count into *count. */
 static mxw_status read_shape(mx_cursor *c, const char *name, mx_tensor *view, uint64_t *count) {
     int ok = 1;
     int64_t dims[MX_MAX_RANK] = {0};
@@ -83,7 +83,7 @@ static mxw_status read_shape(mx_cursor *c, const char *name, mx_tensor *view, ui
     return MXW_OK;
 }
 
-/* int16 is no dtype of ours: widened, exactly, to int32. */
+/* int16 is not one of our dtypes: widened to int32. */
 static mxw_status widen_int16(mx_weights *w, const uint8_t *data, uint64_t count, mx_raw *raw) {
     int32_t *wide = mx_arena_alloc(&w->arena, (size_t)count * sizeof(*wide));
     if (!wide)
@@ -127,7 +127,7 @@ static mxw_status read_record(mx_weights *w, mx_cursor *c) {
     return type == TYPE_INT16 ? widen_int16(w, data, count, raw) : MXW_OK;
 }
 
-/* Another name for a record that was already read. */
+/* Another name for an entry that was already read. */
 static mxw_status read_alias(mx_weights *w, mx_cursor *c, size_t n_records) {
     const char *alias = take_text(c), *name = alias ? take_text(c) : NULL;
     if (!name)
@@ -169,7 +169,7 @@ out:
 
 /* ---- quantised tensors ----------------------------------------------------------------------------- */
 
-/* The scale beside a quantised tensor: one a row, or one for all. CTranslate2 stores q = round(w * scale). */
+/* The scale of a quantised tensor: one per row, or one for all. CTranslate2 stores q = round(w * scale). */
 static mxw_status find_scale(const mx_weights *w, const mx_raw *raw, const mx_raw **scale) {
     char name[1024];
     snprintf(name, sizeof(name), "%s_scale", raw->name);
@@ -263,7 +263,7 @@ static mxw_status settle_ct2(mx_weights *w) {
     return status;
 }
 
-/* ---- what must hold once all is in place -------------------------------------------------------------- */
+/* ---- checks after all tensors are resolved ------------------------------------------------------------- */
 
 static mxw_status check_zeros(mx_weights *w) {
     enum { ENCODER, DECODER };

@@ -1,4 +1,4 @@
-/* weights/format/cursor.h - reading little-endian fields of a stranger's bytes: every take is checked against the
+/* weights/format/cursor.h - reads little-endian fields of untrusted input: every read is checked against the
  * end. */
 #ifndef MX_WEIGHTS_CURSOR_H
 #define MX_WEIGHTS_CURSOR_H
@@ -38,7 +38,7 @@ static inline uint64_t mx_cursor_number(mx_cursor *c, int bytes, int *ok) {
     return p ? mx_little(p, bytes) : 0;
 }
 
-/* A name from a file, fit for an error line: at most 100 bytes, what is not printable ASCII as '?'. */
+/* A name from a file, made safe for an error line: at most 100 bytes, '?' for what is not printable ASCII. */
 typedef struct mx_shown {
     char text[104];
 } mx_shown;

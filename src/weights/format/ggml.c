@@ -1,8 +1,8 @@
-/* weights/format/ggml.c - export: the one-file form that whisper.cpp loads, written whole or not at all.
+/* weights/format/ggml.c - exports the single file that whisper.cpp loads, atomically.
  *
  * Little endian, nothing aligned: a magic number, eleven sizes, the mel filter bank, the tokens' bytes in the order of
  * their ids, then the tensors until the file ends. A tensor is rank, length of its name, type, sizes from the innermost
- * out, name, elements. What holds: f32 values are the checkpoint's own, f16 ones are those rounded to nearest; a value
+ * out, name, elements. Invariants: f32 values are the checkpoint's own, f16 ones are those rounded to nearest; a value
  * that f16 cannot hold is an error that names the tensor. */
 #include <math.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static mxw_status put_head(mx_save *save, const mx_canonical *t, enum ggml_type 
     MX_TRY(put_whole(save, t->view.rank + column));
     MX_TRY(put_whole(save, (int64_t)name_n));
     MX_TRY(put_whole(save, type));
-    if (column)   /* [n] is there as [n, 1], which adds to a [n, frames] */
+    if (column)   /* stored as [n, 1], to be added to [n, frames] */
         MX_TRY(put_whole(save, 1));
     for (int i = t->view.rank - 1; i >= 0; i--)
         MX_TRY(put_whole(save, t->view.dims[i]));

@@ -1,5 +1,5 @@
-/* weights/format/npz.c - writing: a ZIP of stored .npy members that numpy.load reads, written whole or not at all; and
- * a checkpoint's export. ZIP64 fields are written where an offset needs them, so the file may be of any size. */
+/* weights/format/npz.c - writes a ZIP of stored .npy members that numpy.load reads, atomically; and exports a
+ * checkpoint. ZIP64 fields are written where an offset needs them, so the file may be of any size. */
 #include <string.h>
 #include <zlib.h>
 
@@ -7,13 +7,13 @@
 #include "weights/format/npz.h"
 #include "weights/store.h"
 
-#define ZIP64_MARK 0xffffffffu   /* in a 32-bit field: look into the ZIP64 one */
+#define ZIP64_MARK 0xffffffffu   /* in a 32-bit field: see the ZIP64 one */
 
 typedef struct mx_npz_writer {
     mx_save *save;
     uint64_t at;           /* bytes written */
     uint64_t limit;        /* offsets from here on go into ZIP64 fields */
-    mx_str directory;      /* grows beside the members, written last */
+    mx_str directory;      /* built along with the members, written last */
     uint64_t members;
     mx_str head;           /* scratch: header of one member */
 } writer;
@@ -128,7 +128,7 @@ out:
     return status;
 }
 
-/* A tensor as numpy can hold it: row major, bf16 widened. */
+/* A tensor as numpy supports it: row major, bf16 widened. */
 static mxw_status add_tensor(writer *w, const char *name, const mx_tensor *t) {
     if (mx_tensor_contiguous(t) && t->dtype != MXW_BF16)
         return add_member(w, name, t);

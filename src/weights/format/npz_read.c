@@ -1,5 +1,5 @@
-/* weights/format/npz_read.c - arrays out of a .npz of strangers. What holds: no field is believed before it is checked
- * against the file; an array's bytes are all there before its view is given out. */
+/* weights/format/npz_read.c - reads the arrays of an untrusted .npz. Invariants: no field is used before it is checked
+ * against the file; an array's bytes are complete before its view is returned. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -8,7 +8,7 @@
 #include "weights/format/npz.h"
 #include "weights/format/zip.h"
 
-#define MAX_INFLATED ((uint64_t)1 << 33)   /* of one file; a bomb must not take the machine */
+#define MAX_INFLATED ((uint64_t)1 << 33)   /* of one file; protects against zip bombs */
 
 /* ---- the header of a .npy ---------------------------------------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static int dtype_of(const char *descr, mxw_dtype *out) {
     return 0;
 }
 
-/* The view of an array whose bytes follow the header; E_NOT_FOUND for one that holds no numbers. */
+/* The view of an array whose bytes follow the header; E_NOT_FOUND if its elements are not numbers. */
 static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_tensor *out) {
     mx_cursor c = {bytes, n, 0};
     header h = {0};
@@ -152,7 +152,7 @@ static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_
 
 static mxw_status inflate_member(const mx_zip_entry *e, const uint8_t *packed, const char *name, uint64_t *total,
                                  mx_arena *arena, const uint8_t **out) {
-    /* deflate gives at most 1032 bytes for one */
+    /* deflate expands at most 1032-fold */
     if (e->size / 1032 > e->stored || e->size > MAX_INFLATED - *total || e->stored > 0xffffffffu ||
         e->size > 0xffffffffu)
         return mx_fail(MXW_E_FORMAT, "array %s: %llu bytes cannot come out of %llu", name, (unsigned long long)e->size,

@@ -11,7 +11,7 @@
 
 typedef enum callable { CALL_DICT, CALL_TENSOR, CALL_PARAMETER, CALL_STORAGE } callable;
 
-/* The callables of a state dict: names that stand for a meaning here, never for code. */
+/* The callables of a state dict: each has a fixed meaning here, none is ever executed. */
 struct mx_pickle_global {
     const char *module, *name;
     callable call;
@@ -35,11 +35,11 @@ static const struct mx_pickle_global globals[] = {
 typedef struct machine {
     mx_cursor in;
     mx_arena *arena;
-    mx_pickle *spare;           /* values are handed out from a block */
+    mx_pickle *spare;           /* values are allocated from blocks */
     size_t n_spare, n_values;
     mx_pickle **stack;
     size_t n_stack, stack_capacity;
-    size_t *marks;              /* heights of the stack */
+    size_t *marks;              /* stack heights */
     size_t n_marks, marks_capacity;
     mx_pickle **memo;
     size_t memo_capacity;
@@ -66,7 +66,7 @@ static mx_pickle *fresh(machine *m, mx_pickle_kind kind) {
     return v;
 }
 
-/* Why fresh() gave nothing: its line is set, the code depends. */
+/* Why fresh() failed; its error line is already set. */
 static mxw_status no_value(const machine *m) { return m->n_values >= MAX_VALUES ? MXW_E_FORMAT : MXW_E_MEMORY; }
 
 static mxw_status push(machine *m, mx_pickle *v) {
@@ -78,7 +78,7 @@ static mxw_status push(machine *m, mx_pickle *v) {
     return status;
 }
 
-/* How many values lie above the last mark; values under a mark are out of reach. */
+/* The number of values above the last mark; values below a mark are out of reach. */
 static size_t above_mark(const machine *m) { return m->n_stack - (m->n_marks ? m->marks[m->n_marks - 1] : 0); }
 
 static mx_pickle *pop(machine *m) { return above_mark(m) ? m->stack[--m->n_stack] : NULL; }
@@ -175,7 +175,7 @@ static mxw_status op_mark(machine *m, int unused) {
 
 static mxw_status op_empty(machine *m, int kind) { return push(m, fresh(m, (mx_pickle_kind)kind)); }
 
-/* Room for extra items; old blocks stay in the arena, at most as many bytes again. */
+/* Room for extra items; old blocks stay in the arena, which at most doubles the memory. */
 static mxw_status reserve(machine *m, mx_pickle *list, size_t extra) {
     size_t need = list->list.n + extra;
     if (need <= list->list.capacity)
@@ -191,7 +191,7 @@ static mxw_status reserve(machine *m, mx_pickle *list, size_t extra) {
     return MXW_OK;
 }
 
-/* Takes the top n values off the stack and puts them behind the items of a list. */
+/* Pops n values and appends them to a list. */
 static mxw_status move_items(machine *m, mx_pickle *list, size_t n) {
     mxw_status status = reserve(m, list, n);
     if (status < 0)
@@ -202,7 +202,7 @@ static mxw_status move_items(machine *m, mx_pickle *list, size_t n) {
     return MXW_OK;
 }
 
-/* count 0: everything above the last mark, which goes too. */
+/* count 0: everything above the last mark, which is popped, too. */
 static mxw_status take_count(machine *m, size_t count, size_t *n) {
     if (count == 0) {
         if (m->n_marks == 0)
@@ -229,7 +229,7 @@ static mxw_status op_tuple(machine *m, int count) {
     return status < 0 ? status : push(m, v);
 }
 
-/* The container that lies under the top n values. */
+/* Adds the top n values to the container below them. */
 static mxw_status add_items(machine *m, int count, mx_pickle_kind kind, const char *op) {
     size_t n = 0;
     mxw_status status = take_count(m, (size_t)count, &n);
@@ -387,7 +387,7 @@ static mxw_status op_reduce(machine *m, int unused) {
                    callee->global->name);
 }
 
-/* State of an OrderedDict: PyTorch's _metadata, of no use to us. */
+/* State of an OrderedDict: PyTorch's _metadata, which is ignored. */
 static mxw_status op_build(machine *m, int unused) {
     (void)unused;
     const mx_pickle *state = pop(m), *object = state ? top(m) : NULL;

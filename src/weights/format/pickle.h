@@ -1,7 +1,7 @@
-/* weights/format/pickle.h - the small part of Python's pickle that a PyTorch state dict is written in.
+/* weights/format/pickle.h - the small subset of Python's pickle that a PyTorch state dict uses.
  *
- * In: bytes. Out: a tree of values. What holds: nothing is ever executed; only the opcodes and the callables that a
- * state dict needs are known, each with a meaning of its own here, and anything else is refused by its name. */
+ * In: bytes. Out: a tree of values. Invariants: nothing is ever executed; only the opcodes and callables that a state
+ * dict needs are supported, each with a fixed meaning, and anything else is rejected by name. */
 #ifndef MX_WEIGHTS_PICKLE_H
 #define MX_WEIGHTS_PICKLE_H
 #include "base/mem.h"
@@ -14,8 +14,8 @@ typedef enum mx_pickle_kind {
 
 typedef struct mx_pickle mx_pickle;
 
-/* A tensor as PyTorch describes it; offset and strides in elements, all sizes and strides >= 0, not yet held against
- * the storage. */
+/* A tensor as PyTorch describes it; offset and strides in elements, all sizes and strides >= 0, not yet checked
+ * against the storage. */
 typedef struct mx_pickle_tensor {
     const mx_pickle *storage;
     int64_t offset;
@@ -36,8 +36,8 @@ struct mx_pickle {
     };
 };
 
-/* The value lives in the arena, its texts in bytes. */
+/* The value is in the arena; its texts point into bytes. */
 mxw_status mx_pickle_load(const uint8_t *bytes, size_t n, mx_arena *arena, const mx_pickle **out);
-/* The last value of a key in a DICT; NULL if it is none or has no such key. */
+/* The last value of a key of a DICT; NULL if it is not a DICT or has no such key. */
 const mx_pickle *mx_pickle_get(const mx_pickle *dict, const char *key);
 #endif

@@ -1,5 +1,5 @@
-/* weights/format/pt.c - OpenAI's .pt: a ZIP of one pickle (data.pkl) and one entry a storage (data/KEY), made by
- * torch.save. Tensors become views into the storages, with PyTorch's own offsets and strides, each held against its
+/* weights/format/pt.c - OpenAI's .pt: a ZIP of one pickle (data.pkl) and one entry per storage (data/KEY), written by
+ * torch.save. Tensors become views of the storages, with PyTorch's offsets and strides, each checked against its
  * storage. */
 #include <zlib.h>
 
@@ -10,9 +10,9 @@
 
 typedef struct reader {
     mx_weights *w;
-    mx_arena arena;        /* the directory and the pickle's values: gone once the tensors are views */
+    mx_arena arena;        /* the directory and the pickle's values: freed once the tensors are views */
     mx_zip zip;
-    const char *prefix;    /* "archive/": what stands before data.pkl */
+    const char *prefix;    /* "archive/": the path before data.pkl */
     size_t prefix_n;
     mx_str name;           /* scratch */
 } reader;
@@ -62,7 +62,7 @@ static mxw_status check_byte_order(reader *r) {
     const uint8_t *data = NULL;
     uint64_t n = 0;
     mxw_status status = entry_bytes(r, leaf, sizeof(leaf) - 1, &data, &n);
-    if (status == MXW_E_MISSING)   /* older files have no such record; all of them are little-endian */
+    if (status == MXW_E_MISSING)   /* older files do not have it; all of them are little-endian */
         return MXW_OK;
     if (status == MXW_OK && (n != 6 || memcmp(data, "little", 6) != 0))
         return mx_fail(MXW_E_UNSUPPORTED, "byte order '%s'; only little-endian files are read",
@@ -70,7 +70,7 @@ static mxw_status check_byte_order(reader *r) {
     return status;
 }
 
-/* The bytes of a storage: data/KEY, of exactly the size its type and count call for. */
+/* The bytes of a storage: data/KEY, of exactly the size that its type and count require. */
 static mxw_status storage_bytes(reader *r, const mx_pickle *storage, const char *tensor, const uint8_t **data) {
     const mx_pickle *key = storage->storage.key;
     char name[64];
@@ -89,8 +89,8 @@ static mxw_status storage_bytes(reader *r, const mx_pickle *storage, const char 
     return MXW_OK;
 }
 
-/* The furthest element must lie inside of the storage, and no element may stand for many (a stride of 0 would let a
- * small file claim any size). */
+/* The last element must be inside the storage, and no element may be repeated (a stride of 0 would let a small file
+ * claim any size). */
 static int inside_storage(const mx_pickle_tensor *t) {
     int64_t last = t->offset, count = 1;
     for (int i = 0; i < t->rank; i++) {
@@ -144,7 +144,8 @@ static mxw_status read_dims(const mx_pickle *dict, mxw_dims *dims) {
     return MXW_OK;
 }
 
-/* {"dims": {...}, "model_state_dict": {...}}, or the state dict alone (its dimensions then follow from the shapes). */
+/* {"dims": {...}, "model_state_dict": {...}}, or only the state dict (its dimensions are then derived from the
+ * shapes). */
 static mxw_status read_state(reader *r, const mx_pickle *root) {
     if (root->kind != MX_PICKLE_DICT)
         return mx_fail(MXW_E_FORMAT, "not a state dict");

@@ -1,7 +1,7 @@
-/* weights/format/safetensors.c - Hugging Face's safetensors: a length, a JSON header that says where each tensor lies,
- * bytes. One file, or several that model.safetensors.index.json names. Tensors become views of the mapped files. What
- * holds of a file that is read: every tensor lies inside of it and has as many bytes as its shape calls for, none
- * overlaps another, and no byte belongs to none. */
+/* weights/format/safetensors.c - Hugging Face's safetensors: a length, a JSON header with the offsets of each tensor,
+ * bytes. One file, or several that model.safetensors.index.json lists. Tensors become views of the mapped files.
+ * Invariants of a file that was read: every tensor is inside the file and has as many bytes as its shape requires;
+ * tensors neither overlap nor leave gaps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "weights/format/json.h"
 #include "weights/store.h"
 
-#define MAX_HEADER_BYTES (100u << 20)   /* as the format's own library */
+#define MAX_HEADER_BYTES (100u << 20)   /* as in the reference implementation */
 #define MAX_INDEX_BYTES (16u << 20)
 #define MAX_SHARDS 1000
 #define METADATA "__metadata__"
@@ -73,7 +73,7 @@ static mxw_status read_span(const char *name, const json_t *entry, uint64_t byte
         return mx_fail(MXW_E_FORMAT, "tensor %s: data_offsets is not [begin, end]", shown(name).text);
     *s = (span){(uint64_t)json_integer_value(begin), (uint64_t)json_integer_value(end), name};
     if (s->end - s->begin != bytes)
-        return mx_fail(MXW_E_FORMAT, "tensor %s has %llu bytes; its shape and type call for %llu", shown(name).text,
+        return mx_fail(MXW_E_FORMAT, "tensor %s has %llu bytes; its shape and type require %llu", shown(name).text,
                        (unsigned long long)(s->end - s->begin), (unsigned long long)bytes);
     if (s->end > n_data)
         return mx_fail(MXW_E_FORMAT, "the file is truncated: tensor %s ends at byte %llu of the data, %llu are there",
@@ -107,7 +107,7 @@ static int compare_spans(const void *a, const void *b) {
     return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* End to end, from the first byte of the data to the last. */
+/* Tensors must cover the data without gaps or overlaps. */
 static mxw_status check_spans(span *spans, size_t n, uint64_t n_data) {
     uint64_t at = 0;
     if (n)
@@ -168,7 +168,7 @@ mxw_status mx_safetensors_read(mx_weights *w, const uint8_t *bytes, size_t n) {
     const uint8_t *text = ok ? mx_cursor_take(&c, (size_t)header_n) : NULL;
     if (!text)
         return mx_fail(MXW_E_FORMAT, "the file is truncated in its header");
-    /* A name that stands twice could mean one tensor here and another elsewhere. */
+    /* A duplicate name could be resolved differently by other programs. */
     mxw_status status = mx_json_load_object(text, (size_t)header_n, MAX_HEADER_BYTES, JSON_REJECT_DUPLICATES, &header);
     if (status < 0)
         return mx_fail_in(status, "header");
@@ -183,14 +183,14 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A name in the index's own folder: nothing that leads out of it. */
+/* A plain file name: nothing that leads out of the index's folder. */
 static int plain_name(const json_t *value) {
     const char *name = json_string_value(value);
     return name && *name && *name != '.' && strlen(name) == json_string_length(value) && strlen(name) < 256 &&
            !strchr(name, '/');
 }
 
-/* Sorts the names, drops the repeated ones, and keeps the rest in the arena. */
+/* Sorts the names, drops duplicates, and copies the rest to the arena. */
 static mxw_status keep_names(const char **names, size_t n, mx_arena *arena, mx_shard_list *list) {
     qsort(names, n, sizeof(*names), compare_names);
     list->names = mx_arena_alloc(arena, n * sizeof(*names));
@@ -249,7 +249,7 @@ static mxw_status read_shard(mx_weights *w, const char *name) {
 
 /* ---- the format's table ------------------------------------------------------------------------------- */
 
-/* A whole WhisperForConditionalGeneration has "model." before its names, a WhisperModel alone has not. */
+/* The names of a WhisperForConditionalGeneration begin with "model.", those of a WhisperModel do not. */
 static void choose_names(mx_weights *w) {
     w->format = &mx_format_safetensors_bare;
     for (size_t i = 0; i < w->n_raws; i++)
@@ -269,7 +269,7 @@ static mxw_status read_index(mx_weights *w) {
     if (status < 0)
         return status;
     if (!w->map.data)
-        return mx_fail(MXW_E_UNSUPPORTED, "an index in memory: its files are nowhere");
+        return mx_fail(MXW_E_UNSUPPORTED, "an index in memory has no files beside it");
     w->shards = mx_arena_alloc(&w->arena, list.n * sizeof(*w->shards));
     if (!w->shards)
         return MXW_E_MEMORY;

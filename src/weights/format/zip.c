@@ -1,4 +1,4 @@
-/* weights/format/zip.c - the directory at the end of a ZIP file, read with every offset checked against the file. */
+/* weights/format/zip.c - reads the directory at the end of a ZIP file; every offset is checked against the file. */
 #include "weights/format/zip.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct directory {
     uint64_t offset, bytes, entries;
 } directory;
 
-/* The end record is the last thing in the file but for a comment of up to 64 KiB, whose length it states. */
+/* The end record is the last thing in the file except for a comment of up to 64 KiB, whose length it states. */
 static const uint8_t *find_end(const uint8_t *bytes, size_t n) {
     for (size_t comment = 0; comment <= 0xffff && comment + END_BYTES <= n; comment++) {
         const uint8_t *p = bytes + n - END_BYTES - comment;
@@ -57,14 +57,14 @@ static mxw_status read_end(const uint8_t *bytes, size_t n, directory *d) {
             return status;
     }
     if (d->offset > n || d->bytes > n - d->offset)
-        return mx_fail(MXW_E_FORMAT, "zip: the directory lies outside of the file");
+        return mx_fail(MXW_E_FORMAT, "zip: the directory is outside the file");
     if (d->entries > d->bytes / ENTRY_BYTES)
         return mx_fail(MXW_E_FORMAT, "zip: the directory is too small for its %llu entries",
                        (unsigned long long)d->entries);
     return MXW_OK;
 }
 
-/* Fields that did not fit 32 bits stand in the ZIP64 extra field, in this order, only those. */
+/* Fields that do not fit into 32 bits are in the ZIP64 extra field, in this order, and only those. */
 static mxw_status read_extra(const uint8_t *extra, size_t n, mx_zip_entry *e) {
     if (e->size != 0xffffffff && e->stored != 0xffffffff && e->header != 0xffffffff)
         return MXW_OK;
@@ -152,7 +152,7 @@ const mx_zip_entry *mx_zip_find(const mx_zip *zip, const char *name, size_t name
 
 mxw_status mx_zip_data(const mx_zip *zip, const mx_zip_entry *e, const uint8_t **data) {
     if (!(e->flags & 1) && (e->method != 0 || e->stored != e->size))
-        return mx_fail(MXW_E_UNSUPPORTED, "zip: entry %s is compressed; a checkpoint stores its entries as they are",
+        return mx_fail(MXW_E_UNSUPPORTED, "zip: entry %s is compressed; entries of a checkpoint must be stored",
                        mx_show(e->name, e->name_n).text);
     return mx_zip_stored(zip, e, data);
 }
@@ -162,17 +162,17 @@ mxw_status mx_zip_stored(const mx_zip *zip, const mx_zip_entry *e, const uint8_t
     if (e->flags & 1)
         return mx_fail(MXW_E_UNSUPPORTED, "zip: entry %s is encrypted", name.text);
     if (zip->n < LOCAL_BYTES || e->header > zip->n - LOCAL_BYTES)
-        return mx_fail(MXW_E_FORMAT, "zip: entry %s lies outside of the file", name.text);
+        return mx_fail(MXW_E_FORMAT, "zip: entry %s is outside the file", name.text);
     mx_cursor c = {zip->bytes, zip->n, (size_t)e->header};
     const uint8_t *p = mx_cursor_take(&c, LOCAL_BYTES);
     if (mx_little(p, 4) != LOCAL_SIGNATURE)
-        return mx_fail(MXW_E_FORMAT, "zip: entry %s has no header where the directory says", name.text);
+        return mx_fail(MXW_E_FORMAT, "zip: entry %s has no header at the directory's offset", name.text);
     size_t name_n = mx_little(p + 26, 2), extra_n = mx_little(p + 28, 2);
     const uint8_t *local_name = mx_cursor_take(&c, name_n);
     if (!local_name || compare_names((const char *)local_name, name_n, e->name, e->name_n) != 0)
         return mx_fail(MXW_E_FORMAT, "zip: entry %s has another name in its header", name.text);
     if (!mx_cursor_take(&c, extra_n) || e->stored > mx_cursor_left(&c))
-        return mx_fail(MXW_E_FORMAT, "zip: entry %s lies outside of the file", name.text);
+        return mx_fail(MXW_E_FORMAT, "zip: entry %s is outside the file", name.text);
     *data = c.data + c.at;
     return MXW_OK;
 }

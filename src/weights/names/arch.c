@@ -1,5 +1,5 @@
-/* weights/names/arch.c - the tensors that the dimensions call for, from tensors.def, and whether dimensions make
- * sense. */
+/* weights/names/arch.c - the tensors that the dimensions require, from tensors.def, and whether dimensions are
+ * plausible. */
 #include <stdio.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ void mx_arch_name(const char *pattern, int layer, char *out, size_t n) {
 }
 
 mxw_status mx_dims_check(const mxw_dims *d) {
-    /* Far above every released model, and small enough that no product of two overflows 64 bits. */
+    /* Far above every released model, and small enough that products do not overflow 64 bits. */
     const struct {
         const char *name;
         int32_t value, max;

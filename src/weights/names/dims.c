@@ -1,10 +1,10 @@
-/* weights/names/dims.c - dimensions from the shapes of the tensors, for files that do not state them. */
+/* weights/names/dims.c - derives dimensions from the shapes of the tensors, for files that do not state them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "weights/store.h"
 
-/* How wide a head is in every Whisper model: only used where the file does not say how many there are. */
+/* Head size of every Whisper model: only used if the file does not state the number of heads. */
 #define HEAD_SIZE 64
 
 /* Size `axis` of a tensor outside of the layers, if *to is not known yet. */
@@ -22,7 +22,7 @@ static mxw_status from_shape(mx_weights *w, const char *name, int axis, int32_t 
     return MXW_OK;
 }
 
-/* One more than the highest layer that any name of the file mentions, so that a missing tensor is still missed. */
+/* One more than the highest layer in any name of the file, so that a missing tensor is still detected. */
 static mxw_status from_layers(mx_weights *w, const char *prefix, int32_t *to) {
     size_t n = strlen(prefix);
     if (*to)

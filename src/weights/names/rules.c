@@ -1,4 +1,4 @@
-/* weights/names/rules.c - tensors that other formats may have and Whisper has no room for: they must change nothing. */
+/* weights/names/rules.c - checks that tensors which other formats have and Whisper lacks do not change the result. */
 #include <string.h>
 
 #include "weights/store.h"

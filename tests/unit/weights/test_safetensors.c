@@ -270,7 +270,7 @@ static void test_headers(void) {
         {"{}", 3, MXW_E_FORMAT, "3 bytes too many at the end"},
         {"{" T("a", "F32", "[1]", "[0, 4]") "}", 5, MXW_E_FORMAT, "1 bytes too many at the end"},
         {"{" T("a", "F32", "[1]", "[0, 4]") "}", 3, MXW_E_FORMAT, "truncated: tensor a ends at byte 4 of the data, 3"},
-        {"{" T("a", "F32", "[2]", "[0, 4]") "}", 4, MXW_E_FORMAT, "tensor a has 4 bytes; its shape and type call for"},
+        {"{" T("a", "F32", "[2]", "[0, 4]") "}", 4, MXW_E_FORMAT, "tensor a has 4 bytes; its shape and type require"},
         {"{" T("a", "F32", "[1]", "[4, 0]") "}", 4, MXW_E_FORMAT, "tensor a: data_offsets is not [begin, end]"},
         {"{" T("a", "F32", "[1]", "[-4, 0]") "}", 4, MXW_E_FORMAT, "tensor a: data_offsets is not [begin, end]"},
         {"{" T("a", "F32", "[1]", "[0]") "}", 4, MXW_E_FORMAT, "tensor a: data_offsets is not [begin, end]"},

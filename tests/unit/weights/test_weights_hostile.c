@@ -166,8 +166,8 @@ static void test_zip_faults(void) {
     } cases[] = {
         {"archive/data/3", 10, 8, 2, MXW_E_UNSUPPORTED, "entry archive/data/3 is compressed"},
         {"archive/data/3", 8, 1, 2, MXW_E_UNSUPPORTED, "entry archive/data/3 is encrypted"},
-        {"archive/data/3", 42, 0xfffffff0, 4, MXW_E_FORMAT, "entry archive/data/3 lies outside of the file"},
-        {"archive/data/3", 42, 3, 4, MXW_E_FORMAT, "has no header where the directory says"},
+        {"archive/data/3", 42, 0xfffffff0, 4, MXW_E_FORMAT, "entry archive/data/3 is outside the file"},
+        {"archive/data/3", 42, 3, 4, MXW_E_FORMAT, "has no header at the directory's offset"},
         {"archive/data/3", 42, 0, 4, MXW_E_FORMAT, "has another name in its header"},
         {"archive/data/3", 24, 0xffffffff, 4, MXW_E_FORMAT, "lacks its ZIP64 field"},
         {"archive/data.pkl", 16, 1, 4, MXW_E_FORMAT, "data.pkl is damaged"},
@@ -223,7 +223,7 @@ static void test_zip64(void) {
     put(end64 + 32, 1u << 30, 8);
     expect(large, m, MXW_E_FORMAT, "too small for its 1073741824 entries");
     put(end64 + 32, entries, 8), put(end64 + 48, ~(uint64_t)0, 8);
-    expect(large, m, MXW_E_FORMAT, "the directory lies outside of the file");
+    expect(large, m, MXW_E_FORMAT, "the directory is outside the file");
     put(end64 + 64, ~(uint64_t)0 - 20, 8);
     expect(large, m, MXW_E_FORMAT, "not where the locator says");
     put(end64 + 56, 0, 4);
