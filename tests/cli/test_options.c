@@ -6,8 +6,8 @@
 #include "common/json_writer.h"
 #include "common/options.h"
 #include "common/suggest.h"
-#include "transcribe/outputs.h"
-#include "transcribe/screen.h"
+#include "transcribe/output/outputs.h"
+#include "transcribe/output/screen.h"
 #include "transcribe/transcribe_options.h"
 
 typedef struct sample {

@@ -149,6 +149,16 @@ class LintTest(unittest.TestCase):
         self.one("README.md", "see /ho" + "me/someone/file\n", "a path of one machine")
         self.assertEqual(self.faults({"README.md": "see ~/.cache and src/ho" + "me/x and $HOME/ro" + "ot/x\n"}), [])
 
+    def test_folder_too_full(self):
+        def tests(n):
+            return {f"tests/kit/kit{i}.h": c_file("kit.h") for i in range(n)}
+        self.assertEqual(self.faults({**tests(24), "tests/kit/a.py": '"""a.py - a program in Python."""\n',
+                                      "tests/kit/meson.build": "", "tests/kit/more/more.h": c_file("more.h")}), [])
+        for folder in ("src/base", "apps/cli", "tests/kit", "tools", "bench", "include/max_whisper"):
+            full = {f"{folder}/x{i}.h": c_file("x.h") for i in range(26)}
+            self.assertTrue(any(fault.startswith(folder + ": ") and "(at most 25)" in fault
+                                for fault in self.faults(full)), folder)
+
     def test_one_name_for_two_things(self):
         wav, device = c_file("audio/wav.h"), c_file("device/device.h")
         for text, what in (("struct mx_place {\n    int x;\n};\n", "type mx_place"),

@@ -8,7 +8,7 @@
 
 #include "common/log.h"
 #include "common/progress.h"
-#include "transcribe/deliver.h"
+#include "transcribe/output/deliver.h"
 #include "transcribe/session.h"
 
 struct split {

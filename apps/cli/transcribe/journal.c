@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "transcribe/outputs.h"
+#include "transcribe/output/outputs.h"
 
 static const char first_line[] = "max-whisper journal 1\n";
 enum { LINE = sizeof(first_line) - 1 };

@@ -7,7 +7,7 @@
 #include "common/log.h"
 #include "common/progress.h"
 #include "transcribe/channels.h"
-#include "transcribe/deliver.h"
+#include "transcribe/output/deliver.h"
 #include "transcribe/session.h"
 
 static recording_end transcribe(recording *r) {

@@ -15,8 +15,8 @@
 
 #include "transcribe/inputs.h"
 #include "transcribe/journal.h"
-#include "transcribe/ordered_output.h"
-#include "transcribe/screen.h"
+#include "transcribe/output/ordered_output.h"
+#include "transcribe/output/screen.h"
 #include "transcribe/transcribe_options.h"
 
 typedef enum recording_end {

@@ -8,8 +8,8 @@
 #include "common/log.h"
 #include "common/trace.h"
 #include "transcribe/batch.h"
-#include "transcribe/output_name.h"
-#include "transcribe/outputs.h"
+#include "transcribe/output/output_name.h"
+#include "transcribe/output/outputs.h"
 #include "transcribe/transcribe_options.h"
 
 _Static_assert(sizeof(transcribe_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");

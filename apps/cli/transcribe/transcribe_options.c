@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 #include "common/suggest.h"
-#include "transcribe/output_name.h"
+#include "transcribe/output/output_name.h"
 
 static const char *const task_names[] = {"transcribe", "translate", NULL};
 static const char *const mel_reference_names[] = {"file", "running", NULL};

@@ -1,4 +1,4 @@
-/* cli/transcribe/deliver.h - a finished recording: its result on screen and in files, its statistics, its end. */
+/* cli/transcribe/output/deliver.h - a finished recording: its result on screen and in files, its statistics. */
 #ifndef CLI_TRANSCRIBE_DELIVER_H
 #define CLI_TRANSCRIBE_DELIVER_H
 

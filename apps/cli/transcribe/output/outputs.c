@@ -1,5 +1,5 @@
-/* cli/transcribe/outputs.c - names of result files, and writing them. */
-#include "transcribe/outputs.h"
+/* cli/transcribe/output/outputs.c - names of result files, and writing them. */
+#include "transcribe/output/outputs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "transcribe/output_name.h"
+#include "transcribe/output/output_name.h"
 
 const char *outputs_stem(const char *path, size_t *length) {
     const char *slash = strrchr(path, '/');

@@ -1,11 +1,11 @@
-/* cli/transcribe/output_name.c - fields in braces, everything else as it stands. */
-#include "transcribe/output_name.h"
+/* cli/transcribe/output/output_name.c - fields in braces, everything else as it stands. */
+#include "transcribe/output/output_name.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/options.h"
-#include "transcribe/outputs.h"
+#include "transcribe/output/outputs.h"
 
 static const char *const names[] = {"{stem}", "{format}", "{model}", "{language}", NULL};
 

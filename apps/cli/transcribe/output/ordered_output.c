@@ -1,5 +1,5 @@
-/* cli/transcribe/ordered_output.c - a queue of pieces for each place that is not the front. */
-#include "transcribe/ordered_output.h"
+/* cli/transcribe/output/ordered_output.c - a queue of pieces for each place that is not the front. */
+#include "transcribe/output/ordered_output.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* cli/transcribe/ordered_output.h - what several recordings at once have to say, in the order of the command line.
+/* cli/transcribe/output/ordered_output.h - the output of several recordings at once, in command-line order.
  *
  * In: pieces of standard output and lines for standard error, each with its recording's place. Out: the same, place
  * after place. The first place that has not ended is the front: what is said there goes out at once. What is said at

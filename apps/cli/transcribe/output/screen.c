@@ -1,5 +1,5 @@
-/* cli/transcribe/screen.c - prints segments and results at a recording's place in the ordered output. */
-#include "transcribe/screen.h"
+/* cli/transcribe/output/screen.c - prints segments and results at a recording's place in the ordered output. */
+#include "transcribe/output/screen.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* cli/transcribe/screen.h - a recording on standard output: timed lines, JSON lines, a whole format or nothing.
+/* cli/transcribe/output/screen.h - a recording on standard output: timed lines, JSON lines, a whole format or nothing.
  *
  * Invariants: a segment is one line, whatever its text holds; a line is written and flushed whole.
  */
 #ifndef CLI_TRANSCRIBE_SCREEN_H
 #define CLI_TRANSCRIBE_SCREEN_H
 
-#include "transcribe/ordered_output.h"
+#include "transcribe/output/ordered_output.h"
 #include "transcribe/transcribe_options.h"
 
 typedef enum screen_form { SCREEN_NOTHING, SCREEN_LINES, SCREEN_JSON_LINES, SCREEN_TEXT, SCREEN_FORMAT } screen_form;

@@ -1,5 +1,5 @@
-/* cli/transcribe/deliver.c - see deliver.h. */
-#include "transcribe/deliver.h"
+/* cli/transcribe/output/deliver.c - see deliver.h. */
+#include "transcribe/output/deliver.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "common/log.h"
 #include "common/stdout.h"
 #include "transcribe/interrupt.h"
-#include "transcribe/outputs.h"
+#include "transcribe/output/outputs.h"
 #include "transcribe/session.h"
 #include "transcribe/stats.h"
 

@@ -1,4 +1,4 @@
-/* cli/transcribe/outputs.h - the files that a recording's result goes to: where, of what name, in which formats.
+/* cli/transcribe/output/outputs.h - the files that a recording's result goes to: where, of what name, in which formats.
  *
  * What holds: a recording's files lie in one folder; folders are made when first written to.
  */
