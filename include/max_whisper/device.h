@@ -45,10 +45,11 @@ typedef struct mxw_device_peak {
     size_t struct_size;      /* sizeof(mxw_device_peak) */
     double gflops;           /* f32 multiply-adds in registers, all threads together: 1e9 a second, each counts two */
     double read_gbs;         /* bytes read from memory, all threads together: 1e9 a second */
+    double tensor_gflops;    /* f16 products summed in f32 on tensor cores, counted alike; 0: the device has none */
 } mxw_device_peak;
 
-/* Measures what a device can do at most, with so many threads (0: as many as the process may use). Takes some tenths of
- * a second. Only "cpu" can be measured. */
+/* Measures what a device can do at most, with so many threads (0: as many as the process may use; of no effect on a
+ * GPU). Takes some tenths of a second. */
 MXW_API mxw_status mxw_device_measure(const char *device, int threads, mxw_device_peak *peak);
 
 #ifdef __cplusplus

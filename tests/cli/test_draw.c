@@ -233,12 +233,20 @@ static void test_roofline(void) {
         kernels[i].bytes = i == 6 ? 0 : 1e8 * (1 + i % 3);
         kernels[i].ms = 10;
     }
-    picture_roofline p = {kernels, 24, {"cpu", "max on cpu"}, 2, 300, 20};
+    picture_roofline p = {kernels, 24, {"cpu", "max on cpu"}, 2, {{"cpu", "in registers", 300, 20}}, 1};
     begin(picture_roofline_height(&p));
     picture_roofline_draw(&sheet, &p);
-    CHECK(drawn("300 GFLOP/s") && drawn("20.0 GB/s") && drawn("max on cpu"));
+    CHECK(drawn("300 GFLOP/s in registers") && drawn("20.0 GB/s") && drawn("max on cpu") && !drawn("cpu: 300"));
     end();
-    p.gflops = p.gbs = 0;
+    p.roofs[1] = (picture_roof){"cuda:0", "in registers", 60000, 4000};
+    p.roofs[2] = (picture_roof){"cuda:0", "of f16 on tensor cores", 900000, 4000};
+    p.n_roofs = 3;
+    begin(picture_roofline_height(&p));
+    picture_roofline_draw(&sheet, &p);
+    CHECK(drawn("cpu: 300 GFLOP/s in registers") && drawn("cuda:0: 60000 GFLOP/s in registers"));
+    CHECK(drawn("cuda:0: 900000 GFLOP/s of f16 on tensor cores") && drawn("cuda:0: 4000.0 GB/s"));
+    end();
+    p.n_roofs = 0;
     begin(picture_roofline_height(&p));
     picture_roofline_draw(&sheet, &p);
     CHECK(drawn("not measured"));

@@ -86,15 +86,15 @@ static mxw_status run_once(mxw_model *model, const bench_options *o, const lab_s
 
 /* ---- all runs -------------------------------------------------------------------------------------- */
 
-/* The better of what was known and a new measurement: other programs only ever take away. */
+/* The better of what was known and a new measurement: other programs only ever take away. A device that cannot be
+ * measured has no peak, and its rates are shown without one. */
 static void measure_peak(bench_record *record) {
-    mxw_device_peak now = {.struct_size = sizeof(now)};
-    if (strcmp(record->model.device, "cpu") || mxw_device_measure("cpu", record->model.threads, &now) < 0)
+    mxw_device_peak now = {.struct_size = sizeof(now)}, *peak = &record->peak;
+    if (mxw_device_measure(record->model.device, record->model.threads, &now) < 0)
         return;
-    if (now.gflops > record->peak.gflops)
-        record->peak.gflops = now.gflops;
-    if (now.read_gbs > record->peak.read_gbs)
-        record->peak.read_gbs = now.read_gbs;
+    peak->gflops = now.gflops > peak->gflops ? now.gflops : peak->gflops;
+    peak->read_gbs = now.read_gbs > peak->read_gbs ? now.read_gbs : peak->read_gbs;
+    peak->tensor_gflops = now.tensor_gflops > peak->tensor_gflops ? now.tensor_gflops : peak->tensor_gflops;
 }
 
 /* others: where the runs of the program that this one is compared with are kept, in turn with its own; or NULL. */

@@ -1,6 +1,7 @@
 /* cli/report/picture_roofline.c - kernels under the device's roofline: rate over arithmetic intensity. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "report/chart.h"
 #include "report/pictures.h"
@@ -28,9 +29,12 @@ static double intensity(const picture_kernel *k) { return k->flops / k->bytes; }
 static double rate(const picture_kernel *k) { return k->flops / k->ms / 1e6; }
 
 static void set_axes(chart *c, const picture_roofline *p) {
-    double x0 = 1, x1 = 10, y0 = p->gflops > 0 ? p->gflops : 1, y1 = y0;
-    if (p->gflops > 0 && p->gbs > 0)
-        x0 = x1 = p->gflops / p->gbs;
+    double x0 = 1, x1 = 10, y0 = 1, y1 = 1;
+    for (int i = 0; i < p->n_roofs; i++) {
+        double ridge = p->roofs[i].gflops / p->roofs[i].gbs;
+        x0 = i ? fmin(x0, ridge) : ridge, x1 = i ? fmax(x1, ridge) : ridge;
+        y0 = i ? fmin(y0, p->roofs[i].gflops) : p->roofs[i].gflops, y1 = i ? fmax(y1, p->roofs[i].gflops) : y0;
+    }
     for (int i = 0; i < p->n; i++) {
         if (!is_drawn(&p->kernels[i]))
             continue;
@@ -47,7 +51,7 @@ typedef struct taken {
 } taken;
 
 typedef struct place_list {
-    taken all[2 * N_NUMBERED + 2];
+    taken all[2 * N_NUMBERED + 2 * PICTURE_ROOFS];
     int n;
 } place_list;
 
@@ -65,11 +69,10 @@ static void put_name(const chart *c, double x, double y, const char *text, int a
     taken_by->all[taken_by->n++] = (taken){at_end ? x - width / 2 : x + width / 2, y - 4, width + 4, LETTERS + 2};
 }
 
-/* Memory as a slope, arithmetic as a level; from the edge of the frame to the other. */
-static void put_roof(const chart *c, const picture_roofline *p, place_list *taken_by) {
-    char text[64];
-    if (!(p->gflops > 0 && p->gbs > 0))
-        return;
+/* Memory as a slope, arithmetic as a level; from one edge of the frame to the other. device: what the names begin with;
+ * with_slope: the slope has no name yet. */
+static void put_roof(const chart *c, const picture_roof *p, const char *device, int with_slope, place_list *taken_by) {
+    char text[96];
     double ridge = p->gflops / p->gbs, begin = fmax(c->x.low, c->y.low / p->gbs), end = fmin(ridge, c->x.high);
     draw_color(c->sheet, CHART_INK, 1);
     if (end > begin)
@@ -78,14 +81,28 @@ static void put_roof(const chart *c, const picture_roofline *p, place_list *take
     if (ridge < c->x.high)
         draw_line(c->sheet, chart_x(c, fmax(ridge, c->x.low)), chart_y(c, p->gflops), c->right, chart_y(c, p->gflops),
                   2, 0);
-    snprintf(text, sizeof(text), "%.0f GFLOP/s in registers", p->gflops);
+    snprintf(text, sizeof(text), "%s%s%.0f GFLOP/s %s", device, device[0] ? ": " : "", p->gflops, p->arithmetic);
     put_name(c, c->right - 4, chart_y(c, p->gflops) - 6, text, 1, taken_by);
-    snprintf(text, sizeof(text), "%.1f GB/s from memory", p->gbs);
+    if (!with_slope)
+        return;
+    snprintf(text, sizeof(text), "%s%s%.1f GB/s from memory", device, device[0] ? ": " : "", p->gbs);
     double at = begin * pow(end / begin, 0.75); /* beside the slope, where it has room to the left */
     if (end > begin && chart_x(c, at) - c->left > draw_text_width(c->sheet, text, LETTERS) + 14)
         put_name(c, chart_x(c, at) - 8, chart_y(c, at * p->gbs) - 4, text, 1, taken_by);
     else
         put_name(c, c->left + 8, c->top + 14, text, 0, taken_by);
+}
+
+/* A device is named where there are several. */
+static void put_roofs(const chart *c, const picture_roofline *p, place_list *taken_by) {
+    int several = 0;
+    for (int i = 1; i < p->n_roofs; i++)
+        several |= strcmp(p->roofs[i].device, p->roofs[0].device) != 0;
+    for (int i = 0; i < p->n_roofs; i++) {
+        const picture_roof *roof = &p->roofs[i];
+        int first = i == 0 || strcmp(p->roofs[i - 1].device, roof->device);
+        put_roof(c, roof, several ? roof->device : "", first, taken_by);
+    }
 }
 
 static double radius_of(const picture_kernel *k, double all_ms) {
@@ -157,7 +174,7 @@ void picture_roofline_draw(draw_sheet *s, const picture_roofline *p) {
     int number = 0;
     set_axes(&c, p);
     chart_frame(&c, "FLOP to a byte that must be moved", "GFLOP/s");
-    put_roof(&c, p, &taken_by);
+    put_roofs(&c, p, &taken_by);
     put_kernels(&c, p, &taken_by);
     for (int i = 0; i < p->n && number < N_NUMBERED; i++)
         if (is_drawn(&p->kernels[i])) {
@@ -168,7 +185,7 @@ void picture_roofline_draw(draw_sheet *s, const picture_roofline *p) {
     title.top = TOP - 14;
     chart_title(&title, "Roofline of the kernels",
                 number == 0          ? "no kernel that multiplies was timed"
-                : p->gflops > 0      ? "lines: what this machine does at most, measured in this run; a disc's size is "
+                : p->n_roofs         ? "lines: what this machine does at most, measured in this run; a disc's size is "
                                        "its share of the engine's time"
                                      : "what the machine does at most was not measured");
     for (int i = 0; i < p->n_series; i++)

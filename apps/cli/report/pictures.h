@@ -82,12 +82,22 @@ typedef struct picture_kernel {
     double flops, bytes, ms; /* in all calls */
 } picture_kernel;
 
+enum { PICTURE_ROOFS = 6 };
+
+/* What a device does at most: of arithmetic of one kind, and of bytes from memory. */
+typedef struct picture_roof {
+    const char *device;
+    const char *arithmetic; /* "in registers" */
+    double gflops, gbs;
+} picture_roof;
+
 typedef struct picture_roofline {
     const picture_kernel *kernels;
     int n;
     const char *series[PICTURE_SERIES]; /* NULL: has no kernel here */
     int n_series;
-    double gflops, gbs; /* what the machine does at most; 0: not measured */
+    picture_roof roofs[PICTURE_ROOFS]; /* those of a device one after the other */
+    int n_roofs;                       /* 0: not measured */
 } picture_roofline;
 double picture_roofline_height(const picture_roofline *p);
 void picture_roofline_draw(draw_sheet *s, const picture_roofline *p);

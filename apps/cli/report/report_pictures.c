@@ -182,6 +182,22 @@ static const char *draw_errors(const report_run *r, sheet *s) {
 
 /* ---- roofline ------------------------------------------------------------------------------------------- */
 
+/* The better of two measurements of the same roof. */
+static void add_roof(picture_roofline *p, const char *device, const char *arithmetic, double gflops, double gbs) {
+    if (!(gflops > 0 && gbs > 0))
+        return;
+    for (int i = 0; i < p->n_roofs; i++) {
+        picture_roof *roof = &p->roofs[i];
+        if (strcmp(roof->device, device) || strcmp(roof->arithmetic, arithmetic))
+            continue;
+        roof->gflops = fmax(roof->gflops, gflops);
+        roof->gbs = fmax(roof->gbs, gbs);
+        return;
+    }
+    if (p->n_roofs < PICTURE_ROOFS)
+        p->roofs[p->n_roofs++] = (picture_roof){device, arithmetic, gflops, gbs};
+}
+
 static const char *draw_roofline(const report_run *r, sheet *s) {
     picture_kernel *kernels = calloc(REPORT_ENGINES * KERNELS_DRAWN, sizeof(*kernels));
     picture_roofline p = {.kernels = kernels, .n_series = r->n_engines};
@@ -194,10 +210,11 @@ static const char *draw_roofline(const report_run *r, sheet *s) {
             if (e->kernels[k].flops > 0)
                 kernels[p.n++] = e->kernels[k], n++;
         p.series[i] = n ? e->name : NULL;
-        if (e->record && e->record->peak.gflops > p.gflops)
-            p.gflops = e->record->peak.gflops;
-        if (e->record && e->record->peak.read_gbs > p.gbs)
-            p.gbs = e->record->peak.read_gbs;
+        if (!e->record)
+            continue;
+        const mxw_device_peak *peak = &e->record->peak;
+        add_roof(&p, e->device, "in registers", peak->gflops, peak->read_gbs);
+        add_roof(&p, e->device, "of f16 on tensor cores", peak->tensor_gflops, peak->read_gbs);
     }
     const char *why = begin(s, picture_roofline_height(&p)) ? NULL : no_memory;
     if (!why) {

@@ -25,6 +25,28 @@ static void row(doc *d, const char *name, const char *value) {
 
 /* ---- how it was made ------------------------------------------------------------------------------------ */
 
+/* What the device of an engine does at most, by the best measurement of it; once for each device. */
+static void write_peak(doc *d, const report_run *r, int which) {
+    const char *device = r->engines[which].device;
+    mxw_device_peak peak = {0};
+    char name[80], text[200];
+    for (int i = 0; i < r->n_engines; i++) {
+        const bench_record *record = strcmp(r->engines[i].device, device) ? NULL : r->engines[i].record;
+        if (!strcmp(r->engines[i].device, device) && i < which)
+            return;
+        if (record && record->peak.gflops > peak.gflops)
+            peak = record->peak;
+    }
+    if (!(peak.gflops > 0))
+        return;
+    int n = snprintf(text, sizeof(text), "%.1f GFLOP/s in registers, ", peak.gflops);
+    if (peak.tensor_gflops > 0)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "%.1f GFLOP/s of f16 on tensor cores, ", peak.tensor_gflops);
+    snprintf(text + n, sizeof(text) - (size_t)n, "%.1f GB/s read from memory", peak.read_gbs);
+    snprintf(name, sizeof(name), "%s at most, measured here", device);
+    row(d, name, text);
+}
+
 static void write_machine(doc *d, const report_run *r) {
     mxw_device_info info;
     struct utsname system;
@@ -41,15 +63,8 @@ static void write_machine(doc *d, const report_run *r) {
                  info.usable ? "" : "; not usable: ", info.usable || !info.reason ? "" : info.reason);
         row(d, info.id, text);
     }
-    const bench_record *record = r->speaker->record;
     for (int i = 0; i < r->n_engines; i++)
-        if (r->engines[i].record && r->engines[i].record->peak.gflops > record->peak.gflops)
-            record = r->engines[i].record;
-    if (record->peak.gflops > 0) {
-        snprintf(text, sizeof(text), "%.1f GFLOP/s in registers, %.1f GB/s read from memory", record->peak.gflops,
-                 record->peak.read_gbs);
-        row(d, "cpu at most, measured here", text);
-    }
+        write_peak(d, r, i);
 }
 
 static void write_manifest(doc *d, const report_run *r) {

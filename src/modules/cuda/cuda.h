@@ -78,6 +78,9 @@ mxw_status mx_cuda_download(const mx_device *device, void *to, const void *from,
 mxw_status mx_cuda_clear(const mx_device *device, void *to, size_t bytes);
 uint64_t mx_cuda_memory_free(const mx_device *device);
 
+/* peak/peak.cu: what the GPU does at most, measured now; the pool is not used. */
+mxw_status mx_cuda_measure(const mx_device *device, mx_pool *pool, mxw_device_peak *peak);
+
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static inline int64_t mx_cuda_count(const mx_tensor *t) {

@@ -136,6 +136,7 @@ static const mx_device table = {
     .scratch_bytes = scratch_bytes,
     .handed_bytes = mx_cuda_output_layout_bytes,
     .run_op = run_op,
+    .measure = mx_cuda_measure,
     .capture = &mx_cuda_capture,
 };
 
