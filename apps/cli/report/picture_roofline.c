@@ -86,11 +86,19 @@ static void put_roof(const chart *c, const picture_roof *p, const char *device, 
     if (!with_slope)
         return;
     snprintf(text, sizeof(text), "%s%s%.1f GB/s from memory", device, device[0] ? ": " : "", p->gbs);
-    double at = begin * pow(end / begin, 0.75); /* beside the slope, where it has room to the left */
-    if (end > begin && chart_x(c, at) - c->left > draw_text_width(c->sheet, text, LETTERS) + 14)
-        put_name(c, chart_x(c, at) - 8, chart_y(c, at * p->gbs) - 4, text, 1, taken_by);
-    else
-        put_name(c, c->left + 8, c->top + 14, text, 0, taken_by);
+    double width = draw_text_width(c->sheet, text, LETTERS);
+    for (double share = 0.75; end > begin && share > 0.1; share -= 0.15) { /* beside the slope, if there is room */
+        double at = begin * pow(end / begin, share), x = chart_x(c, at) - 8, y = chart_y(c, at * p->gbs) - 4;
+        taken t = {x - width / 2, y - 4, width + 4, LETTERS + 2};
+        if (x - width > c->left + 6 && is_free(taken_by, &t)) {
+            put_name(c, x, y, text, 1, taken_by);
+            return;
+        }
+    }
+    taken t = {c->left + 8 + width / 2, c->top + 10, width + 4, LETTERS + 2};
+    while (!is_free(taken_by, &t) && t.y < c->bottom)
+        t.y += LETTERS + 4;
+    put_name(c, c->left + 8, t.y + 4, text, 0, taken_by);
 }
 
 /* A device is named where there are several. */

@@ -1,4 +1,4 @@
-/* modules/cuda/peak/peak.cu - what a GPU does at most, measured: bytes read from memory, f32 multiply-adds in registers,
+/* modules/cuda/peak/peak.cu - what a GPU does at most, measured: bytes read from memory, f32 multiply-adds in registers
  * and f16 products with f32 sums on tensor cores. The roofs of the roofline.
  *
  * Each figure is that of the fastest of some launches: other work on the GPU only ever takes away. */
