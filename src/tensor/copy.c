@@ -1,7 +1,7 @@
 /* tensor/copy.c - a view's elements in row-major order: as they are, or widened exactly to f32.
  *
  * Checkpoints are read through here, so two cases are made quick: dense runs, where the compiler can use vectors, and
- * matrices that lie transposed in the file (most of a .pt's), which are turned tile by tile so that both sides stay in
+ * matrices that lie transposed in the file (most of a .pt's), which are copied tile by tile so that both sides stay in
  * the cache. Every load goes through memcpy because mapped files do not align. */
 #include <string.h>
 
@@ -80,6 +80,8 @@ static void pack_run(size_t bytes, const void *from, int64_t step, int64_t n, ch
 
 static void copy_run(const mx_tensor *t, int to_f32, const void *from, int64_t stride, int64_t n, void *to) {
     size_t bytes = mx_dtype_bytes(t->dtype);
+    if (n == 0)   /* then there may be no addresses */
+        return;
     if (to_f32 && stride == 1)
         widen_dense(t->dtype, from, n, to);
     else if (to_f32)
@@ -108,25 +110,25 @@ static void copy_rows(const mx_tensor *t, int to_f32, char *to) {
     }
 }
 
-#define TURN(type)                                                                                                     \
+#define TRANSPOSE(type)                                                                                                \
     do {                                                                                                               \
         for (int64_t r = 0; r < rows; r++, to += ld * (int64_t)sizeof(type))                                           \
             for (int64_t c = 0; c < columns; c++)                                                                      \
                 memcpy(to + c * (int64_t)sizeof(type), tile + (c * TILE + r) * (int64_t)sizeof(type), sizeof(type));   \
     } while (0)
 
-/* tile [columns][TILE] to rows that lie ld elements apart. */
-static void turn_tile(size_t bytes, const char *restrict tile, int64_t rows, int64_t columns, char *restrict to,
+/* tile [columns][TILE] to rows with a stride of ld elements. */
+static void transpose_tile(size_t bytes, const char *restrict tile, int64_t rows, int64_t columns, char *restrict to,
                       int64_t ld) {
     switch (bytes) {
-    case 1: TURN(uint8_t); break;
-    case 2: TURN(uint16_t); break;
-    case 4: TURN(uint32_t); break;
-    case 8: TURN(uint64_t); break;
+    case 1: TRANSPOSE(uint8_t); break;
+    case 2: TRANSPOSE(uint16_t); break;
+    case 4: TRANSPOSE(uint32_t); break;
+    case 8: TRANSPOSE(uint64_t); break;
     }
 }
 
-/* A matrix whose columns are dense: a tile of columns is taken as runs, then turned. */
+/* A matrix whose columns are dense: a tile of columns is copied as runs, then transposed. */
 static void copy_tiles(const mx_tensor *t, int to_f32, char *to) {
     _Alignas(64) char tile[TILE * TILE * sizeof(double)];
     size_t from_bytes = mx_dtype_bytes(t->dtype), bytes = to_f32 ? sizeof(float) : from_bytes;
@@ -138,7 +140,7 @@ static void copy_tiles(const mx_tensor *t, int to_f32, char *to) {
                 const char *from = (const char *)t->data + (r + (c + i) * t->strides[1]) * (int64_t)from_bytes;
                 copy_run(t, to_f32, from, 1, rows, tile + (size_t)i * TILE * bytes);
             }
-            turn_tile(bytes, tile, rows, columns, to + (size_t)(r * n_columns + c) * bytes, n_columns);
+            transpose_tile(bytes, tile, rows, columns, to + (size_t)(r * n_columns + c) * bytes, n_columns);
         }
 }
 

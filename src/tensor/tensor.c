@@ -24,9 +24,19 @@ mx_tensor mx_tensor_of(mxw_dtype dtype, int rank, const int64_t *dims, void *dat
     for (int i = rank - 1; i >= 0; i--) {
         t.dims[i] = dims[i];
         t.strides[i] = stride;
-        stride *= dims[i];
+        if (__builtin_mul_overflow(stride, dims[i], &stride))   /* an open size (op.h): there are no strides yet */
+            stride = 0;
     }
     return t;
+}
+
+/* Views are read-only or not by where they are used: mx_tensor has one type for both. */
+mx_tensor mx_tensor_of_const(mxw_dtype dtype, int rank, const int64_t *dims, const void *data) {
+    union {
+        const void *read;
+        void *write;
+    } address = {.read = data};
+    return mx_tensor_of(dtype, rank, dims, address.write);
 }
 
 int64_t mx_tensor_count(const mx_tensor *t) {

@@ -1,26 +1,49 @@
-/* tensor/tensor.h - the door of tensor/: dtype, shape, and a strided view of bytes it does not own. */
+/* tensor/tensor.h - public header of tensor/: dtype, shape, and a strided view of bytes it does not own. */
 #ifndef MX_TENSOR_H
 #define MX_TENSOR_H
 #include "base/status.h"
 
 #define MX_MAX_RANK MXW_MAX_RANK
 
+/* How the elements of a tensor lie in memory. All but DENSE are private to a device: what a call of the device wrote in
+ * such a layout, only calls of that device can read. */
+typedef enum mx_layout {
+    MX_LAYOUT_DENSE,     /* elements of the dtype at their strides */
+    MX_LAYOUT_OPERAND,   /* activations as the MMA operand of a GEMM */
+    MX_LAYOUT_IM2COL,    /* activations as the operand rows of the next convolution's GEMM */
+    MX_LAYOUT_QKV,       /* queries, keys and values of one fused projection as attention's operands */
+    MX_LAYOUT_PACKED     /* a constant as device->pack() made it */
+} mx_layout;
+
+/* Describes a PACKED tensor on the host, so that a device need not look into its memory. */
+typedef struct mx_packing {
+    size_t bytes;      /* of the block */
+    int32_t format;    /* which of the device's packed formats; its own numbers */
+} mx_packing;
+
 /* A view: element (i0, i1, ...) lies at data + sum(i * stride) * element bytes. Strides count elements. A view may be
- * unaligned (f16 at an odd address in a mapped file): read elements through mx_tensor_to_f32 or memcpy. */
+ * unaligned (f16 at an odd address in a mapped file): read elements through mx_tensor_to_f32 or memcpy.
+ * In another layout than DENSE, dtype, dims and strides are those of the same value if it were DENSE. */
 typedef struct mx_tensor {
     mxw_dtype dtype;
     int rank;
     int64_t dims[MX_MAX_RANK];
     int64_t strides[MX_MAX_RANK];
     void *data;
+    mx_layout layout;
+    mx_packing packing;   /* of a PACKED tensor */
+    /* Elements from the beginning of the value that this is a view of. In a DENSE view, data has moved by them; in
+     * another layout, data is the address of the whole value. */
+    int64_t offset;
 } mx_tensor;
 
 size_t mx_dtype_bytes(mxw_dtype dtype);
 const char *mx_dtype_name(mxw_dtype dtype);                     /* "f16" */
 int mx_dtype_is_float(mxw_dtype dtype);
 
-/* Row-major view of data. */
+/* Row-major view of data; of data that is only read. */
 mx_tensor mx_tensor_of(mxw_dtype dtype, int rank, const int64_t *dims, void *data);
+mx_tensor mx_tensor_of_const(mxw_dtype dtype, int rank, const int64_t *dims, const void *data);
 int64_t mx_tensor_count(const mx_tensor *t);                    /* elements; 1 for rank 0 */
 size_t mx_tensor_bytes(const mx_tensor *t);                     /* elements times element bytes */
 int mx_tensor_contiguous(const mx_tensor *t);                   /* row major without gaps */

@@ -70,7 +70,7 @@ static float plain_value(mxw_dtype dtype, const void *p) {
     return 0;
 }
 
-/* A view of random shape whose axes lie in random order in memory, with gaps or without. */
+/* A view of random shape whose axes are in random order in memory, with gaps or without. */
 static mx_tensor random_view(mxw_dtype dtype, char *bytes, int gap) {
     mx_tensor t = {.dtype = dtype, .rank = 1 + (int)(draw() % 4), .data = bytes};
     int order[MX_MAX_RANK];
@@ -127,8 +127,28 @@ static void test_views(void) {
     mx_free(bytes);
 }
 
+/* The sizes of a graph that are not known yet (op/op.h) are negative, one of them INT64_MIN: no stride follows. */
+static void test_open_sizes(void) {
+    mx_tensor t = mx_tensor_of(MXW_F32, 3, (int64_t[]){5, INT64_MIN, 3}, NULL);
+    CHECK_EQ_INT(t.strides[2], 1);
+    CHECK_EQ_INT(t.strides[1], 3);
+    CHECK_EQ_INT(t.strides[0], 0);
+    CHECK(t.dims[1] == INT64_MIN);
+}
+
+/* A view without elements may have no address, and neither need the copy: the undefined behaviour sanitizer watches. */
+static void test_empty(void) {
+    mx_tensor t = mx_tensor_of(MXW_F32, 2, (int64_t[]){0, 4}, NULL);
+    mx_tensor_pack(&t, NULL);
+    CHECK_EQ_INT(mx_tensor_to_f32(&t, NULL), MXW_OK);
+    t.dtype = MXW_F16;
+    CHECK_EQ_INT(mx_tensor_to_f32(&t, NULL), MXW_OK);
+}
+
 int main(void) {
     test_halves();
     test_views();
+    test_open_sizes();
+    test_empty();
     return check_done();
 }
