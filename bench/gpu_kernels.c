@@ -92,6 +92,21 @@ static double time_call(const char *what, mx_call *call, double flops) {
 }
 
 /* A product: its tensors in device memory, and the two calls of it. */
+/* A weight as the GPU packs it. */
+static mx_tensor packed(const mx_weight_use *use, const mx_tensor *source) {
+    mx_tensor t = *source;
+    t.layout = MX_LAYOUT_PACKED;
+    t.packing = gpu->packing(gpu, use);
+    t.data = gpu->alloc(gpu, t.packing.bytes);
+    if (gpu->pack(gpu, use, t.data, NULL) < 0)
+        exit(1);
+    return t;
+}
+
+static size_t layout_bytes(const mx_call *producer, const mx_call *consumer, int input, mx_layout *layout) {
+    return gpu->output_layout_bytes ? gpu->output_layout_bytes(gpu, producer, consumer, input, layout) : 0;
+}
+
 typedef struct linear {
     mx_attrs attrs;
     mx_tensor in[6], out, source;
@@ -101,11 +116,11 @@ typedef struct linear {
 static void open_linear(linear *l, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
     *l = (linear){.attrs = {.act = act, .eps = 1e-5}};
     l->source = mx_tensor_of(MXW_F16, 2, (int64_t[]){n, k}, filled(n * k, 1));
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &l->attrs, 1, &l->source, 1};
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &l->attrs, 1, &l->source, 1, MXW_PRECISION_EXACT};
     mx_tensor *in = l->in;
     l->out = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
     in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, k}, filled(m * k, 0));
-    in[1] = mx_tensor_of(MXW_U8, 2, (int64_t[]){n, k}, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
+    in[1] = packed(&use, &l->source);
     in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
     if (residual)
         in[3] = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
@@ -113,8 +128,6 @@ static void open_linear(linear *l, int64_t m, int64_t n, int64_t k, int norm, in
         in[4] = mx_tensor_of(MXW_F32, 1, &k, filled(k, 0));
         in[5] = mx_tensor_of(MXW_F32, 1, &k, filled(k, 0));
     }
-    if (gpu->pack(gpu, &use, in[1].data, NULL) < 0)
-        exit(1);
     for (int f16 = 0; f16 < 2; f16++)
         l->calls[f16] = (mx_call){.op = MX_OP_FUSED_LINEAR, .attrs = &l->attrs, .n_inputs = 6, .n_outputs = 1,
                                   .inputs = l->in, .outputs = &l->out, .compiled = 1,
@@ -149,11 +162,12 @@ static void time_handed(int64_t windows, int64_t d) {
     open_linear(&two, windows * 1500, d, 4 * d, 0, 0, 1);
     plain = two.in[0];
     for (int f16 = 0; f16 < 2; f16++) {
-        one.out.dtype = MXW_F32;
+        mx_layout layout = MX_LAYOUT_DENSE;
+        one.out.layout = MX_LAYOUT_DENSE;
         two.in[0] = one.out;
-        if (!gpu->handed_bytes || !gpu->handed_bytes(gpu, &one.calls[f16], &two.calls[f16], 0))
+        if (!layout_bytes(&one.calls[f16], &two.calls[f16], 0, &layout))
             continue;
-        one.out.dtype = MXW_U8;   /* not more bytes than as f32 */
+        one.out.layout = layout;   /* not more bytes than as f32 */
         snprintf(what, sizeof(what), "fc1, handed x%d", (int)windows);
         time_call(what, &one.calls[f16], flops_of(&one));
         snprintf(what, sizeof(what), "fc2, handed x%d", (int)windows);
@@ -178,14 +192,12 @@ static void open_conv(conv *c, int64_t windows, int64_t positions, int64_t chann
     *c = (conv){.attrs = {.act = MX_ACT_GELU_ERF, .stride = {stride}, .pad = {1}},
                 .flops = 2.0 * (double)(windows * m) * (double)n * (double)channels * 3};
     c->source = mx_tensor_of(MXW_F16, 3, (int64_t[]){n, channels, 3}, filled(n * channels * 3, 1));
-    mx_weight_use use = {MX_OP_FUSED_CONV1D, &c->attrs, 1, &c->source, 1};
+    mx_weight_use use = {MX_OP_FUSED_CONV1D, &c->attrs, 1, &c->source, 1, MXW_PRECISION_EXACT};
     c->out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, m, n}, filled(windows * m * n, 0));
     c->in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, positions, channels},
                             filled(windows * positions * channels, 0));
-    c->in[1] = mx_tensor_of(MXW_U8, 3, c->source.dims, gpu->alloc(gpu, gpu->packed_bytes(gpu, &use)));
+    c->in[1] = packed(&use, &c->source);
     c->in[2] = mx_tensor_of(MXW_F32, 1, &n, filled(n, 0));
-    if (gpu->pack(gpu, &use, c->in[1].data, NULL) < 0)
-        exit(1);
     for (int f16 = 0; f16 < 2; f16++)
         c->calls[f16] = (mx_call){.op = MX_OP_FUSED_CONV1D, .attrs = &c->attrs, .n_inputs = 4, .n_outputs = 1,
                                   .inputs = c->in, .outputs = &c->out, .compiled = 1, .precision = (mxw_precision)f16};
@@ -207,12 +219,13 @@ static void time_convs(int64_t windows, int64_t d, int64_t mels) {
     void *rows[2] = {one.out.data, two.in[0].data};
     for (int handed = 0; handed < 2; handed++)
         for (int f16 = 0; f16 < 2; f16++) {
-            size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &one.calls[f16], &two.calls[f16], 0) : 0;
+            mx_layout layout = MX_LAYOUT_DENSE;
+            size_t bytes = layout_bytes(&one.calls[f16], &two.calls[f16], 0, &layout);
             if (handed && bytes == 0)
                 continue;
             if (handed) {
                 one.out.data = two.in[0].data = gpu->alloc(gpu, bytes);
-                one.out.dtype = two.in[0].dtype = MXW_U8;
+                one.out.layout = two.in[0].layout = layout;
             }
             snprintf(what, sizeof(what), "conv1%s x%d", handed ? ", handed" : "", (int)windows);
             time_call(what, &one.calls[f16], one.flops);
@@ -222,7 +235,7 @@ static void time_convs(int64_t windows, int64_t d, int64_t mels) {
                 gpu->free(gpu, one.out.data);
             one.out.data = rows[0];
             two.in[0].data = rows[1];
-            one.out.dtype = two.in[0].dtype = MXW_F32;
+            one.out.layout = two.in[0].layout = MX_LAYOUT_DENSE;
         }
     close_conv(&one);
     close_conv(&two);
@@ -259,28 +272,30 @@ static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
     for (int f16 = 0; f16 < 2; f16++) {
         mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
                         .outputs = &y, .compiled = 1, .precision = (mxw_precision)f16};
+        mx_layout layout = MX_LAYOUT_DENSE;
         size_t bytes = 0;
+        y.layout = qkv.out.layout = MX_LAYOUT_DENSE;
         for (int i = 0; i < 3; i++) {
-            in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, (void *)((size_t)(i * d) * sizeof(float)));
+            in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, NULL);
             in[i].strides[1] = 3 * d;
             in[i].strides[0] = t * 3 * d;
-            bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &qkv.calls[f16], &call, i) : 0;
+            in[i].offset = i * d;
+            bytes = layout_bytes(&qkv.calls[f16], &call, i, &layout);
         }
-        y.dtype = qkv.out.dtype = MXW_F32;
-        if (!gpu->handed_bytes || !gpu->handed_bytes(gpu, &call, &out.calls[f16], 0))
+        if (!layout_bytes(&call, &out.calls[f16], 0, &layout))
             continue;
         void *stack = bytes ? gpu->alloc(gpu, bytes) : NULL, *rows = qkv.out.data;
         if (stack) {
             qkv.out.data = stack;
-            qkv.out.dtype = MXW_U8;
+            qkv.out.layout = MX_LAYOUT_QKV;
             snprintf(what, sizeof(what), "qkv, handed x%d", (int)windows);
             time_call(what, &qkv.calls[f16], 2.0 * (double)(windows * t * 3 * d) * (double)d);
         }
         for (int i = 0; i < 3; i++) {
-            in[i].dtype = qkv.out.dtype;
-            in[i].data = (char *)qkv.out.data + i * d * (stack ? 1 : (int64_t)sizeof(float));
+            in[i].layout = qkv.out.layout;
+            in[i].data = (float *)qkv.out.data + (stack ? 0 : i * d);
         }
-        y.dtype = out.in[0].dtype = MXW_U8;
+        y.layout = out.in[0].layout = layout;
         out.in[0].data = y.data;
         snprintf(what, sizeof(what), "attention, handed x%d", (int)windows);
         time_call(what, &call, 4.0 * (double)windows * (double)t * (double)t * (double)d);

@@ -11,7 +11,7 @@ int mxw_accelerator_count(void) {
     int count = 0;
     for (int i = 0; i < mx_device_count(); i++) {
         const mx_device *device = mx_device_at(i);
-        count += device && device->info.usable && strcmp(device->info.kind, "cpu") != 0;
+        count += device && device->info.usable && !mx_device_is_cpu(device);
     }
     return count;
 }

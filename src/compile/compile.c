@@ -1,4 +1,4 @@
-/* compile/compile.c - the passes in order, and what is done after the last one. */
+/* compile/compile.c - runs the passes in order, then finds a home for every value. */
 #include "compile/compile.h"
 #include "compile/rewrite.h"
 
@@ -11,12 +11,12 @@ static const struct {
     {"canonical", mx_pass_canonical},   /* one way to write each thing */
     {"fold", mx_pass_fold},             /* what only constants feed is a constant */
     {"common", mx_pass_common},         /* what is computed twice is computed once */
-    {"dead", mx_pass_dead},             /* what nobody reads is not computed; also run after each of the others */
+    {"dead", mx_pass_dead},             /* unread values are not computed; also run after each of the others */
     {"promote", mx_pass_promote},       /* linear, conv1d -> the ops that others are fused into */
     {"gelu", mx_pass_fuse_gelu},
     {"residual", mx_pass_fuse_residual},
-    {"stack", mx_pass_stack},           /* query, key and value as one product */
-    {"norm", mx_pass_fuse_norm},        /* after stack: a norm read by three products is then read by one */
+    {"stack", mx_pass_stack},           /* query, key and value as one GEMM */
+    {"norm", mx_pass_fuse_norm},        /* after stack: a norm read by three GEMMs is then read by one */
     {"select", mx_pass_fuse_select},
 };
 
@@ -69,6 +69,7 @@ mxw_status mx_compile(const mx_graph *source, const mx_compile_options *options,
     if (!plan)
         return MXW_E_MEMORY;
     plan->device = options->device;
+    plan->precision = options->precision;
     MX_TRY(run_passes(plan, source, options));
     MX_TRY(mx_plan_find_homes(plan, options->keep_names));
     *out = plan;

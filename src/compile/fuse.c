@@ -1,9 +1,9 @@
-/* compile/fuse.c - fusion, a rule to a pass: two ops that follow each other become one that the device has.
+/* compile/fuse.c - fusion, one rule per pass: two consecutive ops become one that the device supports.
  *
- * Each rule looks at one node and at the node before it. It holds only where nobody else needs what lies between them,
- * and where the first reads no state: a fused op stands where its last part stood, and a state might have been written
- * meanwhile.
- * The part that was absorbed stays behind without a reader; the pass for dead nodes takes it away. */
+ * Each rule looks at one node and its producer. It applies only if the value between them has no other reader, and if
+ * the producer reads no state: the fused op takes the place of the second node, and a state might have been written in
+ * between.
+ * The absorbed node stays behind without a reader; the pass for dead nodes removes it. */
 #include "compile/rewrite.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static const mx_node *absorbable(mx_rewrite *rw, mx_value v) {
     return is_fused(maker) && !reads_state(rw->to, maker) ? maker : NULL;
 }
 
-/* Appends a fused node with all its inputs spelt out. */
+/* Appends a fused node with all its inputs. */
 static mx_value append_fused(mx_rewrite *rw, mx_op op, const mx_attrs *attrs, const mx_value *inputs) {
     mx_value out[MX_MAX_OUTPUTS];
     return mx_graph_append(rw->to, op, attrs, inputs, op == MX_OP_FUSED_CONV1D ? RESIDUAL + 1 : N_LINEAR, out);
@@ -98,13 +98,13 @@ mxw_status mx_pass_fuse_residual(mx_rewrite *rw, const mx_node *node) {
     return mx_rewrite_copy(rw, node);
 }
 
-/* ---- several products of one x ----------------------------------------------------------------------------------- */
+/* ---- several linears of one x ------------------------------------------------------------------------------------ */
 
-/* Parts of one product: q, k and v, or two layers' keys and values. All of them live until the last is read: those of a
- * large decoder's 32 layers in one product were half a gigabyte. */
+/* Parts of one GEMM: q, k and v, or two layers' keys and values. All of them live until the last is read: with the 32
+ * layers of a large decoder in one GEMM they took half a gigabyte. */
 #define MAX_STACK 4
 
-/* A product with nothing fused into it but a bias, of a weight alone; its readers do not mind rows that lie apart. */
+/* A linear with nothing fused into it but a bias, with a weight of its own, whose readers accept strided rows. */
 static int can_stack(const mx_rewrite *rw, const mx_node *node) {
     const mx_graph *g = rw->from;
     if (node->op != MX_OP_FUSED_LINEAR || node->attrs.act != MX_ACT_NONE || input_of(node, RESIDUAL) ||
@@ -121,7 +121,7 @@ static int can_stack(const mx_rewrite *rw, const mx_node *node) {
             return 0;
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
-            if (g->nodes[n].inputs[i] == node->outputs[0] && !mx_plan_takes_apart(rw->device, g->nodes[n].op, i))
+            if (g->nodes[n].inputs[i] == node->outputs[0] && !mx_plan_accepts_strided(rw->device, g->nodes[n].op, i))
                 return 0;
     return 1;
 }
@@ -132,7 +132,7 @@ static mx_value zeros(mx_rewrite *rw, int64_t n) {
     return t.data ? mx_graph_borrow(rw->to, NULL, &t) : mx_graph_refuse_status(rw->to, MXW_E_MEMORY);
 }
 
-/* One product over the stacked weights, and a slice of it for each. */
+/* One linear over the stacked weights, and a slice of it for each. */
 static mxw_status append_stack(mx_rewrite *rw, const mx_node *const *nodes, int n) {
     mx_value weights[MAX_STACK], biases[MAX_STACK], inputs[N_LINEAR] = {0};
     int with_bias = 0;
@@ -157,7 +157,7 @@ static mxw_status append_stack(mx_rewrite *rw, const mx_node *const *nodes, int 
     return rw->to->status;
 }
 
-/* Both weights are as wide as x; where only a run knows how wide that is, they may still differ. */
+/* Both weights are as wide as x, which may be known only at run time: so they are compared with each other. */
 static int same_width(const mx_graph *g, const mx_node *a, const mx_node *b) {
     return g->values[a->inputs[WEIGHT]].type.dims[1] == g->values[b->inputs[WEIGHT]].type.dims[1];
 }
@@ -182,8 +182,8 @@ mxw_status mx_pass_stack(mx_rewrite *rw, const mx_node *node) {
 
 static int takes_norm(const mx_node *node) { return node->op == MX_OP_FUSED_LINEAR && !input_of(node, GAMMA); }
 
-/* Every reader of v is a product that can take a norm into itself. */
-static int only_products_read(const mx_rewrite *rw, mx_value v) {
+/* Every reader of v is a linear that can absorb a norm. */
+static int only_linears_read(const mx_rewrite *rw, mx_value v) {
     const mx_graph *g = rw->from;
     int32_t n = 0;
     for (size_t i = 0; i < g->n_nodes; i++)
@@ -193,7 +193,7 @@ static int only_products_read(const mx_rewrite *rw, mx_value v) {
 
 /* fused_linear(layer_norm(x)) -> fused_linear with gamma, beta */
 mxw_status mx_pass_fuse_norm(mx_rewrite *rw, const mx_node *node) {
-    if (!takes_norm(node) || !only_products_read(rw, node->inputs[X]))
+    if (!takes_norm(node) || !only_linears_read(rw, node->inputs[X]))
         return mx_rewrite_copy(rw, node);
     const mx_node *maker = mx_rewrite_maker(rw, mx_rewrite_get(rw, node->inputs[X]));
     if (!maker || maker->op != MX_OP_LAYER_NORM || rw->to->values[maker->inputs[0]].state ||

@@ -1,4 +1,4 @@
-/* compile/place.c - where values live: whose memory each is, for how long, and at which offset of the arena. */
+/* compile/place.c - the home and lifetime of each value, and its offset in the arena. */
 #include "compile/rewrite.h"
 
 #include <limits.h>
@@ -34,28 +34,28 @@ int mx_plan_is_constant(const mx_graph *g, mx_value value, int keep_names) {
     return 1;
 }
 
-/* A reshape or a slice may itself be a view: it shows its input's bytes as they lie. */
-int mx_plan_takes_apart(const mx_device *device, mx_op op, int input) {
+/* A reshape or a slice may itself be a view, which keeps its input's strides. */
+int mx_plan_accepts_strided(const mx_device *device, mx_op op, int input) {
     return op != MX_OP_RESHAPE && op != MX_OP_SLICE && device->strided(device, op, input);
 }
 
-/* Every reader takes rows that lie apart, and nobody outside needs the value row by row. */
+/* Every reader accepts strided rows, and the value is not needed dense outside of the plan. */
 static int may_be_strided(const mx_plan *plan, mx_value value, int keep_names) {
     const mx_graph *g = plan->graph;
     if (is_output(g, value) || (keep_names && is_named(g, value)))
         return 0;
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
-            if (g->nodes[n].inputs[i] == value && !mx_plan_takes_apart(plan->device, g->nodes[n].op, i))
+            if (g->nodes[n].inputs[i] == value && !mx_plan_accepts_strided(plan->device, g->nodes[n].op, i))
                 return 0;
     return 1;
 }
 
-/* A reshape, or a slice of the first or the last axis, of something in the arena is a part of it; not one that might
- * begin at an odd byte, which devices need not take. */
+/* A reshape, or a slice of the first or the last axis, of something in the arena is a view of it; except where it might
+ * begin at an odd byte, which devices need not support. */
 static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
     const mx_graph *g = plan->graph;
-    const mx_place *of = &plan->places[node->inputs[0]];
+    const mx_placement *of = &plan->placements[node->inputs[0]];
     if (of->home != MX_HOME_ARENA && of->home != MX_HOME_VIEW)
         return 0;
     if (node->op == MX_OP_RESHAPE)
@@ -66,10 +66,10 @@ static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
     return node->attrs.axis == 0 || (last_axis && may_be_strided(plan, node->outputs[0], keep_names));
 }
 
-static mx_place home_of(const mx_plan *plan, mx_value value, int keep_names) {
+static mx_placement home_of(const mx_plan *plan, mx_value value, int keep_names) {
     const mx_graph *g = plan->graph;
     const mx_value_info *info = &g->values[value];
-    mx_place place = {.of = value, .home = MX_HOME_ARENA, .first = info->node, .last = info->node};
+    mx_placement place = {.of = value, .home = MX_HOME_ARENA, .first = info->node, .last = info->node};
     if (info->state) {
         place.home = MX_HOME_STATE;
     } else if (info->kind != MX_RESULT) {
@@ -78,23 +78,23 @@ static mx_place home_of(const mx_plan *plan, mx_value value, int keep_names) {
         place.home = MX_HOME_NONE;
     } else if (is_view(plan, &g->nodes[info->node], keep_names)) {
         place.home = MX_HOME_VIEW;
-        place.of = plan->places[g->nodes[info->node].inputs[0]].of;
+        place.of = plan->placements[g->nodes[info->node].inputs[0]].of;
     }
     return place;
 }
 
 static void extend(mx_plan *plan, mx_value value, int32_t node) {
-    mx_place *root = &plan->places[plan->places[value].of];
+    mx_placement *root = &plan->placements[plan->placements[value].of];
     root->last = MX_MAX(root->last, node);
 }
 
-/* Not an output, not a name that is kept; neither are the views of it. */
+/* Neither it nor a view of it is an output or has a name that is kept. */
 static int is_inner(const mx_plan *plan, mx_value value, int keep_names) {
     const mx_graph *g = plan->graph;
-    if (plan->places[value].home != MX_HOME_ARENA)
+    if (plan->placements[value].home != MX_HOME_ARENA)
         return 0;
     for (size_t i = 1; i < g->n_values; i++)
-        if (plan->places[i].of == value && (is_output(g, (mx_value)i) || (keep_names && is_named(g, (mx_value)i))))
+        if (plan->placements[i].of == value && (is_output(g, (mx_value)i) || (keep_names && is_named(g, (mx_value)i))))
             return 0;
     return 1;
 }
@@ -102,18 +102,18 @@ static int is_inner(const mx_plan *plan, mx_value value, int keep_names) {
 mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
     const mx_graph *g = plan->graph;
     plan->keep_names = keep_names;
-    plan->places = mx_arena_alloc(&plan->memory, g->n_values * sizeof(*plan->places));
-    if (!plan->places)
+    plan->placements = mx_arena_alloc(&plan->memory, g->n_values * sizeof(*plan->placements));
+    if (!plan->placements)
         return MXW_E_MEMORY;
     for (size_t i = 1; i < g->n_values; i++)
-        plan->places[i] = home_of(plan, (mx_value)i, keep_names);
+        plan->placements[i] = home_of(plan, (mx_value)i, keep_names);
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
             extend(plan, g->nodes[n].inputs[i], (int32_t)n);
     for (size_t i = 0; i < g->n_outputs; i++)
         extend(plan, g->outputs[i].value, INT32_MAX);
     for (size_t i = 1; i < g->n_values; i++)
-        plan->places[i].inner = is_inner(plan, (mx_value)i, keep_names);
+        plan->placements[i].inner = is_inner(plan, (mx_value)i, keep_names);
     return MXW_OK;
 }
 
@@ -122,17 +122,20 @@ mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
 /* 256: what libraries of matrix products on a GPU take for granted at most, so that none looks at a batch's place. */
 #define ALIGN(bytes) (((bytes) + 255) / 256 * 256)
 
-static int lives_meet(const mx_place *a, const mx_place *b) { return a->first <= b->last && b->first <= a->last; }
+static int lifetimes_overlap(const mx_placement *a, const mx_placement *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
 
-/* The lowest offset at which `need` bytes meet no value of order[0 .. n) that lives at the same time: each of them that
- * is in the way moves the offset up, in rounds, until none is. */
+/* The lowest offset at which `need` bytes overlap no value of order[0 .. n) that is live at the same time: each that
+ * overlaps moves the offset up, in rounds, until none does. */
 static size_t lowest(const mx_plan *plan, mx_value value, size_t need, const mx_value *order, size_t n,
                      const size_t *bytes, const size_t *offsets) {
     size_t at = 0;
     for (size_t i = 0; i < n;) {
         mx_value other = order[i];
         size_t end = offsets[other] + ALIGN(bytes[other]);
-        if (lives_meet(&plan->places[value], &plan->places[other]) && at < end && offsets[other] < at + need) {
+        if (lifetimes_overlap(&plan->placements[value], &plan->placements[other]) && at < end &&
+            offsets[other] < at + need) {
             at = end;
             i = 0;
         } else {
@@ -148,7 +151,7 @@ void mx_plan_place(const mx_plan *plan, const size_t *bytes, mx_value *order, si
     size_t n = 0;
     *total = 0;
     for (size_t v = 1; v < g->n_values; v++) {
-        if (plan->places[v].home != MX_HOME_ARENA)
+        if (plan->placements[v].home != MX_HOME_ARENA)
             continue;
         size_t i = n++;
         for (; i > 0 && bytes[order[i - 1]] < bytes[v]; i--)

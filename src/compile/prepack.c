@@ -1,4 +1,4 @@
-/* compile/prepack.c - constant inputs, once, in the form that each op wants: in place, widened, raw or packed. */
+/* compile/prepack.c - converts constant inputs, once, to the form that each op wants: in place, f32, raw, packed. */
 #include "compile/rewrite.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static mxw_status find_leaf(const mx_graph *g, mx_value value, const mx_weight_s
     const mx_value_info *info = &g->values[value];
     if (info->kind == MX_WEIGHT)
         return mx_graph_resolve(g, value, weights, out);
-    *out = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims, (void *)(uintptr_t)info->data);
+    *out = mx_tensor_of_const(info->type.dtype, info->type.rank, info->type.dims, info->data);
     return MXW_OK;
 }
 
@@ -71,20 +71,16 @@ static mxw_dtype raw_dtype(const sources *from) {
     return dtype == MXW_F16 || dtype == MXW_BF16 ? dtype : MXW_F32;
 }
 
-static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_node *node, const sources *from,
+static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_weight_use *use, const sources *from,
                                 mx_pool *pool) {
     const mx_device *device = plan->device;
     const mx_type *type = &plan->graph->values[c->value].type;
-    mx_weight_use use = {node->op, &node->attrs, c->input, from->items, from->n};
     mxw_dtype dtype = type->dtype;
-    c->tensor = mx_tensor_of(dtype, type->rank, type->dims, NULL);
     if (c->form == MX_FORM_PACKED) {
-        c->tensor.dtype = MXW_U8;   /* bytes of the device's own */
-        c->packed_bytes = device->packed_bytes(device, &use);
-        mxw_status status = mx_device_take(device, MX_MAX(c->packed_bytes, 1), &c->block, "weights of graph %s",
-                                           plan->graph->name);
+        size_t bytes = MX_MAX(c->tensor.packing.bytes, 1);
+        mxw_status status = mx_device_take(device, bytes, &c->block, "weights of graph %s", plan->graph->name);
         c->tensor.data = c->block;
-        return status < 0 ? status : device->pack(device, &use, c->block, pool);
+        return status < 0 ? status : device->pack(device, use, c->block, pool);
     }
     if (c->form == MX_FORM_RAW)
         dtype = raw_dtype(from);
@@ -113,7 +109,9 @@ static int same_weights(const mx_graph *g, mx_value a, const mx_graph *h, mx_val
 }
 
 static int same_form(const mx_constant *a, const mx_constant *b) {
-    return a->form == b->form && (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input));
+    const mx_packing *x = &a->tensor.packing, *y = &b->tensor.packing;
+    return a->form == b->form && (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input &&
+                                                                x->format == y->format && x->bytes == y->bytes));
 }
 
 /* The same constant of another plan, or NULL. */
@@ -125,6 +123,20 @@ static const mx_constant *find_like(const mx_plan *plan, const mx_constant *c, c
     return NULL;
 }
 
+/* What the device wants, without data. */
+static mx_constant describe(const mx_plan *plan, mx_value value, const mx_weight_use *use) {
+    const mx_device *device = plan->device;
+    const mx_type *type = &plan->graph->values[value].type;
+    mx_constant c = {.value = value, .op = use->op, .input = use->input};
+    c.form = type->dtype == MXW_F32 ? device->form(device, use) : MX_FORM_F32;
+    c.tensor = mx_tensor_of(type->dtype, type->rank, type->dims, NULL);
+    if (c.form == MX_FORM_PACKED) {
+        c.tensor.layout = MX_LAYOUT_PACKED;
+        c.tensor.packing = device->packing(device, use);
+    }
+    return c;
+}
+
 /* The constant of that value and form, made if there is none yet. */
 static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, const mx_weight_source *weights,
                                const mx_plan *like, mx_pool *pool, int32_t *index) {
@@ -133,9 +145,8 @@ static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, co
     mxw_status status = find_sources(plan->graph, value, weights, &from);
     if (status < 0)
         return status;
-    mx_weight_use use = {node->op, &node->attrs, input, from.items, from.n};
-    mx_constant c = {.value = value, .op = node->op, .input = input};
-    c.form = plan->graph->values[value].type.dtype == MXW_F32 ? plan->device->form(plan->device, &use) : MX_FORM_F32;
+    mx_weight_use use = {node->op, &node->attrs, input, from.items, from.n, plan->precision};
+    mx_constant c = describe(plan, value, &use);
     for (size_t i = 0; i < plan->n_constants; i++) {
         if (plan->constants[i].value == value && same_form(&plan->constants[i], &c)) {
             *index = (int32_t)i;
@@ -148,9 +159,8 @@ static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, co
     const mx_constant *lent = find_like(plan, &c, like);
     if (lent) {
         c.tensor = lent->tensor;
-        c.packed_bytes = lent->packed_bytes;
     } else {
-        status = load_constant(plan, &c, node, &from, pool);
+        status = load_constant(plan, &c, &use, &from, pool);
     }
     plan->constants[plan->n_constants] = c;   /* also after a failure: its block is the plan's */
     *index = (int32_t)plan->n_constants++;
@@ -168,7 +178,7 @@ mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, const mx
         plan->inputs[n] = mx_arena_alloc(&plan->memory, (size_t)node->n_inputs * sizeof(**plan->inputs));
         if (!plan->inputs[n])
             return MXW_E_MEMORY;
-        int made_at_load = plan->places[node->outputs[0]].home == MX_HOME_NONE;
+        int made_at_load = plan->placements[node->outputs[0]].home == MX_HOME_NONE;
         for (int i = 0; i < node->n_inputs && status >= 0; i++) {
             plan->inputs[n][i] = -1;
             if (!made_at_load && node->inputs[i] && mx_plan_is_constant(g, node->inputs[i], plan->keep_names))

@@ -1,4 +1,4 @@
-/* compile/rewrite.c - a new graph out of an old one: leaves, names and outputs carried over, nodes as the pass says. */
+/* compile/rewrite.c - writes a new graph from an old one: copies leaves, names and outputs, runs a pass on nodes. */
 #include "compile/rewrite.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static mxw_status count_uses(mx_rewrite *rw) {
     return MXW_OK;
 }
 
-/* Open sizes keep their numbers; inputs and states are there whether or not a node reads them: callers bind them. */
+/* Open sizes keep their numbers; inputs and states are copied even if no node reads them: callers bind them. */
 static mxw_status carry_leaves(mx_rewrite *rw) {
     const mx_graph *g = rw->from;
     for (size_t i = 0; i < g->n_sizes; i++)
@@ -47,8 +47,7 @@ mx_value mx_rewrite_get(mx_rewrite *rw, mx_value value) {
     if (info->kind == MX_WEIGHT) {
         rw->map[value] = mx_graph_weight(rw->to, info->name, info->type.rank, info->type.dims);
     } else if (info->kind == MX_CONSTANT) {
-        mx_tensor t = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims,
-                                   (void *)(uintptr_t)info->data);
+        mx_tensor t = mx_tensor_of_const(info->type.dtype, info->type.rank, info->type.dims, info->data);
         rw->map[value] = mx_graph_borrow(rw->to, info->name, &t);
     }
     return rw->map[value];
@@ -75,8 +74,8 @@ const mx_node *mx_rewrite_maker(const mx_rewrite *rw, mx_value value) {
     return value && info->kind == MX_RESULT ? &rw->to->nodes[info->node] : NULL;
 }
 
-/* Names go on; those of values that went away go with them. A leaf already has its own. An output that has no name gets
- * none, though another value's may have become free: a tap would see it under that. */
+/* Names are kept, except those of values that no longer exist. A leaf already has its own. An output without a name
+ * gets none, even if that of another value has become free: a tap would see it under the wrong name. */
 static mxw_status carry_names(mx_rewrite *rw) {
     const mx_graph *g = rw->from;
     for (size_t i = 0; i < g->n_names; i++) {

@@ -1,4 +1,4 @@
-/* compile/simplify.c - passes that hold for any graph: canonical form, constants folded, common values, dead nodes. */
+/* compile/simplify.c - passes for any graph: canonical form, constant folding, common values, dead nodes. */
 #include "compile/rewrite.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 
 static int is_state(const mx_rewrite *rw, mx_value to) { return rw->to->values[to].state != 0; }
 
-/* Whether x may be what the node makes: a state's bytes change, so a copy of it must stay a copy; and a tap sees no
- * weight or constant, so a name that is kept must not become one's. */
+/* Whether x may replace the node's result: a state's bytes change, so a copy of it must stay a copy; and a tap sees no
+ * weight or constant, so a name that is kept must not move to one. */
 static int may_stand_for(const mx_rewrite *rw, const mx_node *node, mx_value x) {
     mx_kind kind = rw->to->values[x].kind;
     return !is_state(rw, x) && !((kind == MX_WEIGHT || kind == MX_CONSTANT) && mx_rewrite_keeps(rw, node->outputs[0]));
@@ -21,8 +21,8 @@ static int is_identity(const int *axes, int rank) {
     return 1;
 }
 
-/* transpose is a permute; permutes in a row are one; one that moves nothing is none. What was read from a state stays
- * where it is read: the state may be written before the second. */
+/* transpose is a permute; consecutive permutes are one; an identity is dropped. A read of a state stays where it is:
+ * the state may be written before the second permute. */
 static mxw_status canonical_permute(mx_rewrite *rw, const mx_node *node) {
     mx_value x = mx_rewrite_get(rw, node->inputs[0]), out[MX_MAX_OUTPUTS];
     int rank = rw->to->values[x].type.rank;
@@ -61,8 +61,8 @@ static int is_copy(const mx_rewrite *rw, const mx_node *node, mx_value x) {
     }
 }
 
-/* The value that a reshape may as well begin at: the last of reshapes in a row is enough, unless it infers a size from
- * the one before, or fits it by a size that only a run knows; a state is read where it was. */
+/* The value that a reshape can start from: of consecutive reshapes the last is enough, unless it infers a size from the
+ * one before, or depends on a size known only at run time; a state is read where it was. */
 static mx_value root_of_reshape(const mx_rewrite *rw, const mx_attrs *attrs, mx_value x) {
     for (int i = 0; i < attrs->rank; i++)
         if (attrs->dims[i] == MX_DIM_INFER)
@@ -79,7 +79,7 @@ static mx_value root_of_reshape(const mx_rewrite *rw, const mx_attrs *attrs, mx_
     }
 }
 
-/* Sizes that could be inferred are written out; reshapes in a row are one; one that changes nothing is none. */
+/* Inferred sizes are written out; consecutive reshapes are one; an identity is dropped. */
 static mxw_status canonical_reshape(mx_rewrite *rw, const mx_node *node) {
     const mx_type *type = &rw->from->values[node->outputs[0]].type;
     mx_value out[MX_MAX_OUTPUTS];
@@ -98,7 +98,7 @@ static mxw_status canonical_reshape(mx_rewrite *rw, const mx_node *node) {
     return rw->to->status;
 }
 
-/* A commutative op has its constant last, so that rules need to look in one place. */
+/* A commutative op has its constant last, so that later rules look in one place. */
 static int constants_first(const mx_rewrite *rw, const mx_node *node) {
     if (node->op != MX_OP_ADD && node->op != MX_OP_MUL)
         return 0;
@@ -151,7 +151,7 @@ static int can_fold(const mx_rewrite *rw, const mx_node *node) {
     return 1;
 }
 
-/* Runs the node on the host, the plain way. Results lie in the compilation's memory. */
+/* Runs the node on the host with plain kernels. Results are in the compilation's memory. */
 static mxw_status evaluate(mx_rewrite *rw, const mx_node *node, mx_tensor *outputs) {
     const mx_device *host = mx_device_at(0);
     mx_tensor inputs[MX_MAX_INPUTS];
@@ -160,8 +160,7 @@ static mxw_status evaluate(mx_rewrite *rw, const mx_node *node, mx_tensor *outpu
         const mx_value_info *info = &rw->to->values[x];
         inputs[i] = (mx_tensor){0};
         if (node->inputs[i])
-            inputs[i] = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims,
-                                     (void *)(uintptr_t)info->data);
+            inputs[i] = mx_tensor_of_const(info->type.dtype, info->type.rank, info->type.dims, info->data);
     }
     if (rw->to->status < 0)
         return rw->to->status;
@@ -188,7 +187,7 @@ mxw_status mx_pass_fold(mx_rewrite *rw, const mx_node *node) {
     mxw_status status = evaluate(rw, node, outputs);
     if (status == MXW_E_MEMORY)
         return status;
-    if (status < 0)   /* an index out of range: the run will say so */
+    if (status < 0)   /* an index out of range: the run will report it */
         return mx_rewrite_copy(rw, node);
     for (int i = 0; i < node->n_outputs; i++)
         mx_rewrite_map(rw, node->outputs[i], mx_graph_borrow(rw->to, NULL, &outputs[i]));
@@ -225,7 +224,7 @@ mxw_status mx_pass_common(mx_rewrite *rw, const mx_node *node) {
 
 /* ---- dead nodes -------------------------------------------------------------------------------------------------- */
 
-/* uses[] counts live readers only once the dead ones are taken away, last node first. Done at the first node. */
+/* At the first node: removes the dead readers from uses[], last node first, so that it counts live readers only. */
 static void bury(mx_rewrite *rw) {
     const mx_graph *g = rw->from;
     for (size_t n = g->n_nodes; n-- > 0;) {

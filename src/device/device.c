@@ -1,4 +1,4 @@
-/* device/device.c - which devices there are, and the choice of one by name. */
+/* device/device.c - lists the devices and finds one by name. */
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ void mx_device_add(const mx_device *device) {
         added[n_added++] = device;
 }
 
-/* The accelerators' module; NULL with the line set where it is not installed. */
+/* The module of accelerators; NULL with the error set if it is not installed. */
 static const mx_device_module *accelerators(void) {
     const void *table;
     return mx_module_get("cuda", &table) < 0 ? NULL : table;
@@ -37,6 +37,13 @@ const mx_device *mx_device_at(int index) {
     return module && index >= 0 && index < module->count() ? module->get(index) : NULL;
 }
 
+const char *mx_precision_name(mxw_precision precision) {
+    static const char *const names[] = {[MXW_PRECISION_EXACT] = "exact", [MXW_PRECISION_F16] = "f16"};
+    return (size_t)precision < MX_COUNT(names) ? names[precision] : "?";
+}
+
+int mx_device_is_cpu(const mx_device *device) { return device == mx_cpu_device(); }
+
 static mxw_status find_cuda(const char *id, const mx_device **out) {
     char *end = NULL;
     long number = 0;
@@ -50,7 +57,7 @@ static mxw_status find_cuda(const char *id, const mx_device **out) {
     int count = module->count();
     if (count == 0)
         return mx_fail(MXW_E_DEVICE, "device %s: %s", id, module->why_none());
-    for (int i = 0; !end && i < count; i++)   /* the first that can be used; if none can, why the first cannot */
+    for (int i = 0; !end && i < count; i++)   /* the first usable one; if none is, the reason of the first */
         if (module->get(i)->info.usable) {
             number = i;
             break;

@@ -1,9 +1,9 @@
-/* device/device.h - the door of device/: the function table that a device fills, and the choice of one.
+/* device/device.h - public header of device/: the function table that a device fills, and the choice of one.
  *
- * A device has memory and runs ops on it, one at a time. Every device runs every op of op/ops.def; what it runs besides
- * (fused ops) it says through supports(). A call brings sizes that inference has already checked; a device checks what
- * only the data can tell: indices.
- * What holds: on one device the bits of a result never depend on batch size, thread count or timing. */
+ * A device has memory and runs ops on it, one at a time. Every device runs every plain op of ops.def; supports() says
+ * which fused ops it has. Inference has checked the sizes of a call; a device checks what depends on data:
+ * indices.
+ * Invariants: on one device the bits of a result never depend on batch size, thread count or timing. */
 #ifndef MX_DEVICE_H
 #define MX_DEVICE_H
 #include "base/pool.h"
@@ -11,29 +11,29 @@
 
 typedef struct mx_device mx_device;
 
-/* One op to run. Tensors are row major, in the device's memory, 4-byte aligned or better; in a compiled call an input
- * may instead be what strided() and form() allow. */
+/* One op to run. Tensors are DENSE and row major, in the device's memory, 4-byte aligned or better; in a compiled call
+ * an input may be strided where strided() allows it, and tensors may have the layouts of form() and
+ * output_layout_bytes(). */
 typedef struct mx_call {
     mx_op op;
     const mx_attrs *attrs;      /* every size a number */
     int n_inputs, n_outputs;
     const mx_tensor *inputs;    /* data is NULL where an input was left out */
-    mx_tensor *outputs;         /* state_write: output 0 lies where input 0 does */
-    /* [n_inputs], or NULL: the same bytes in host memory, where an input came from there; NULL where it did not. A
-     * device with memory of its own checks indices there without waiting for itself. */
+    mx_tensor *outputs;         /* state_write: output 0 has the address of input 0 */
+    /* [n_inputs], or NULL: the same bytes in host memory, if an input was uploaded from there; else NULL. A device with
+     * its own memory checks indices there without waiting for its queue. */
     const void *const *host;
     mx_pool *pool;
     void *scratch;              /* scratch_bytes() of it, 64-byte aligned */
-    int compiled;               /* 0: the plain way, that of the reference; 1: the fastest the device has */
-    mxw_precision precision;    /* of a compiled call's products */
+    int compiled;               /* 0: the plain kernels, those of the reference; 1: the fastest the device has */
+    mxw_precision precision;    /* of a compiled call's GEMMs */
 } mx_call;
 
 /* How a compiled call wants an input that never changes. */
 typedef enum mx_form {
-    MX_FORM_F32,      /* f32, row major, as the plain op takes it */
-    MX_FORM_RAW,      /* row major in the element type that the checkpoint keeps: f32, f16 or bf16 */
-    MX_FORM_PACKED    /* bytes that pack() made; the tensor's dims stay those of the weight, its data are the bytes,
-                       * its dtype is MXW_U8: that is how an op knows them */
+    MX_FORM_F32,      /* f32, row major, as the plain op reads it */
+    MX_FORM_RAW,      /* row major in the element type of the checkpoint: f32, f16 or bf16 */
+    MX_FORM_PACKED    /* what pack() makes: a tensor of layout PACKED with the dims of the weight */
 } mx_form;
 
 /* A weight for input `input` of an op: the sources stacked along axis 0, views in any float dtype and with any strides,
@@ -44,6 +44,7 @@ typedef struct mx_weight_use {
     int input;
     const mx_tensor *sources;
     int n_sources;
+    mxw_precision precision;    /* of the calls that will read it */
 } mx_weight_use;
 
 /* A captured graph: calls that a device keeps and launches as one piece of work, with staging blocks for small inputs
@@ -71,33 +72,38 @@ typedef struct mx_device_capture {
 
 struct mx_device {
     mxw_device_info info;       /* strings live as long as the process */
-    int host_memory;            /* 1: its memory is the host's, so a view may be used in place */
+    int host_memory;            /* 1: its memory is host memory, so a view may be used in place */
     void *(*alloc)(const mx_device *device, size_t bytes);   /* 64-byte aligned; NULL with the line set */
     void (*free)(const mx_device *device, void *block);      /* NULL is fine */
-    /* Between host and device memory, in the order of the calls around them, ops included. When they return, upload
-     * has no more need of the host's bytes and download has written them; an op may still be running. */
+    /* Between host and device memory, in order with the calls around them, ops included. On return the source of an
+     * upload may be overwritten and the destination of a download is complete; ops may still be running. */
     mxw_status (*upload)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*download)(const mx_device *device, void *to, const void *from, size_t bytes);
     mxw_status (*clear)(const mx_device *device, void *to, size_t bytes);
-    uint64_t (*memory_free)(const mx_device *device);   /* bytes now, by all processes; NULL, or 0: not known */
+    uint64_t (*memory_free)(const mx_device *device);   /* bytes now, over all processes; NULL, or 0: not known */
     int (*supports)(const mx_device *device, mx_op op);
-    /* Compiled calls: whether an input's rows may lie apart (the last axis is dense, strides[rank - 2] is at least its
-     * size, and the axes before go on from there without gaps), as a slice of the last axis does. */
+    /* Whether compiled calls can compute with this precision. Every device can with MXW_PRECISION_EXACT. The precision
+     * of a program comes with every mx_weight_use and mx_call: a new one needs no change outside of devices. */
+    int (*supports_precision)(const mx_device *device, mxw_precision precision);
+    /* Compiled calls: whether an input may have strided rows (the last axis is dense, strides[rank - 2] is at least its
+     * size, and the leading axes follow from there without gaps), as a slice of the last axis has. */
     int (*strided)(const mx_device *device, mx_op op, int input);
     mx_form (*form)(const mx_device *device, const mx_weight_use *use);
-    size_t (*packed_bytes)(const mx_device *device, const mx_weight_use *use);
+    /* Of MX_FORM_PACKED: the size and format of the packed weight; then packs it into a block of that size. */
+    mx_packing (*packing)(const mx_device *device, const mx_weight_use *use);
     mxw_status (*pack)(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
-    /* What a compiled call will run, for people: "gemm 14x32 f16 avx512". Lives as long as the process. */
+    /* What a compiled call will run, human-readable: "gemm 14x32 f16 avx512". Lives as long as the process. */
     const char *(*kernel)(const mx_device *device, const mx_call *call);
     size_t (*scratch_bytes)(const mx_device *device, const mx_call *call);
-    /* Optional. A result of one compiled call that only other compiled calls read may go to them in a form of the
-     * device's own: its bytes, if `maker` can leave its result so and `reader` takes it as that input; 0: as f32. In
-     * the calls such a tensor has its dims and the dtype MXW_U8. What is asked about has sizes, but no address yet: the
-     * input may be a slice of the result, and its address is then how far into it, in bytes of f32. */
-    size_t (*handed_bytes)(const mx_device *device, const mx_call *maker, const mx_call *reader, int input);
+    /* Optional. A result that only compiled calls read may have a layout of the device's own. If `producer` can write
+     * its output 0 in one that `consumer` can read as that input, returns its bytes and sets *layout; 0: it stays
+     * DENSE. The tensors have sizes but no addresses yet; the input may be a slice of the result, beginning at its
+     * offset. */
+    size_t (*output_layout_bytes)(const mx_device *device, const mx_call *producer, const mx_call *consumer,
+                                  int input, mx_layout *layout);
     mxw_status (*run_op)(const mx_device *device, const mx_call *call);
     const mx_device_capture *capture;   /* NULL: it runs one call at a time */
-    /* What it does at most, measured with all of the pool's threads; NULL: cannot be asked. */
+    /* Its peak rates, measured with all of the pool's threads; NULL: not available. */
     mxw_status (*measure)(const mx_device *device, mx_pool *pool, mxw_device_peak *peak);
 };
 
@@ -105,7 +111,7 @@ struct mx_device {
 typedef struct mx_device_module {
     int (*count)(void);
     const mx_device *(*get)(int index);
-    const char *(*why_none)(void);   /* when count is 0: one line that says why; lives as long as the process */
+    const char *(*why_none)(void);   /* when count is 0: the reason, in one line; lives as long as the process */
 } mx_device_module;
 
 /* What the blas module exports: c [m][n] = a [m][k] b, b [k][n] or, transposed, [n][k]. Calls are single-threaded. */
@@ -115,18 +121,21 @@ typedef struct mx_blas_module {
                  int b_transposed, float *c, int64_t ldc);
 } mx_blas_module;
 
-/* A block of the device's memory (memory.c). The failure's line says what for (as printf does), how much was asked and
- * how much is free. $MXW_DEVICE_MEMORY limits what may be taken this way on each device. */
+/* Allocates a block of the device's memory (memory.c). A failure names what it is for (printf), how much was asked for
+ * and how much is free. $MXW_DEVICE_MEMORY limits what may be allocated this way on each device. */
 __attribute__((format(printf, 4, 5)))
 mxw_status mx_device_take(const mx_device *device, size_t bytes, void **out, const char *what, ...);
 void mx_device_give(const mx_device *device, void *data);   /* NULL is fine */
-/* The limit in bytes (0: none), and what is left within it and on the device (0: not known). E_ARGUMENT, and as without
- * a limit: the variable says none that can be understood. */
+/* The limit in bytes (0: none), and what is left within it and on the device (0: not known). E_ARGUMENT, with values
+ * for no limit, if the variable cannot be parsed. */
 mxw_status mx_device_memory(const mx_device *device, uint64_t *limit, uint64_t *left);
 
-/* All devices, the CPU first; those that cannot be used say why in their info. */
+const char *mx_precision_name(mxw_precision precision);   /* "f16" */
+
+/* All devices, the CPU first; the info of an unusable one gives the reason. */
 int mx_device_count(void);
 const mx_device *mx_device_at(int index);
+int mx_device_is_cpu(const mx_device *device);
 /* By id: "cpu", "cuda" (the first usable one), "cuda:1"; "auto": the first usable accelerator, else the CPU. */
 mxw_status mx_device_find(const char *id, const mx_device **out);
 /* For tests, before anything else asks for devices: one more, found by its id; it lives as long as the process. */

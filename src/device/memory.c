@@ -1,7 +1,7 @@
-/* device/memory.c - memory of devices, taken for something that has a name, within a limit if there is one.
- * In: $MXW_DEVICE_MEMORY, bytes that may be taken on each device, however many it has. Out: blocks; when there is no
- * more, a line that says how much was asked for what, and how much is free.
- * What holds: without a limit nothing is counted here and the device is asked at once. */
+/* device/memory.c - allocates device memory for a named purpose, within a limit if there is one.
+ * In: $MXW_DEVICE_MEMORY, the bytes that may be allocated on each device, however many it has. Out: blocks; on failure
+ * a line with the purpose, the bytes asked for and the bytes free.
+ * Invariants: without a limit nothing is counted here and every call goes straight to the device. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>

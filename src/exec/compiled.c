@@ -89,7 +89,7 @@ static mxw_status take_instance(mx_run *run, mx_instance **out) {
 /* ---- instances --------------------------------------------------------------------------------------------------- */
 
 int mx_compiled_runs(const mx_plan *plan, const mx_node *node) {
-    mx_home home = plan->places[node->outputs[0]].home;
+    mx_home home = plan->placements[node->outputs[0]].home;
     return home != MX_HOME_NONE && home != MX_HOME_VIEW;
 }
 
@@ -137,7 +137,7 @@ static mxw_status infer_all(mx_run *run) {
     const mx_plan *plan = run->program->plan;
     for (size_t n = 0; n < g->n_nodes; n++) {
         const mx_node *node = &g->nodes[n];
-        if (plan->places[node->outputs[0]].home == MX_HOME_NONE) {
+        if (plan->placements[node->outputs[0]].home == MX_HOME_NONE) {
             set_folded(run, node);
             continue;
         }
@@ -157,13 +157,15 @@ static void set_view(mx_run *run, size_t index) {
     mx_tensor *t = &run->values[node->outputs[0]];
     int64_t first, last;
     t->data = of->data;
+    t->offset = of->offset;
     if (node->op != MX_OP_SLICE)
         return;
     int axis = node->attrs.axis;
     mx_slice_range(of->dims[axis], node->attrs.start, node->attrs.stop, &first, &last);
     memcpy(t->strides, of->strides, sizeof(t->strides));
-    /* of what has no address yet, how far into it: hand_over() tells the device */
-    t->data = (void *)((uintptr_t)of->data + (size_t)(first * of->strides[axis]) * mx_dtype_bytes(of->dtype));
+    t->offset += first * of->strides[axis];
+    if (t->data && t->layout == MX_LAYOUT_DENSE)
+        t->data = (char *)of->data + (size_t)(first * of->strides[axis]) * mx_dtype_bytes(of->dtype);
 }
 
 /* Sets the address of every result, now that the arena has one; states and inputs are set at each execute. */
@@ -174,9 +176,9 @@ static void set_addresses(mx_run *run) {
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_outputs; i++) {
             mx_value value = g->nodes[n].outputs[i];
-            if (plan->places[value].home == MX_HOME_VIEW)
+            if (plan->placements[value].home == MX_HOME_VIEW)
                 set_view(run, n);
-            else if (plan->places[value].home == MX_HOME_ARENA)
+            else if (plan->placements[value].home == MX_HOME_ARENA)
                 run->values[value].data = inst->capture && inst->out_at[value] != MX_NOT_STAGED
                                               ? (char *)inst->capture->out + inst->out_at[value]
                                               : (char *)run->arena + inst->offsets[value];
@@ -196,62 +198,68 @@ static void set_call(mx_run *run, size_t n) {
                             .precision = run->program->precision};
 }
 
-/* Whether all that a node computes with is of one value: a part that is handed over needs the others beside it. */
+/* Whether all inputs of a node but constants are views of one value: a part in a device layout cannot be read without
+ * the others. */
 static int reads_alone(const mx_run *run, size_t node, mx_value value) {
     const mx_graph *g = run->program->graph;
     const mx_plan *plan = run->program->plan;
     for (int i = 0; i < g->nodes[node].n_inputs; i++) {
         mx_value input = g->nodes[node].inputs[i];
-        if (input && plan->inputs[node][i] < 0 && plan->places[input].of != value)
+        if (input && plan->inputs[node][i] < 0 && plan->placements[input].of != value)
             return 0;
     }
     return 1;
 }
 
-/* What all readers of an inner result, or of views of it, take in a form of the device's own: its bytes; 0 if they do
- * not. */
-static size_t handed_bytes(const mx_run *run, size_t maker) {
+/* A layout of the device's own that the producer of an inner result can write and all consumers of it, or of views of
+ * it, can read: its bytes; 0 if there is none. */
+static size_t find_output_layout(const mx_run *run, size_t producer, mx_layout *layout) {
     const mx_graph *g = run->program->graph;
     const mx_plan *plan = run->program->plan;
     const mx_device *device = run->program->device;
     const mx_instance *inst = run->instance;
-    mx_value value = g->nodes[maker].outputs[0];
+    mx_value value = g->nodes[producer].outputs[0];
     size_t bytes = 0;
-    for (size_t n = maker + 1; n < g->n_nodes; n++)
+    for (size_t n = producer + 1; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs && mx_compiled_runs(plan, &g->nodes[n]); i++) {
             mx_value input = g->nodes[n].inputs[i];
-            if (input == 0 || plan->places[input].of != value)
+            if (input == 0 || plan->placements[input].of != value)
                 continue;
-            int whole = mx_tensor_count(&inst->inputs[n][i]) == mx_tensor_count(&inst->outputs[maker][0]);
+            int whole = mx_tensor_count(&inst->inputs[n][i]) == mx_tensor_count(&inst->outputs[producer][0]);
             if (!whole && !reads_alone(run, n, value))
                 return 0;
-            size_t need = device->handed_bytes(device, &inst->calls[maker], &inst->calls[n], i);
-            if (need == 0 || (bytes && need != bytes))
+            mx_layout wanted = MX_LAYOUT_DENSE;
+            size_t need = device->output_layout_bytes(device, &inst->calls[producer], &inst->calls[n], i, &wanted);
+            if (need == 0 || (bytes && (need != bytes || wanted != *layout)))
                 return 0;
             bytes = need;
+            *layout = wanted;
         }
     return bytes;
 }
 
-/* Results that calls leave to each other in forms of the device's own, unless someone looks at them. */
-static void hand_over(mx_run *run) {
+/* Results that only calls read get a layout of the device's own, unless a tap or a watcher needs to read them. */
+static void choose_layouts(mx_run *run) {
     const mx_graph *g = run->program->graph;
     const mx_plan *plan = run->program->plan;
-    if (run->instance->observable || !run->program->device->handed_bytes)
+    if (run->instance->observable || !run->program->device->output_layout_bytes)
         return;
     for (size_t n = 0; n < g->n_nodes; n++)
-        if (plan->places[g->nodes[n].outputs[0]].home == MX_HOME_VIEW)
+        if (plan->placements[g->nodes[n].outputs[0]].home == MX_HOME_VIEW)
             set_view(run, n);
         else if (mx_compiled_runs(plan, &g->nodes[n]))
             set_call(run, n);
     for (size_t n = 0; n < g->n_nodes; n++) {
         mx_value value = g->nodes[n].outputs[0];
-        size_t bytes = plan->places[value].inner && mx_compiled_runs(plan, &g->nodes[n]) ? handed_bytes(run, n) : 0;
+        mx_layout layout = MX_LAYOUT_DENSE;
+        size_t bytes = 0;
+        if (plan->placements[value].inner && mx_compiled_runs(plan, &g->nodes[n]))
+            bytes = find_output_layout(run, n, &layout);
         if (bytes == 0)
             continue;
         for (size_t i = 1; i < g->n_values; i++)
-            if (plan->places[i].of == value)
-                run->values[i].dtype = MXW_U8;
+            if (plan->placements[i].of == value)
+                run->values[i].layout = layout;
         run->instance->bytes[value] = bytes;
     }
 }
@@ -305,7 +313,7 @@ static mxw_status make_instance(mx_run *run) {
     inst->valid = inst->seen = inst->uncapturable = 0;
     inst->observable = is_observed(run);
     MX_TRY(infer_all(run));
-    hand_over(run);
+    choose_layouts(run);
     mx_plan_place(run->program->plan, inst->bytes, run->order, inst->offsets, &inst->arena_bytes);
     MX_TRY(make_room(run));
     memcpy(inst->sizes, run->sizes, g->n_sizes * sizeof(*inst->sizes));
@@ -345,7 +353,7 @@ void mx_compiled_refresh(mx_run *run, size_t n) {
     const mx_node *node = &run->program->graph->nodes[n];
     const mx_plan *plan = run->program->plan;
     for (int i = 0; i < node->n_inputs; i++) {
-        mx_home home = plan->places[node->inputs[i]].home;
+        mx_home home = plan->placements[node->inputs[i]].home;
         if (node->inputs[i] && plan->inputs[n][i] < 0 && (home == MX_HOME_LEAF || home == MX_HOME_STATE))
             run->instance->inputs[n][i].data = run->values[node->inputs[i]].data;
         int packed = plan->inputs[n][i] >= 0 && plan->constants[plan->inputs[n][i]].form == MX_FORM_PACKED;
@@ -372,7 +380,7 @@ mxw_status mx_compiled_execute(mx_run *run) {
             if (status < 0)
                 return mx_run_fail_at(run, node, status);
         }
-        if (run->program->plan->places[node->outputs[0]].home == MX_HOME_NONE)
+        if (run->program->plan->placements[node->outputs[0]].home == MX_HOME_NONE)
             continue;
         for (int i = 0; run->tap && i < node->n_outputs && status >= 0; i++)
             status = mx_tap_value(run, node->outputs[i]);

@@ -12,7 +12,7 @@
 static mxw_status choose_for_max(const char *id, const mx_device **out) {
     const mx_device *gpu;
     mxw_status status = mx_device_find(id, out);
-    if (status >= 0 && strcmp(id, "auto") == 0 && strcmp((*out)->info.kind, "cpu") == 0 &&
+    if (status >= 0 && strcmp(id, "auto") == 0 && mx_device_is_cpu(*out) &&
         mx_device_find("cuda", &gpu) < 0)
         mx_log(MXW_LOG_INFO, "exec", "engine max runs on the CPU: %s", mx_error());
     return status;
@@ -24,7 +24,7 @@ static mxw_status choose_device(const mx_program_options *options, const mx_devi
     switch (options->engine) {
     case MXW_ENGINE_CPU:
         status = mx_device_find(strcmp(id, "auto") == 0 ? "cpu" : id, out);
-        if (status >= 0 && strcmp((*out)->info.kind, "cpu") != 0)
+        if (status >= 0 && !mx_device_is_cpu(*out))
             return mx_fail(MXW_E_ARGUMENT, "engine cpu runs on device cpu, not on %s", (*out)->info.id);
         return status;
     case MXW_ENGINE_GPU:
@@ -37,13 +37,17 @@ static mxw_status choose_device(const mx_program_options *options, const mx_devi
     return mx_fail(MXW_E_ARGUMENT, "engine %d is unknown: expected cpu, gpu or max", (int)options->engine);
 }
 
-/* Only compiled calls of a GPU multiply in another way than exactly. */
+/* Eager engines always compute exactly; for compiled calls the device decides. */
 static mxw_status check_precision(const mx_program_options *options, const mx_device *device) {
-    if (options->precision == MXW_PRECISION_EXACT ||
-        (options->engine == MXW_ENGINE_MAX && strcmp(device->info.kind, "cuda") == 0))
+    const char *name = mx_precision_name(options->precision);
+    if (options->precision == MXW_PRECISION_EXACT)
         return MXW_OK;
-    return mx_fail(MXW_E_UNSUPPORTED, "precision f16 is for engine max on a CUDA device: %s computes exactly",
-                   device->info.id);
+    if (options->engine != MXW_ENGINE_MAX)
+        return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by engine %s: expected engine max", name,
+                       options->engine == MXW_ENGINE_CPU ? "cpu" : "gpu");
+    if (!device->supports_precision(device, options->precision))
+        return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by device %s", name, device->info.id);
+    return MXW_OK;
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -159,15 +163,12 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     p->precision = options->precision;
     p->trace = options->trace;
     p->trace_context = options->trace_context;
-    mx_graph *source = (mx_graph *)(uintptr_t)g;   /* only its reference count changes */
     if (options->engine == MXW_ENGINE_MAX) {
-        mx_graph_hold(source);
-        p->source = source;
-        MX_TRY(mx_compile(g, &(mx_compile_options){device, options->keep_names}, &p->plan));
-        source = p->plan->graph;
+        p->source = mx_graph_hold(g);
+        MX_TRY(mx_compile(g, &(mx_compile_options){device, options->keep_names, options->precision}, &p->plan));
+        g = p->plan->graph;
     }
-    g = p->graph = source;
-    mx_graph_hold(source);
+    g = p->graph = mx_graph_hold(g);
     status = MXW_E_MEMORY;
     p->leaves = mx_alloc_zero(g->n_values, sizeof(*p->leaves));
     p->owned = mx_alloc_zero(g->n_values, sizeof(*p->owned));

@@ -22,7 +22,7 @@ typedef struct mx_program_options {
     const mx_program *like;      /* of the same engine, device and weights: what both need is kept once, by it, so
                                     it must live as long; NULL: none */
     int keep_names;              /* max: every named value stays, so that taps see them all; fuses less */
-    mxw_precision precision;     /* of products; f16 is refused where the engine or device computes exactly only */
+    mxw_precision precision;     /* of GEMMs; other than exact only with engine max on a device that supports it */
     void (*trace)(void *context, const mxw_trace_event *event);   /* of every op and run; NULL: none */
     void *trace_context;
 } mx_program_options;

@@ -7,7 +7,7 @@ static void print_kernels(const mx_run *run, mx_str *out) {
     const mx_plan *plan = run->program->plan;
     for (size_t n = 0; n < g->n_nodes; n++) {
         mx_value value = g->nodes[n].outputs[0];
-        const mx_place *place = &plan->places[value];
+        const mx_placement *place = &plan->placements[value];
         mx_str_print(out, "  %%%d %s: ", (int)value, mx_op_name(g->nodes[n].op));
         if (place->home == MX_HOME_NONE)
             mx_str_text(out, "made at load\n");
@@ -22,11 +22,11 @@ static void print_kernels(const mx_run *run, mx_str *out) {
 }
 
 /* Results of the source graph at these sizes, each with memory of its own. */
-static mxw_status bytes_without_plan(const mx_run *run, const mx_graph *source, size_t *total) {
+static mxw_status bytes_without_plan(const mx_run *run, mx_graph *source, size_t *total) {
     mx_run plain = *run;
     mx_program program = *run->program;
     mxw_status status = MXW_OK;
-    program.graph = (mx_graph *)(uintptr_t)source;
+    program.graph = source;
     plain.program = &program;
     mx_type *types = mx_alloc_zero(source->n_values, sizeof(*types));
     *total = 0;

@@ -57,7 +57,7 @@ static int is_staged_in(const mx_run *run, mx_value value) {
 }
 
 static int is_staged_out(const mx_run *run, mx_value value) {
-    return run->program->plan->places[value].home == MX_HOME_ARENA &&
+    return run->program->plan->placements[value].home == MX_HOME_ARENA &&
            mx_tensor_bytes(&run->values[value]) <= LARGEST;
 }
 

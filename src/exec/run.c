@@ -223,7 +223,7 @@ mxw_status mx_run_upload_input(mx_run *run, mx_value value) {
     mxw_status status = mx_run_dense_input(run, value, &host);
     if (status < 0)
         return status;
-    run->values[value].data = (void *)(uintptr_t)host;
+    run->values[value] = mx_tensor_of_const(b->tensor.dtype, b->tensor.rank, b->tensor.dims, host);
     if (device->host_memory) {
         if (!host)   /* no elements; a null address would mean that the input was left out */
             run->values[value].data = b;
@@ -356,7 +356,7 @@ mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out) {
         return status;
     if (data) {
         const mx_tensor *t = &run->values[g->outputs[index].value];
-        *out = mx_tensor_of(t->dtype, t->rank, t->dims, (void *)(uintptr_t)data);
+        *out = mx_tensor_of_const(t->dtype, t->rank, t->dims, data);
         return MXW_OK;
     }
     return mx_run_to_host(run, &run->values[g->outputs[index].value], (size_t)index, out);

@@ -1,4 +1,4 @@
-/* exec/state.c - a session's memory on a device: named, zero at first, changed only by state_write. */
+/* exec/state.c - a session's memory on a device: named tensors, zero at first, changed only by state_write. */
 #include "base/mem.h"
 #include "exec/program.h"
 

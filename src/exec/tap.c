@@ -1,9 +1,9 @@
-/* exec/tap.c - every named value of a run can be seen. */
+/* exec/tap.c - shows the named values of a run to its tap, in host memory. */
 #include "exec/program.h"
 
 #include "base/mem.h"
 
-/* Rows that lie apart on the device, one after the other; those of the axes before go on without gaps. */
+/* Downloads strided rows one by one; the leading axes follow without gaps. */
 static mxw_status download_rows(const mx_device *device, const mx_tensor *from, char *to) {
     size_t element = mx_dtype_bytes(from->dtype), row = (size_t)from->dims[from->rank - 1] * element;
     size_t apart = (size_t)from->strides[from->rank - 2] * element;

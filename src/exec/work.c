@@ -1,5 +1,5 @@
-/* exec/work.c - what a call must compute and move, for figures: arithmetic of its products, bytes that it cannot do
- * without. What holds: of caches and tables only the rows that are looked at count, where the host can see which. */
+/* exec/work.c - the work of a call for traces: floating-point operations of its GEMMs, bytes that it has to move.
+ * Invariants: of caches and tables only the rows that are read count, if the host knows which. */
 #include "exec/program.h"
 
 #include "base/base.h"
@@ -13,7 +13,7 @@ static const int32_t *indices(const mx_program *p, const mx_call *call, int inpu
     return p->device->host_memory ? call->inputs[input].data : NULL;
 }
 
-/* Positions that the rows of attention_cached look at, of all of them together. */
+/* Positions that all rows of attention_cached together attend to. */
 static double cached_keys(const mx_program *p, const mx_call *call) {
     const int32_t *position = indices(p, call, 4);
     int64_t rows = call->inputs[0].dims[0];
@@ -23,8 +23,8 @@ static double cached_keys(const mx_program *p, const mx_call *call) {
     return keys;
 }
 
-/* How many windows the rows of attention_window listen to. */
-static double heard_windows(const mx_program *p, const mx_call *call, int input) {
+/* How many windows the rows of attention_window attend to. */
+static double attended_windows(const mx_program *p, const mx_call *call, int input) {
     const int32_t *window = indices(p, call, input);
     int64_t rows = call->inputs[0].dims[0];
     double n = 0;
@@ -63,18 +63,13 @@ static double flops_of(const mx_program *p, const mx_call *call) {
     }
 }
 
-/* Of a value that calls hand to each other in a form of the device's own: as products take it, one f16 or two. */
+/* An activation in a device layout counts as GEMMs read it: one f16, or two where they are exact. */
 static double value_bytes(const mx_program *p, const mx_tensor *t) {
-    int handed = p->plan && t->dtype == MXW_U8 && t->data;
-    return (double)mx_tensor_bytes(t) * (handed ? p->precision == MXW_PRECISION_F16 ? 2 : 4 : 1);
-}
-
-/* Of a weight that the plan packed: what its block holds, not its elements. */
-static double input_bytes(const mx_program *p, const mx_tensor *t) {
-    for (size_t i = 0; p->plan && t->dtype == MXW_U8 && i < p->plan->n_constants; i++)
-        if (p->plan->constants[i].tensor.data == t->data && p->plan->constants[i].form == MX_FORM_PACKED)
-            return (double)p->plan->constants[i].packed_bytes;
-    return t->data ? value_bytes(p, t) : 0;
+    if (t->layout == MX_LAYOUT_PACKED)
+        return (double)t->packing.bytes;
+    if (t->layout != MX_LAYOUT_DENSE)
+        return count(t) * (p->precision == MXW_PRECISION_F16 ? 2 : 4);
+    return (double)mx_tensor_bytes(t);
 }
 
 static double bytes_of(const mx_program *p, const mx_call *call) {
@@ -88,13 +83,13 @@ static double bytes_of(const mx_program *p, const mx_call *call) {
     case MX_OP_STATE_WRITE: return 2 * (double)mx_tensor_bytes(&in[1]) + (double)mx_tensor_bytes(&in[2]);
     case MX_OP_ATTENTION_CACHED: return 2 * bytes + 8 * d * cached_keys(p, call);
     case MX_OP_ATTENTION_WINDOW:
-        return 2 * bytes + 8 * d * (double)in[1].dims[1] * heard_windows(p, call, 3);
+        return 2 * bytes + 8 * d * (double)in[1].dims[1] * attended_windows(p, call, 3);
     case MX_OP_ATTENTION_SCORES:
-        return bytes + (double)mx_tensor_bytes(&in[0]) + 4 * d * (double)in[1].dims[1] * heard_windows(p, call, 3);
+        return bytes + (double)mx_tensor_bytes(&in[0]) + 4 * d * (double)in[1].dims[1] * attended_windows(p, call, 3);
     default: break;
     }
     for (int i = 0; i < call->n_inputs; i++)
-        bytes += input_bytes(p, &in[i]);
+        bytes += in[i].data ? value_bytes(p, &in[i]) : 0;
     return bytes;
 }
 

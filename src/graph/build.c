@@ -1,4 +1,4 @@
-/* graph/build.c - one builder per op: its attributes into the record, its inputs in order, appended and checked. */
+/* graph/build.c - one builder per op: sets its attributes and inputs, then appends the node, which checks it. */
 #include "graph/build.h"
 
 #include <string.h>

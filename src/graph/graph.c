@@ -1,6 +1,6 @@
-/* graph/graph.c - the graph itself: leaves, names, open sizes, and the one way a node is appended.
- * What holds: values and nodes are only ever added; a name is given once; the first mistake is kept and everything
- * after it gives 0. */
+/* graph/graph.c - the graph itself: leaves, names, open sizes, and how a node is appended.
+ * Invariants: values and nodes are only ever added; a name is unique; the first mistake is kept and every later call
+ * returns 0. */
 #include "graph/graph.h"
 
 #include <stdarg.h>
@@ -26,7 +26,12 @@ mxw_status mx_graph_create(const char *name, mx_graph **out) {
     return MXW_OK;
 }
 
-void mx_graph_hold(mx_graph *g) { atomic_fetch_add(&g->holders, 1); }
+/* Programs read a graph; only the count of its references changes. */
+mx_graph *mx_graph_hold(const mx_graph *g) {
+    mx_graph *held = (mx_graph *)(uintptr_t)g;
+    atomic_fetch_add(&held->holders, 1);
+    return held;
+}
 
 void mx_graph_destroy(mx_graph *g) {
     if (!g || atomic_fetch_sub(&g->holders, 1) > 1)
@@ -253,7 +258,7 @@ mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank
     return add_leaf(g, MX_INPUT, name, dtype, rank, dims);
 }
 
-/* A leaf that was asked for before with the same type is the same value. */
+/* A leaf of the same name and type is the same value. */
 static mx_value same_leaf(mx_graph *g, mx_kind kind, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
     const mx_named *same = name && g->status >= 0 ? find_named(g->names, g->n_names, name) : NULL;
     if (same && rank >= 0 && rank <= MX_MAX_RANK && dims) {

@@ -1,16 +1,16 @@
-/* graph/graph.h - the door of graph/: values and nodes, append-only, no device in sight.
+/* graph/graph.h - public header of graph/: values and nodes, append-only, independent of devices.
  *
  * A graph is built by calls that append a node and return its value. Every value has a dtype and a shape, inferred
- * and checked when the node is appended; a mistake makes the builder return 0 and the graph keep one line that says
- * which op, what it expected and what it got. Later calls on 0 return 0, so a model checks once at the end.
+ * and checked when the node is appended; on a mistake the builder returns 0 and the graph keeps one line that names
+ * the op, what it expected and what it got. Later calls on 0 return 0, so a model checks once at the end.
  *
- * Leaves: inputs (given to each run), constants (bytes in the graph), weights (a name, resolved when a program is
- * loaded), states (a session's memory, handed to a run; changed only through state_write).
- * A dimension is a size >= 0, or an open size made by mx_graph_size (negative). An open size fits only itself; a size
- * that follows from open ones (concat or slice along an open axis) is checked when it is known, at run time.
+ * Leaves: inputs (bound to each run), constants (bytes in the graph), weights (a name, resolved when a program is
+ * loaded), states (a session's memory, bound by name; changed only through state_write).
+ * A dimension is a size >= 0, or an open size made by mx_graph_size (negative). An open size equals only itself; a
+ * size derived from open ones (concat or slice along an open axis) is checked at run time, when it is known.
  *
  * Dtypes: arithmetic takes f32 or i32, both operands alike; layers take f32; ops that only move elements take any.
- * Nothing is converted unasked: mixed dtypes are refused, cast says what is meant. */
+ * There are no implicit conversions: mixed dtypes are refused, cast is explicit. */
 #ifndef MX_GRAPH_H
 #define MX_GRAPH_H
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 #include "op/op.h"
 #include "tensor/tensor.h"
 
-typedef struct mxw_graph mx_graph;   /* the public handle is this very struct */
+typedef struct mxw_graph mx_graph;   /* the public handle */
 typedef mxw_value mx_value;
 
 /* ---- what compile and exec read ---------------------------------------------------------------------------------- */
@@ -68,13 +68,13 @@ struct mxw_graph {
     size_t room_values, room_nodes, room_sizes, room_names, room_outputs;
     mx_arena arena;
     mxw_status status;       /* of the first mistake ... */
-    char error[512];         /* ... and its line */
-    mx_str text;             /* the printed form last given to a caller of the public API */
-    atomic_int holders;      /* its maker and the programs that read it; while there are programs nothing is added */
+    char error[512];         /* ... and its message */
+    mx_str text;             /* the printed form that the public API returned last */
+    atomic_int holders;      /* references: its creator and the programs; while there are programs nothing is added */
 };
 
-/* A program holds the graph it reads: nothing is added and nothing freed until it lets go (mx_graph_destroy). */
-void mx_graph_hold(mx_graph *g);
+/* A reference for a program: nothing is added and nothing freed until it is released (mx_graph_destroy). */
+mx_graph *mx_graph_hold(const mx_graph *g);
 
 mx_size_names mx_graph_size_names(const mx_graph *g);
 /* Index of an input or state leaf, or of an output, by name; -1 if there is none. */
@@ -82,8 +82,8 @@ mx_value mx_graph_find_leaf(const mx_graph *g, mx_kind kind, const char *name);
 int mx_graph_find_output(const mx_graph *g, const char *name);
 const char *mx_graph_value_name(const mx_graph *g, mx_value value);   /* its first name, or NULL */
 
-/* Where weights come from, so that who runs a graph need not know a checkpoint: fills *out with a view in any float
- * dtype (quantised ones already widened by the source), or fails with the name in the line. */
+/* Where weights come from, so that exec/ need not know checkpoints: fills *out with a view in any float dtype
+ * (quantised weights are already widened by the source), or fails with a message that has the name. */
 typedef struct mx_weight_source {
     mxw_status (*find)(void *context, const char *name, mx_tensor *out);
     void *context;
@@ -94,27 +94,27 @@ mxw_status mx_graph_resolve(const mx_graph *g, mx_value weight, const mx_weight_
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
 mxw_status mx_graph_create(const char *name, mx_graph **out);
-void mx_graph_destroy(mx_graph *g);   /* freed when the last holder has done so */
+void mx_graph_destroy(mx_graph *g);   /* drops a reference; the last one frees it */
 mxw_status mx_graph_status(const mx_graph *g);
 const char *mx_graph_error(const mx_graph *g);
 mxw_status mx_graph_print(const mx_graph *g, mx_str *out);
 
-/* Asked for again with the same bound, it is the same size. */
+/* Calls with the same name and bound return the same size. */
 int64_t mx_graph_size(mx_graph *g, const char *name, int64_t max);
 mx_value mx_graph_input(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 mx_value mx_graph_constant(mx_graph *g, const char *name, const mx_tensor *tensor);   /* copied */
-/* The same without a copy: row major, 64-byte aligned, and there as long as the graph. */
+/* The same without a copy: row major, 64-byte aligned, valid as long as the graph. */
 mx_value mx_graph_borrow(mx_graph *g, const char *name, const mx_tensor *tensor);
-/* A weight by canonical name, seen by the graph as f32 whatever the checkpoint keeps it in. Asked for again with the
- * same sizes, it is the same value; so is a state, whose sizes may be open: the session's memory settles them. */
+/* A weight by canonical name, f32 to the graph whatever its type in the checkpoint. Calls with the same name and sizes
+ * return the same value; so does a state, whose sizes may be open: the session's memory determines them. */
 mx_value mx_graph_weight(mx_graph *g, const char *name, int rank, const int64_t *dims);
 mx_value mx_graph_state(mx_graph *g, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
-/* An output's name is also a name of its value when that had none. */
+/* The output's name also becomes a name of the value if that has none. */
 mxw_status mx_graph_output(mx_graph *g, const char *name, mx_value value);
 /* Names a value, so that a tap sees it ("encoder.blocks.0.attn.q"). Returns value. */
 mx_value mx_graph_name(mx_graph *g, mx_value value, const char *name);
 
-/* One builder per op; what each computes is said in max_whisper.h and op/ops.def. */
+/* One builder per op; max_whisper.h and op/ops.def describe what each computes. */
 mx_value mx_graph_matmul(mx_graph *g, mx_value a, mx_value b);
 mx_value mx_graph_linear(mx_graph *g, mx_value x, mx_value weight, mx_value bias);
 mx_value mx_graph_transpose(mx_graph *g, mx_value x);

@@ -100,7 +100,7 @@ static void print_type(const mx_graph *g, mx_value value, mx_str *out) {
     mx_str_print(out, "%%%d %s", (int)value, mx_type_text(&g->values[value].type, &names, text, sizeof(text)));
 }
 
-/* The names given to the values first .. last, after the line that makes them. */
+/* The names of the values first .. last, after the line that defines them. */
 static void print_names(const mx_graph *g, mx_value first, mx_value last, const char *but, mx_str *out) {
     const char *before = "  # ";
     for (size_t i = 0; i < g->n_names; i++)

@@ -1,4 +1,4 @@
-/* op/infer.h - what the inference functions of op/ share; private to the folder. */
+/* op/infer.h - shared by the inference functions of op/; private to the folder. */
 #ifndef MX_OP_INFER_H
 #define MX_OP_INFER_H
 #include "op/op.h"
@@ -16,17 +16,17 @@ typedef struct mx_infer {
 
 typedef mxw_status (*mx_infer_fn)(mx_infer *f);
 
-/* E_ARGUMENT with "op: ..." as the line. */
+/* Fails with E_ARGUMENT and "op: ...". */
 mxw_status mx_infer_bad(mx_infer *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The dtype and shape of an input, or a shape alone, as text that lives as long as f. */
 const char *mx_infer_type(mx_infer *f, const mx_type *type);
 const char *mx_infer_shape(mx_infer *f, const mx_type *type);
 const char *mx_infer_dim(mx_infer *f, int64_t dim);
 
-/* Checks, each with its line: "op: what is i32 [3]: expected f32". */
+/* Checks that fail with a message like "op: what is i32 [3]: expected f32". */
 mxw_status mx_infer_want_dtype(mx_infer *f, int input, const char *what, mxw_dtype dtype);
 mxw_status mx_infer_want_rank(mx_infer *f, int input, const char *what, const char *shape, int rank);
-/* One of two sizes that must agree: the same, or one of them known only when run. 0 if they cannot. */
+/* Two sizes that must agree: equal, or one of them known only at run time. 0 if they cannot. */
 int mx_infer_same(int64_t a, int64_t b, int64_t *agreed);
 /* The type of output 0, element type of input 0. */
 mx_type *mx_infer_out(mx_infer *f, int rank);

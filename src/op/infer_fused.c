@@ -1,7 +1,7 @@
-/* op/infer_fused.c - inference of fused ops: that of the plain ops they stand for, one after the other. */
+/* op/infer_fused.c - inference of fused ops: that of the plain ops they replace, one after the other. */
 #include "op/infer.h"
 
-/* The plain op on these inputs; its result goes to *out. The lines name the fused op. */
+/* Infers the plain op on these inputs into *out. Messages name the fused op. */
 static mxw_status part(mx_infer *f, mx_infer_fn infer, const mx_type *const *inputs, int n, mx_type *out) {
     mx_infer plain = {.op = f->op, .attrs = f->attrs, .n_inputs = n, .in = inputs, .out = out, .names = f->names};
     return infer(&plain);

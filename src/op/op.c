@@ -1,4 +1,4 @@
-/* op/op.c - the table of ops, and the frame of inference: counts of inputs, messages, the size of the result. */
+/* op/op.c - the table of ops, and what inference has in common: input counts, messages, the size of the result. */
 #include "op/op.h"
 
 #include <stdarg.h>

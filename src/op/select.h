@@ -1,4 +1,4 @@
-/* op/select.h - the rule record: what decode/ asks of each row of logits, in words that cross to any device.
+/* op/select.h - the rule record: what decode/ wants from each row of logits, as 32-bit words that any device reads.
  *
  * For a row of raw logits x [vocab] and its record, `select` gives:
  *   1. statistics: no_speech = softmax(x)[no_speech] (0 when the id is negative), on the raw logits;

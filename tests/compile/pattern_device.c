@@ -32,6 +32,7 @@ static int is_aligned(const mx_device *device, const mx_tensor *t) {
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
 
 #define MAGIC 0x54544150u   /* "PATT" */
+#define FORMAT(op, precision) (1000 * (int32_t)(precision) + (int32_t)(op))   /* of a packed weight */
 
 typedef struct packed {
     uint32_t magic;
@@ -72,9 +73,9 @@ static int64_t count_of(const packed *h) {
     return n;
 }
 
-static size_t pattern_packed_bytes(const mx_device *device, const mx_weight_use *use) {
+static mx_packing pattern_packing(const mx_device *device, const mx_weight_use *use) {
     packed h = header_of(use);
-    return sizeof(h) + (size_t)count_of(&h) * sizeof(float);
+    return (mx_packing){sizeof(h) + (size_t)count_of(&h) * sizeof(float), FORMAT(use->op, use->precision)};
 }
 
 /* Element i, backwards and with bits changed by a number that its place gives; the same again brings it back. */
@@ -85,6 +86,7 @@ static mxw_status pattern_pack(const mx_device *device, const mx_weight_use *use
     if (!is_ours(device, to) || !wants_packed(use->op, use->input))
         return mx_fail(MXW_E_INTERNAL, "pattern device: nothing to pack there");
     memcpy(host_of(device, to), &h, sizeof(h));
+    pattern_seen.made++;
     uint32_t *last = (uint32_t *)(void *)((char *)host_of(device, to) + sizeof(h)) + count_of(&h);
     int64_t at = 0;
     for (int s = 0; s < use->n_sources; s++) {
@@ -150,9 +152,11 @@ static mxw_status make_plain(const mx_device *device, const mx_call *call, int i
         return refuse(call, "not in the device's memory, or not aligned: input", i);
     t.data = host_of(device, t.data);
     *out = t;
-    if (call->compiled && t.data && t.dtype == MXW_U8 && wants_packed(call->op, i)) {
+    if (t.layout != MX_LAYOUT_DENSE) {
         const packed *h = t.data;
-        if (h->magic != MAGIC || h->op != call->op || h->input != i || (int)h->rank != t.rank ||
+        if (t.layout != MX_LAYOUT_PACKED || t.packing.format != FORMAT(call->op, call->precision) || !call->compiled ||
+            !wants_packed(call->op, i) || h->magic != MAGIC || h->op != call->op || h->input != i ||
+            (int)h->rank != t.rank ||
             memcmp(h->dims, t.dims, (size_t)t.rank * sizeof(*t.dims)) != 0 || origin)
             return refuse(call, "not what was packed for it: input", i);
         pattern_seen.packed++;
@@ -360,10 +364,16 @@ static size_t pattern_scratch_bytes(const mx_device *device, const mx_call *call
     return is_fused(call->op) ? 0 : cpu->scratch_bytes(cpu, &plain);
 }
 
+/* It computes with f16 as it does exactly, but refuses a weight that was packed for the other (make_plain). */
+static int pattern_supports_precision(const mx_device *device, mxw_precision precision) {
+    return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_F16;
+}
+
 #define TABLE                                                                                                          \
     .alloc = pattern_alloc, .free = pattern_free, .upload = pattern_upload, .download = pattern_download,              \
     .clear = pattern_clear, .supports = pattern_supports, .strided = pattern_strided, .form = pattern_form,            \
-    .packed_bytes = pattern_packed_bytes, .pack = pattern_pack, .kernel = pattern_kernel,                              \
+    .packing = pattern_packing, .pack = pattern_pack, .kernel = pattern_kernel,                                        \
+    .supports_precision = pattern_supports_precision,                                                                  \
     .scratch_bytes = pattern_scratch_bytes, .run_op = pattern_run_op
 
 static const mx_device pattern = {

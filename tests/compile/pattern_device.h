@@ -1,7 +1,7 @@
 /* pattern_device.h - a device for tests of the compiler: every fused op by the plain pattern that it equals, weights in
- * a packed form of its own, inputs whose rows lie apart nearly everywhere. It runs the CPU's plain ops and nothing
- * else, so that a compiled graph gives the bits of the eager one, and it is strict: whatever the seam of compiled calls
- * promises a device is checked at each call, and a breach is an internal error with a line.
+ * a packed form of its own, strided inputs nearly everywhere. It runs the CPU's plain ops and nothing else, so that a
+ * compiled graph gives the bits of the eager one, and it is strict: whatever device.h promises for compiled calls is
+ * checked at each call, and a violation is an internal error with a line.
  *
  * "pattern" has memory of its own (that of graph/fake_device.h), "pattern-near" the host's. */
 #ifndef PATTERN_DEVICE_H
@@ -10,10 +10,11 @@
 
 const mx_device *pattern_device(void);
 const mx_device *pattern_near_device(void);
-/* How often each op ran since the counts were last cleared, and how many inputs were packed, raw halves, apart. */
+/* How often each op ran since the counts were last cleared, how many inputs were packed, raw halves, strided, and how
+ * many weights were packed. */
 typedef struct pattern_counts {
     int ops[MX_OP_COUNT];
-    int packed, raw, strided;
+    int packed, raw, strided, made;
 } pattern_counts;
 extern pattern_counts pattern_seen;
 #endif

@@ -16,7 +16,7 @@ static size_t some_bytes(void) {
 }
 
 /* The most that is alive at one node: no plan can do with less. */
-static size_t least_possible(const mx_place *places, const size_t *bytes, size_t n) {
+static size_t least_possible(const mx_placement *places, const size_t *bytes, size_t n) {
     size_t most = 0;
     for (int32_t node = 0; node <= NODES; node++) {
         size_t alive = 0;
@@ -28,20 +28,20 @@ static size_t least_possible(const mx_place *places, const size_t *bytes, size_t
     return most;
 }
 
-static int overlap(const mx_place *a, const mx_place *b, size_t at_a, size_t n_a, size_t at_b, size_t n_b) {
+static int overlap(const mx_placement *a, const mx_placement *b, size_t at_a, size_t n_a, size_t at_b, size_t n_b) {
     int meet = a->first <= b->last && b->first <= a->last;
     return meet && at_a < at_b + n_b && at_b < at_a + n_a;
 }
 
 static void one_placing(double *waste) {
-    mx_place places[MAX_VALUES];
+    mx_placement places[MAX_VALUES];
     mx_value order[MAX_VALUES];
     size_t bytes[MAX_VALUES], offsets[MAX_VALUES], total, sum = 0, end_ = 0, n = (size_t)below(MAX_VALUES - 1) + 1;
     mx_graph g = {.n_values = n};
-    mx_plan plan = {.graph = &g, .places = places};
+    mx_plan plan = {.graph = &g, .placements = places};
     int bad = 0;
     for (size_t v = 0; v < n; v++) {
-        places[v] = (mx_place){.home = below(4) ? MX_HOME_ARENA : (mx_home)below(5), .of = (mx_value)v};
+        places[v] = (mx_placement){.home = below(4) ? MX_HOME_ARENA : (mx_home)below(5), .of = (mx_value)v};
         places[v].first = (int32_t)below(NODES);
         places[v].last = below(10) ? places[v].first + (int32_t)below(below(4) ? 4 : NODES) : INT32_MAX;
         bytes[v] = some_bytes();
@@ -108,7 +108,7 @@ static void grow_graph(void) {
 /* The value whose bytes these are. */
 static mx_value root_of(const mx_plan *plan, mx_value v) {
     const mx_graph *g = plan->graph;
-    while (plan->places[v].home == MX_HOME_VIEW)
+    while (plan->placements[v].home == MX_HOME_VIEW)
         v = g->nodes[g->values[v].node].inputs[0];
     return v;
 }
@@ -117,7 +117,7 @@ static void check_lives(const mx_plan *plan, int *views) {
     const mx_graph *g = plan->graph;
     int bad = 0;
     for (size_t v = 1; v < g->n_values; v++) {
-        const mx_place *p = &plan->places[v], *root = &plan->places[root_of(plan, (mx_value)v)];
+        const mx_placement *p = &plan->placements[v], *root = &plan->placements[root_of(plan, (mx_value)v)];
         *views += p->home == MX_HOME_VIEW;
         bad += p->of != root_of(plan, (mx_value)v) && (p->home == MX_HOME_VIEW || p->home == MX_HOME_ARENA);
         bad += p->home == MX_HOME_VIEW && root->home != MX_HOME_ARENA;
@@ -125,9 +125,9 @@ static void check_lives(const mx_plan *plan, int *views) {
     }
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
-            bad += plan->places[root_of(plan, g->nodes[n].inputs[i])].last < (int32_t)n;
+            bad += plan->placements[root_of(plan, g->nodes[n].inputs[i])].last < (int32_t)n;
     for (size_t i = 0; i < g->n_outputs; i++)
-        bad += plan->places[root_of(plan, g->outputs[i].value)].last != INT32_MAX;
+        bad += plan->placements[root_of(plan, g->outputs[i].value)].last != INT32_MAX;
     CHECK_EQ_INT(bad, 0);
 }
 

@@ -193,6 +193,48 @@ static void test_constants(void) {
     check_compiled();
 }
 
+/* ---- precision --------------------------------------------------------------------------------------------------- */
+
+static void check_refused(mxw_engine engine, const char *device, const char *line) {
+    mx_program *program;
+    mx_program_options options = {.engine = engine, .device = device, .weights = &source,
+                                  .precision = MXW_PRECISION_F16};
+    CHECK(mx_exec_load(G, &options, &program) == MXW_E_UNSUPPORTED && !program);
+    if (!CHECK(strstr(mx_error(), line)))
+        printf("    %s\n", mx_error());
+}
+
+/* The precision of a program reaches the packing of its weights and its calls: the pattern device refuses a weight that
+ * was packed for another. Programs share what is packed alike, and only that. */
+static void test_precision(void) {
+    mx_program *programs[3];
+    float first[2 * 5];
+    fresh();
+    mx_value x = given(FLOATS(1, 2, 8));
+    out(mx_graph_linear(G, x, weight(F16S(5, 8)), 0));
+    mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = "pattern", .weights = &source};
+    for (int i = 0; i < 3; i++) {
+        options.precision = i ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+        options.like = i ? programs[i - 1] : NULL;
+        pattern_seen = (pattern_counts){0};
+        CHECK(mx_exec_load(G, &options, &programs[i]) == MXW_OK);
+        CHECK_EQ_INT(pattern_seen.made, i < 2);
+        mx_run *run = open_run(programs[i], NULL);
+        CHECK(mx_run_input(run, leaves[0].name, &leaves[0].tensor) == MXW_OK && mx_run_execute(run) == MXW_OK);
+        mx_tensor y;
+        if (CHECK(mx_run_output(run, "out0", &y) == MXW_OK && mx_tensor_bytes(&y) == sizeof(first)) && i == 0)
+            memcpy(first, y.data, sizeof(first));
+        CHECK(memcmp(first, y.data, sizeof(first)) == 0);
+        mx_run_close(run);
+    }
+    for (int i = 2; i >= 0; i--)
+        mx_exec_unload(programs[i]);
+    check_refused(MXW_ENGINE_MAX, "cpu", "precision f16 is not supported by device cpu");
+    check_refused(MXW_ENGINE_MAX, "fake", "precision f16 is not supported by device fake");
+    check_refused(MXW_ENGINE_CPU, "cpu", "precision f16 is not supported by engine cpu");
+    check_refused(MXW_ENGINE_GPU, "pattern", "precision f16 is not supported by engine gpu");
+}
+
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
 static void test_views(void) {
@@ -397,6 +439,7 @@ int main(void) {
     kit_open();
     test_taps();
     test_constants();
+    test_precision();
     test_views();
     test_layouts();
     test_failures();

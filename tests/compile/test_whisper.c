@@ -85,7 +85,7 @@ static void check_encoder(const mxw_dims *dims, const mx_device *device) {
         const mx_value_info *info = &plan->graph->values[v];
         mx_op op = info->kind == MX_RESULT ? plan->graph->nodes[info->node].op : MX_OP_COUNT;
         if (op == MX_OP_SLICE || op == MX_OP_CONCAT)
-            CHECK(plan->places[v].home == (op == MX_OP_SLICE ? MX_HOME_VIEW : MX_HOME_NONE));
+            CHECK(plan->placements[v].home == (op == MX_OP_SLICE ? MX_HOME_VIEW : MX_HOME_NONE));
     }
     mx_plan_free(plan);
     mx_graph_destroy(g);

@@ -270,21 +270,21 @@ static void test_handed(void) {
     mx_program *program = open_two(g, in, runs);
     mx_run_tap(runs[1], see_hidden, hidden);
     for (int i = 0; i < 4; i++) {
-        int before = fake_handed();
+        int before = fake_output_layouts();
         CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
         if (is_fake())
-            CHECK_EQ_INT(fake_handed() - before, 1);
-        before = fake_handed();
+            CHECK_EQ_INT(fake_output_layouts() - before, 1);
+        before = fake_output_layouts();
         CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
-        CHECK_EQ_INT(fake_handed(), before);
+        CHECK_EQ_INT(fake_output_layouts(), before);
         CHECK(hidden[0] != 0 && fabsf(hidden[0]) < 100);
         CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
     }
     mx_run_tap(runs[1], NULL, NULL);   /* the same run, no longer looked at */
-    int before = fake_handed();
+    int before = fake_output_layouts();
     CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
     if (is_fake())
-        CHECK_EQ_INT(fake_handed() - before, 1);
+        CHECK_EQ_INT(fake_output_layouts() - before, 1);
     CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
     for (int i = 0; i < 2; i++)
         mx_run_close(runs[i]);
@@ -323,10 +323,10 @@ static void test_parts(void) {
         mx_run *runs[2];
         mx_program *program = open_two(g, in, runs);
         mx_run_tap(runs[1], ignore, NULL);
-        int before = fake_handed();
+        int before = fake_output_layouts();
         CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
         if (is_fake())
-            CHECK_EQ_INT(fake_handed() - before, makers == 1);
+            CHECK_EQ_INT(fake_output_layouts() - before, makers == 1);
         CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
         CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
         CHECK(((const float *)plain.data)[0] != 0);

@@ -58,9 +58,12 @@ static mxw_status fake_clear(const mx_device *device, void *to, size_t bytes) {
 }
 
 static int fake_supports(const mx_device *device, mx_op op) { return op < MX_OP_PLAIN_COUNT; }
+static int fake_supports_precision(const mx_device *device, mxw_precision precision) {
+    return precision == MXW_PRECISION_EXACT;
+}
 static int fake_strided(const mx_device *device, mx_op op, int input) { return op == MX_OP_ATTENTION; }
 static mx_form fake_form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
-static size_t fake_packed_bytes(const mx_device *device, const mx_weight_use *use) { return 0; }
+static mx_packing fake_packing(const mx_device *device, const mx_weight_use *use) { return (mx_packing){0, 0}; }
 static mxw_status fake_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
     return refuse("nothing has a packed form");
 }
@@ -78,49 +81,57 @@ static int origin_is_true(const mx_call *call, int i, const mx_tensor *here) {
     return !call->host || !call->host[i] || bytes == 0 || memcmp(call->host[i], here->data, bytes) == 0;
 }
 
-/* ---- a form of its own: f32 with every bit turned over, and some bytes behind it --------------------------------- */
+/* ---- layouts of its own: f32 with every bit inverted, and some padding ------------------------------------------- */
 
-#define BEHIND 64
-static int handed;
+#define PADDING 64
+static int n_laid_out;
 
-int fake_handed(void) { return handed; }
+int fake_output_layouts(void) { return n_laid_out; }
 
-static size_t fake_handed_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input) {
-    int64_t all = mx_tensor_count(&maker->outputs[0]), read = mx_tensor_count(&reader->inputs[input]);
-    int whole = (maker->op == MX_OP_LINEAR || maker->op == MX_OP_GELU) && reader->op == MX_OP_LINEAR && input == 0 &&
-                read == all;
-    int part = maker->op == MX_OP_LINEAR && reader->op == MX_OP_ATTENTION && read < all;
-    return whole || part ? (size_t)all * sizeof(float) + BEHIND : 0;
+static size_t fake_output_layout_bytes(const mx_device *device, const mx_call *producer, const mx_call *consumer,
+                                       int input, mx_layout *layout) {
+    int64_t all = mx_tensor_count(&producer->outputs[0]), read = mx_tensor_count(&consumer->inputs[input]);
+    int whole = (producer->op == MX_OP_LINEAR || producer->op == MX_OP_GELU) && consumer->op == MX_OP_LINEAR &&
+                input == 0 && read == all;
+    int part = producer->op == MX_OP_LINEAR && consumer->op == MX_OP_ATTENTION && read < all;
+    *layout = part ? MX_LAYOUT_QKV : MX_LAYOUT_OPERAND;
+    return whole || part ? (size_t)all * sizeof(float) + PADDING : 0;
 }
 
-static int is_handed(const mx_call *call, const mx_tensor *t) {
-    return call->compiled && t->dtype == MXW_U8 && (call->op == MX_OP_LINEAR || call->op == MX_OP_GELU);
+/* Layouts that the calls of an op may have: one that was chosen for another call is a mistake of exec. */
+static int layout_is_known(const mx_call *call, const mx_tensor *t, int is_input) {
+    switch (t->layout) {
+    case MX_LAYOUT_DENSE: return 1;
+    case MX_LAYOUT_OPERAND:
+        return call->compiled && (call->op == MX_OP_LINEAR || (call->op == MX_OP_GELU && !is_input));
+    case MX_LAYOUT_QKV:
+        return call->compiled && (is_input ? call->op == MX_OP_ATTENTION : call->op == MX_OP_LINEAR);
+    default: return 0;
+    }
 }
 
-static void turn_over(uint32_t *words, int64_t n) {
+static void invert(uint32_t *words, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         words[i] = ~words[i];
 }
 
-/* Queries, keys and values as dense copies. They may lie apart, as parts of one value, or all be parts of one in the
- * device's own form, which nobody reads one by one: then an address says how many elements further a part begins. */
+/* Queries, keys and values as dense copies. They may be strided parts of one value, or all be parts of one in layout
+ * QKV: then data is the whole value's address and the offset says where a part begins. */
 static mxw_status take_parts(mx_tensor *inputs, float **copies) {
     const mx_tensor first = inputs[0];
     for (int i = 0; i < 3; i++) {
         mx_tensor t = inputs[i];
         int64_t n = mx_tensor_count(&t);
-        if (t.dtype != first.dtype)
-            return refuse("a part in a form of its own without the others");
+        if (t.layout != first.layout || (t.layout == MX_LAYOUT_QKV && t.data != first.data))
+            return refuse("a part in layout QKV without the others");
         copies[i] = malloc((size_t)n * sizeof(float) + 1);   /* not one of those that a test makes fail */
         if (!copies[i])
             return MXW_E_MEMORY;
-        if (t.dtype == MXW_U8) {
-            t.dtype = MXW_F32;
-            t.data = (float *)first.data + ((char *)t.data - (char *)first.data);
-        }
+        if (t.layout == MX_LAYOUT_QKV)
+            t.data = (float *)t.data + t.offset;
         mx_tensor_pack(&t, copies[i]);
-        if (first.dtype == MXW_U8)
-            turn_over((uint32_t *)copies[i], n);
+        if (t.layout == MX_LAYOUT_QKV)
+            invert((uint32_t *)copies[i], n);
         inputs[i] = mx_tensor_of(MXW_F32, t.rank, t.dims, copies[i]);
     }
     return MXW_OK;
@@ -141,22 +152,21 @@ static mxw_status run_here(const mx_call *call, mx_call *here, mx_tensor *inputs
     mxw_status status;
     int64_t n_in = mx_tensor_count(&inputs[0]), n_out = mx_tensor_count(&outputs[0]);
     uint32_t *copy = NULL;
-    if (is_handed(call, &inputs[0])) {
+    if (inputs[0].layout != MX_LAYOUT_DENSE) {
         copy = malloc((size_t)n_in * sizeof(*copy) + 1);   /* not one of those that a test makes fail */
         if (!copy)
             return MXW_E_MEMORY;
         memcpy(copy, inputs[0].data, (size_t)n_in * sizeof(*copy));
-        turn_over(copy, n_in);
+        invert(copy, n_in);
         inputs[0].data = copy;
-        inputs[0].dtype = MXW_F32;
+        inputs[0].layout = MX_LAYOUT_DENSE;
     }
-    if (is_handed(call, &outputs[0]))
-        outputs[0].dtype = MXW_F32;
+    outputs[0].layout = MX_LAYOUT_DENSE;
     status = cpu()->run_op(cpu(), here);
-    if (status >= 0 && is_handed(call, &call->outputs[0])) {
-        turn_over(outputs[0].data, n_out);
-        memset((char *)outputs[0].data + (size_t)n_out * sizeof(float), 0, BEHIND);
-        handed++;
+    if (status >= 0 && call->outputs[0].layout != MX_LAYOUT_DENSE) {
+        invert(outputs[0].data, n_out);
+        memset((char *)outputs[0].data + (size_t)n_out * sizeof(float), 0, PADDING);
+        n_laid_out++;
     }
     free(copy);
     return status;
@@ -169,6 +179,8 @@ static mxw_status fake_run_op(const mx_device *device, const mx_call *call) {
         inputs[i] = call->inputs[i];
         if (inputs[i].data && !fake_is_far(inputs[i].data))
             return refuse("an input lies in host memory");
+        if (!layout_is_known(call, &inputs[i], 1))
+            return refuse("an input has a layout that the op cannot read");
         inputs[i].data = fake_near(inputs[i].data);
         if (!origin_is_true(call, i, &inputs[i]))
             return refuse("an input is not what it is said to have come from");
@@ -177,6 +189,8 @@ static mxw_status fake_run_op(const mx_device *device, const mx_call *call) {
         outputs[i] = call->outputs[i];
         if (!fake_is_far(outputs[i].data))
             return refuse("an output lies in host memory");
+        if (!layout_is_known(call, &outputs[i], 0))
+            return refuse("an output has a layout that the op cannot write");
         outputs[i].data = fake_near(outputs[i].data);
     }
     if (call->scratch && !fake_is_far(call->scratch))
@@ -322,13 +336,14 @@ static const mx_device fake = {
     .download = fake_download,
     .clear = fake_clear,
     .supports = fake_supports,
+    .supports_precision = fake_supports_precision,
     .strided = fake_strided,
     .form = fake_form,
-    .packed_bytes = fake_packed_bytes,
+    .packing = fake_packing,
     .pack = fake_pack,
     .kernel = fake_kernel,
     .scratch_bytes = fake_scratch_bytes,
-    .handed_bytes = fake_handed_bytes,
+    .output_layout_bytes = fake_output_layout_bytes,
     .run_op = fake_run_op,
     .capture = &tapes,
 };

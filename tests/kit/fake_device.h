@@ -15,10 +15,10 @@ typedef struct fake_counts {
 } fake_counts;
 fake_counts fake_captures(void);
 void fake_refuse_capture(int refuse);
-/* What goes into a linear from another one, or from a GELU, goes there in a form of its own, which nobody else can read
- * and which takes more room; so do the parts of a linear's result that are queries, keys and values, all of them or
- * none. How many results were left so. */
-int fake_handed(void);
+/* A linear reads the result of another one, or of a GELU, in layout OPERAND, which no other op can read and which takes
+ * more bytes; attention reads the parts of a linear's result in layout QKV, all of them or none. How many results were
+ * written so. */
+int fake_output_layouts(void);
 /* For devices built upon it: whether a pointer is one of its own, and the host's pointer behind it. */
 int fake_is_far(const void *p);
 void *fake_near(const void *p);

@@ -93,6 +93,10 @@ static size_t cpu_scratch_bytes(const mx_device *device, const mx_call *call) {
     return MX_CPU_ALIGN(scratch.shared) + MX_CPU_ALIGN(scratch.slot) * (size_t)mx_cpu_slots(call);
 }
 
+static int cpu_supports_precision(const mx_device *device, mxw_precision precision) {
+    return precision == MXW_PRECISION_EXACT;
+}
+
 static mxw_status cpu_run_op(const mx_device *device, const mx_call *call) {
     return op_of(call->op, call->compiled)->run(call, call->compiled ? mx_cpu_fast_kernels() : mx_cpu_kernels());
 }
@@ -105,9 +109,10 @@ static mx_device cpu = {
     .download = cpu_copy,
     .clear = cpu_clear,
     .supports = cpu_supports,
+    .supports_precision = cpu_supports_precision,
     .strided = mx_cpu_strided,
     .form = mx_cpu_form,
-    .packed_bytes = mx_cpu_packed_bytes,
+    .packing = mx_cpu_packing,
     .pack = mx_cpu_pack,
     .kernel = mx_cpu_kernel,
     .scratch_bytes = cpu_scratch_bytes,

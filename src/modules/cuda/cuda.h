@@ -169,24 +169,25 @@ static inline size_t mx_cuda_weight_bytes(int64_t n, int64_t k, int terms) {
 }
 
 mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use);
-size_t mx_cuda_packed_bytes(const mx_device *device, const mx_weight_use *use);
+mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use);   /* its format: the terms */
 mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
-/* What pack() made of a weight, known by its address; mx_cuda_free forgets it. E_INTERNAL if it made none there. */
-mxw_status mx_cuda_weight_find(const mx_tensor *packed, mx_cuda_weight *out);
-void mx_cuda_weight_forget(const void *bytes);
+/* A PACKED tensor as GEMMs read it. */
+static inline mx_cuda_weight mx_cuda_weight_of(const mx_tensor *packed) {
+    mx_cuda_weight w = {packed->data, packed->dims[0], 1, packed->packing.format, 0};
+    for (int i = 1; i < packed->rank; i++)
+        w.k *= packed->dims[i];
+    return w;
+}
 /* Packs a plain f32 [n][k] (or [n][k / taps][taps], taps first in the packed k) that lies on the GPU. */
 mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_weight *to, const float *from,
                               int64_t taps);
 
-/* How rows lie that one compiled call leaves to others. */
-typedef enum gemm_layout {
-    LAYOUT_F32,    /* f32, row by row */
-    LAYOUT_OPERAND,    /* as operands of a product: [64 rows][64 of k][part][8 rows], each 1024 bytes as in weights */
-    LAYOUT_IM2COL,     /* results of a convolution as such rows of the next, which is 3 wide, by 2, padded by 1 */
-    LAYOUT_QKV     /* queries, keys and values, heads 64 wide, as operands of attention: [entry][head][q, k, v]
-                       * [64 rows][part], each MX_CUDA_QKV_TILE bytes: rows of 128 bytes, in row r the 16-byte piece p
-                       * at p ^ (r % 8); a row to each query or key, but of values to each of a head's elements */
-} gemm_layout;
+/* The layouts that compiled calls leave to each other (mx_layout):
+ * OPERAND: rows as the operand of a GEMM: [64 rows][64 of k][term][8 rows], each 1024 bytes as in weights.
+ * IM2COL: the result of a convolution as such rows of the next one, which has 3 taps, stride 2 and padding 1.
+ * QKV: queries, keys and values, heads 64 wide, as operands of attention: [entry][head][q, k, v][64 rows][term], each
+ * MX_CUDA_QKV_TILE bytes: rows of 128 bytes, in row r the 16-byte piece p at p ^ (r % 8); a row for each query or key,
+ * but of values for each of a head's elements. */
 #define MX_CUDA_QKV_TILE 8192
 
 /* y [m][n] = act(norm(x) w^T + bias) + residual. An element is summed over k in an order that (n, k) alone decide, so a
@@ -209,14 +210,14 @@ typedef struct gemm_desc {
     float *y;                        /* rows ldy apart */
     int64_t ldy;
     void *scratch;                   /* gemm_scratch_bytes(m, k) bytes, if rows are kept and not held */
-    gemm_layout x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
+    mx_layout x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
     int64_t entry_rows;              /* rows of an entry of y; 1 if it has no entries */
 } gemm_desc;
 
 /* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
  * where that is cheaper than to make them for every tile of columns. */
 static inline int gemm_needs_scratch(const gemm_desc *p) {
-    return p->x_rows == LAYOUT_F32 && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
+    return p->x_rows == MX_LAYOUT_DENSE && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
 }
 /* For that: as operands of two parts, in blocks of 64 by 64. */
 static inline size_t gemm_scratch_bytes(int64_t m, int64_t k) {
@@ -243,7 +244,8 @@ int mx_cuda_gemm_describe(const mx_call *call, gemm_desc *p);   /* what it compu
 mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_gemm_op_scratch(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input);
+size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *producer, const mx_call *consumer,
+                                   int input, mx_layout *layout);
 const char *mx_cuda_gemm_kernel(mx_cuda *gpu, const mx_call *call);
 
 /* ---- the ops ----------------------------------------------------------------------------------------------------- */
@@ -287,7 +289,7 @@ mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_scratch(mx_cuda *gpu, const mx_call *call);
 /* attention/flash_mma.cu: compiled calls of attention over whole windows */
 int mx_cuda_flash_takes(const mx_call *call);
-int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call);   /* whether it takes operands, too (LAYOUT_QKV) */
+int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call);   /* whether it takes operands, too (MX_LAYOUT_QKV) */
 mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_flash_scratch(const mx_call *call);
 const char *mx_cuda_flash_kernel(const mx_call *call);

@@ -91,7 +91,6 @@ void mx_cuda_free(const mx_device *device, void *block) {
     if (!block || cudaSetDevice(gpu->index) != cudaSuccess)
         return;
     cudaStreamSynchronize(gpu->stream);
-    mx_cuda_weight_forget(block);
     cudaFree(block);
     cudaGetLastError();
 }

@@ -74,6 +74,10 @@ mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call) {
 
 static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < MX_OP_COUNT && mx_cuda_ops[op].run; }
 
+static int supports_precision(const mx_device *device, mxw_precision precision) {
+    return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_F16;
+}
+
 static int strided(const mx_device *device, mx_op op, int input) {
     switch (op) {
     case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
@@ -128,13 +132,14 @@ static const mx_device table = {
     .clear = mx_cuda_clear,
     .memory_free = mx_cuda_memory_free,
     .supports = supports,
+    .supports_precision = supports_precision,
     .strided = strided,
     .form = mx_cuda_weight_form,
-    .packed_bytes = mx_cuda_packed_bytes,
+    .packing = mx_cuda_packing,
     .pack = mx_cuda_pack,
     .kernel = kernel,
     .scratch_bytes = scratch_bytes,
-    .handed_bytes = mx_cuda_output_layout_bytes,
+    .output_layout_bytes = mx_cuda_output_layout_bytes,
     .run_op = run_op,
     .measure = mx_cuda_measure,
     .capture = &mx_cuda_capture,

@@ -92,8 +92,9 @@ static void open_job(bench *b, job *j, const shape *s) {
                         .n_outputs = 1, .inputs = j->in, .outputs = &j->out, .pool = b->on.pool, .compiled = 1};
     mx_weight_use use = {.op = j->call.op, .attrs = &j->attrs, .input = 1, .sources = &j->half, .n_sources = 1};
     j->in[1] = j->half;
-    j->in[1].dtype = MXW_U8;
-    j->in[1].data = mx_alloc(b->on.cpu->packed_bytes(b->on.cpu, &use));
+    j->in[1].layout = MX_LAYOUT_PACKED;
+    j->in[1].packing = b->on.cpu->packing(b->on.cpu, &use);
+    j->in[1].data = mx_alloc(j->in[1].packing.bytes);
     j->plain = fill(MXW_F32, 2, (int64_t[]){s->n, depth}).data;
     j->result = fill(MXW_F32, 2, (int64_t[]){s->m, MX_MAX(s->n, depth)}).data;
     j->call.scratch = mx_alloc(b->on.cpu->scratch_bytes(b->on.cpu, &j->call));

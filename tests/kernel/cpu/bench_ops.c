@@ -116,10 +116,12 @@ static void open_select(op_job *j, const mx_device *cpu, mx_pool *pool) {
     mx_tensor half = TENSOR(MXW_F16, s->keys, d);
     j->attrs = (mx_attrs){.k = 6, .eps = 1e-5};
     mx_weight_use use = {.op = s->op, .attrs = &j->attrs, .input = 1, .sources = &half, .n_sources = 1};
-    size_t bytes = cpu->packed_bytes(cpu, &use);
+    mx_packing packing = cpu->packing(cpu, &use);
+    size_t bytes = packing.bytes;
     j->in[0] = TENSOR(MXW_F32, s->rows, d);
     j->copies[0][0] = half;
-    j->copies[0][0].dtype = MXW_U8;
+    j->copies[0][0].layout = MX_LAYOUT_PACKED;
+    j->copies[0][0].packing = packing;
     j->copies[0][0].data = mx_alloc(bytes);
     if (!j->copies[0][0].data || cpu->pack(cpu, &use, j->copies[0][0].data, pool) < 0)
         exit(1);

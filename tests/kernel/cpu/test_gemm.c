@@ -130,8 +130,9 @@ static mx_tensor weight_of(mx_op op, int input, const mx_tensor *sources, int n,
         mx_tensor_to_f32(&sources[i], to);
     CHECK_EQ_INT(cpu->form(cpu, &use), MX_FORM_PACKED);
     mx_tensor packed = *stacked;
-    packed.dtype = MXW_U8;
-    packed.data = take(cpu->packed_bytes(cpu, &use));
+    packed.layout = MX_LAYOUT_PACKED;
+    packed.packing = cpu->packing(cpu, &use);
+    packed.data = take(packed.packing.bytes);
     CHECK_EQ_INT(cpu->pack(cpu, &use, packed.data, pool), MXW_OK);
     return packed;
 }

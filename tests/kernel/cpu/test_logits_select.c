@@ -186,8 +186,9 @@ static mx_tensor packed(mx_op op, const mx_tensor *weight) {
                          .n_sources = 1};
     mx_tensor p = *weight;
     CHECK_EQ_INT(cpu->form(cpu, &use), MX_FORM_PACKED);
-    p.dtype = MXW_U8;
-    p.data = take(cpu->packed_bytes(cpu, &use));
+    p.layout = MX_LAYOUT_PACKED;
+    p.packing = cpu->packing(cpu, &use);
+    p.data = take(p.packing.bytes);
     CHECK_EQ_INT(cpu->pack(cpu, &use, p.data, pool), MXW_OK);
     return p;
 }

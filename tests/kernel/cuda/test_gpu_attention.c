@@ -182,9 +182,10 @@ static void check_handed(const attention *a) {
     for (int64_t i = 0; i < columns * g.d; i++)
         halves[i] = mx_f32_to_f16((float)word() / 1073741824.0f - 1);
     mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){columns, g.d}, halves), weight = source;
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1};
-    weight.dtype = MXW_U8;
-    weight.data = gpu->alloc(gpu, gpu->packed_bytes(gpu, &use));
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1, a->precision};
+    weight.layout = MX_LAYOUT_PACKED;
+    weight.packing = gpu->packing(gpu, &use);
+    weight.data = gpu->alloc(gpu, weight.packing.bytes);
     CHECK(gpu->pack(gpu, &use, weight.data, NULL) >= 0);
     mx_tensor in[3] = {view(a->n, a->t, &g, g.on_gpu[0]), view(a->n, a->s, &g, g.on_gpu[1]),
                        view(a->n, a->s, &g, g.on_gpu[2])};
@@ -200,11 +201,12 @@ static void check_handed(const attention *a) {
     next.inputs = product_in;
     next.outputs = &product_out;
     next.attrs = &attrs;
-    size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &call, &next, 0) : 0;
+    mx_layout layout = MX_LAYOUT_DENSE;
+    size_t bytes = gpu->output_layout_bytes ? gpu->output_layout_bytes(gpu, &call, &next, 0, &layout) : 0;
     if (bytes) {
         gpu->free(gpu, out.data);
         out.data = gpu->alloc(gpu, bytes);
-        out.dtype = MXW_U8;
+        out.layout = layout;
         CHECK(gpu->run_op(gpu, &call) >= 0);
         float *handed = run_product(out, weight, columns, a->precision, &next);
         if (!CHECK(memcmp(plain, handed, (size_t)(a->n * a->t * columns) * sizeof(float)) == 0))
@@ -235,10 +237,11 @@ typedef struct stacked {
 } stacked;
 
 static void view_stack(stacked *s, void *base) {
-    size_t each = s->out.dtype == MXW_U8 ? 1 : sizeof(float);
+    int dense = base && s->out.layout == MX_LAYOUT_DENSE;
     for (int i = 0; i < 3; i++) {
-        s->in[i] = mx_tensor_of(s->out.dtype, 3, (int64_t[]){s->n, s->t, s->d},
-                                (void *)((uintptr_t)base + (size_t)(i * s->d) * each));
+        s->in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){s->n, s->t, s->d}, dense ? (float *)base + i * s->d : base);
+        s->in[i].layout = s->out.layout;
+        s->in[i].offset = i * s->d;
         s->in[i].strides[1] = 3 * s->d;
         s->in[i].strides[0] = s->t * 3 * s->d;
     }
@@ -262,10 +265,11 @@ static void open_stack(stacked *s, mxw_precision precision) {
     for (int64_t i = 0; i < columns * k; i++)
         halves[i] = mx_f32_to_f16(0.1f * ((float)word() / 1073741824.0f - 1));
     mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){columns, k}, halves);
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &s->plain, 1, &source, 1};
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &s->plain, 1, &source, 1, precision};
     s->weight = source;
-    s->weight.dtype = MXW_U8;
-    s->weight.data = gpu->alloc(gpu, gpu->packed_bytes(gpu, &use));
+    s->weight.layout = MX_LAYOUT_PACKED;
+    s->weight.packing = gpu->packing(gpu, &use);
+    s->weight.data = gpu->alloc(gpu, s->weight.packing.bytes);
     CHECK(gpu->pack(gpu, &use, s->weight.data, NULL) >= 0);
     mx_free(halves);
     s->x = mx_tensor_of(MXW_F32, 3, (int64_t[]){s->n, s->t, k}, random_on_gpu(rows * k));
@@ -302,17 +306,18 @@ static float *run_stack(stacked *s, size_t bytes) {
 
 static void check_stacked(int64_t n, int64_t t, int64_t heads, mxw_precision precision) {
     stacked s = {.n = n, .t = t, .heads = heads};
+    mx_layout layout = MX_LAYOUT_DENSE;
     size_t bytes = 0;
     open_stack(&s, precision);
     view_stack(&s, NULL);
-    for (int i = 0; i < 3 && gpu->handed_bytes; i++) {
-        size_t need = gpu->handed_bytes(gpu, &s.product, &s.attend, i);
+    for (int i = 0; i < 3 && gpu->output_layout_bytes; i++) {
+        size_t need = gpu->output_layout_bytes(gpu, &s.product, &s.attend, i, &layout);
         CHECK(i == 0 || need == bytes);
         bytes = need;
     }
     float *plain = run_stack(&s, mx_tensor_bytes(&s.out));
     if (bytes) {
-        s.out.dtype = MXW_U8;
+        s.out.layout = layout;
         float *handed = run_stack(&s, bytes);
         if (!CHECK(memcmp(plain, handed, mx_tensor_bytes(&s.y)) == 0))
             printf("FAIL a stack of %lld x %lld: handed rows give other bits\n", (long long)n, (long long)t);

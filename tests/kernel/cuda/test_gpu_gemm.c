@@ -112,14 +112,16 @@ static void pack_weight(const product *p, given *g) {
                                   dtype == MXW_F32 ? (void *)values : halves);
         done_rows += rows;
     }
-    mx_weight_use use = {p->op, &attrs, 1, sources, n_sources};
-    g->weight = mx_tensor_of(MXW_U8, p->op == MX_OP_FUSED_CONV1D ? 3 : 2, all, NULL);
+    mx_weight_use use = {p->op, &attrs, 1, sources, n_sources, p->precision};
+    g->weight = mx_tensor_of(MXW_F32, p->op == MX_OP_FUSED_CONV1D ? 3 : 2, all, NULL);
     if (p->plain_weight) {
         g->weight = mx_tensor_of(MXW_F32, g->weight.rank, all, uploaded(sources[0].data, mx_tensor_bytes(&sources[0])));
         return;
     }
     CHECK(gpu->form(gpu, &use) == MX_FORM_PACKED);
-    g->weight.data = on_gpu(MX_MAX(gpu->packed_bytes(gpu, &use), 1));
+    g->weight.layout = MX_LAYOUT_PACKED;
+    g->weight.packing = gpu->packing(gpu, &use);
+    g->weight.data = on_gpu(MX_MAX(g->weight.packing.bytes, 1));
     if (!CHECK(gpu->pack(gpu, &use, g->weight.data, NULL) >= 0))
         printf("    %s: %s\n", p->what, mx_error());
 }
@@ -314,9 +316,10 @@ static void check_handed(const product *one, const product *two) {
     ask(two, &h, 0, two->op == MX_OP_FUSED_CONV1D ? two->entries : h.rows, &b);
     b.in[0] = a.out;
     float *plain = run_poisoned(two, &b);
-    size_t bytes = gpu->handed_bytes ? gpu->handed_bytes(gpu, &a.call, &b.call, 0) : 0;
+    mx_layout layout = MX_LAYOUT_DENSE;
+    size_t bytes = gpu->output_layout_bytes ? gpu->output_layout_bytes(gpu, &a.call, &b.call, 0, &layout) : 0;
     if (bytes) {
-        a.out.dtype = MXW_U8;
+        a.out.layout = layout;
         a.out.data = on_gpu(bytes);
         run_asked(one, &a);
         b.in[0] = a.out;

@@ -125,7 +125,7 @@ static mx_gemm conv1d_of(const mx_call *call) {
 /* Shared by all slots: a weight that did not come packed, as [out][taps][in]. */
 static size_t plain_weight_bytes(const mx_call *call) {
     const mx_tensor *weight = &call->inputs[1];
-    return weight->dtype == MXW_U8 ? 0 : MX_CPU_ALIGN(mx_tensor_bytes(weight));
+    return weight->layout == MX_LAYOUT_PACKED ? 0 : MX_CPU_ALIGN(mx_tensor_bytes(weight));
 }
 
 mx_cpu_scratch mx_cpu_fast_conv1d_scratch(const mx_call *call) {

@@ -45,7 +45,7 @@ static int is_matmul(const mx_weight_use *use) { return use->op == MX_OP_MATMUL;
 
 static mx_packed header_of(const mx_weight_use *use) {
     const mx_tensor *first = &use->sources[0];
-    mx_packed w = {.magic = MX_PACKED_MAGIC, .dtype = MXW_F16, .panel = MX_PANEL};
+    mx_packed w = {.dtype = MXW_F16, .panel = MX_PANEL};
     int64_t stacked = 0, each = 1;
     for (int i = 0; i < use->n_sources; i++) {
         stacked += use->sources[i].dims[0];
@@ -59,11 +59,11 @@ static mx_packed header_of(const mx_weight_use *use) {
     return w;
 }
 
-size_t mx_cpu_packed_bytes(const mx_device *device, const mx_weight_use *use) {
+mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use) {
     mx_packed w = header_of(use);
     if (mx_logits_int8_fits(use))
-        return mx_logits_int8_bytes(use);
-    return sizeof(w) + (size_t)mx_packed_panels(&w) * mx_packed_panel_bytes(&w);
+        return (mx_packing){mx_logits_int8_bytes(use), MX_CPU_PACKED_LOGITS_INT8};
+    return (mx_packing){sizeof(w) + (size_t)mx_packed_panels(&w) * mx_packed_panel_bytes(&w), MX_CPU_PACKED_PANELS};
 }
 
 /* ---- one panel --------------------------------------------------------------------------------------------------- */

@@ -8,13 +8,16 @@
 #define MX_CPU_PACK_H
 #include "device/cpu/cpu.h"
 
-#define MX_PACKED_MAGIC 0x4b50584du   /* "MXPK" */
+/* The CPU's packed formats (mx_packing). */
+enum {
+    MX_CPU_PACKED_PANELS,        /* mx_packed */
+    MX_CPU_PACKED_LOGITS_INT8    /* mx_logits_int8 (logits_int8.h) */
+};
 
 typedef struct mx_packed {
-    uint32_t magic;
     uint32_t dtype;      /* mxw_dtype: MXW_F16 or MXW_F32 */
     uint32_t panel;      /* MX_PANEL */
-    uint32_t reserved;
+    uint32_t reserved[2];
     int64_t k, n;        /* n outputs, each the sum of k products */
     uint64_t zero[4];
 } mx_packed;
@@ -26,9 +29,9 @@ static inline size_t mx_packed_panel_bytes(const mx_packed *w) {
 static inline const void *mx_packed_panel(const mx_packed *w, int64_t panel) {
     return (const char *)(w + 1) + (size_t)panel * mx_packed_panel_bytes(w);
 }
-/* The packed weight that a tensor carries; NULL if it carries plain elements. */
+/* The panels of a packed weight; NULL if the tensor is in another format or not packed. */
 static inline const mx_packed *mx_packed_of(const mx_tensor *weight) {
-    return weight->dtype == MXW_U8 ? weight->data : NULL;
+    return weight->layout == MX_LAYOUT_PACKED && weight->packing.format == MX_CPU_PACKED_PANELS ? weight->data : NULL;
 }
 
 /* Few rows (a decoder's step) times a range of panels:
@@ -52,6 +55,6 @@ void mx_gemm_rows(const mx_kernels *kernels, float *y, int64_t ld, const float *
 
 /* Of the device's table. */
 mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use);
-size_t mx_cpu_packed_bytes(const mx_device *device, const mx_weight_use *use);
+mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use);
 mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
 #endif

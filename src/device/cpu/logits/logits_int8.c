@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/status.h"
+#include "device/cpu/gemm/pack.h"
 
 #define SAMPLE 2048   /* ids that tell how large the columns are: a guess that only precision depends on */
 
@@ -19,8 +20,8 @@ static size_t panels_at(const mx_logits_int8 *w) {
 }
 
 const mx_logits_int8 *mx_logits_int8_of(const mx_tensor *weight) {
-    const mx_logits_int8 *w = weight->dtype == MXW_U8 ? weight->data : NULL;
-    return w && w->magic == MX_LOGITS_INT8_MAGIC ? w : NULL;
+    int is_int8 = weight->layout == MX_LAYOUT_PACKED && weight->packing.format == MX_CPU_PACKED_LOGITS_INT8;
+    return is_int8 ? weight->data : NULL;
 }
 
 const float *mx_logits_int8_scales(const mx_logits_int8 *w) {
@@ -35,7 +36,7 @@ const int8_t *mx_logits_int8_panel(const mx_logits_int8 *w, int64_t panel) {
 
 static mx_logits_int8 header_of(const mx_weight_use *use) {
     const mx_tensor *source = use->sources;
-    mx_logits_int8 w = {.magic = MX_LOGITS_INT8_MAGIC, .dtype = (uint32_t)source->dtype, .n = source->dims[0],
+    mx_logits_int8 w = {.dtype = (uint32_t)source->dtype, .n = source->dims[0],
                    .k = source->dims[1], .exact = source->data, .ld = source->strides[0]};
     w.pairs = (w.k + 1) / 2;
     w.most = (int32_t)MX_MIN(INT16_MAX, INT32_MAX / (127 * 2 * MX_MAX(w.pairs, 1)));

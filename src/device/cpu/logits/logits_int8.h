@@ -14,10 +14,7 @@
 #define MX_CPU_LOGITS_INT8_H
 #include "device/cpu/cpu.h"
 
-#define MX_LOGITS_INT8_MAGIC 0x5243584du   /* "MXCR" */
-
 typedef struct mx_logits_int8 {
-    uint32_t magic;
     uint32_t dtype;          /* of the exact weights: MXW_F16 or MXW_F32 */
     int64_t n, k, pairs;     /* n ids, each the sum of k products */
     const void *exact;       /* [n][k] at any address, rows ld elements apart */

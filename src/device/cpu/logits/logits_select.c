@@ -38,7 +38,7 @@ static mx_select_layout layout_of(const mx_call *call) {
     mx_select_layout l = {.fused = call->op == MX_OP_FUSED_SELECT, .rows = x->dims[0], .k = call->attrs->k};
     l.vocab = l.fused ? call->inputs[1].dims[0] : x->dims[1];
     l.width = l.fused ? x->dims[1] : 0;
-    l.packed = l.fused && call->inputs[1].dtype == MXW_U8;
+    l.packed = l.fused && call->inputs[1].layout == MX_LAYOUT_PACKED;
     l.ranges = (l.vocab + MX_SELECT_IDS - 1) / MX_SELECT_IDS;
     l.wave = MX_MIN(l.rows, MX_SELECT_WAVE);
     int64_t kept = MX_MIN(l.k, MX_TOPK), groups = (l.wave + MX_SELECT_GROUP - 1) / MX_SELECT_GROUP;
@@ -322,7 +322,6 @@ mxw_status mx_cpu_fast_select(const mx_call *call, const mx_kernels *kernels) {
                       .weight = fused ? mx_packed_of(&call->inputs[1]) : NULL,
                       .rules = &call->inputs[fused ? 2 : 1],
                       .suppress = &call->inputs[fused ? 3 : 2]};
-    s.weight = s.int8 ? NULL : s.weight;
     mxw_status status = mx_cpu_check_rules(call, s.rules, s.suppress);
     if (status < 0)
         return status;
@@ -349,7 +348,7 @@ static void make_names(void) {
 const char *mx_cpu_select_kernel(const mx_call *call) {
     const mx_packed *weight = call->op == MX_OP_FUSED_SELECT ? mx_packed_of(&call->inputs[1]) : NULL;
     pthread_once(&named, make_names);
-    if (weight && mx_logits_int8_of(&call->inputs[1]))
+    if (call->op == MX_OP_FUSED_SELECT && mx_logits_int8_of(&call->inputs[1]))
         return names[3];
     return names[call->op == MX_OP_SELECT ? 0 : weight && weight->dtype == MXW_F16 ? 2 : 1];
 }

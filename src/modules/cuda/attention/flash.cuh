@@ -17,7 +17,7 @@ struct flash_params {
     int across, items;      /* of flash_wgmma.cu: work items per head; of all heads and entries */
     int whole;              /* the items before those that are half an item */
     int quads;              /* float4s of queries, keys and values are aligned */
-    int handed;             /* queries, keys and values came as operands (LAYOUT_QKV) */
+    int handed;             /* queries, keys and values came as operands (MX_LAYOUT_QKV) */
     int ready;              /* y is not f32 rows, but operands of the next GEMM */
     float scale;            /* from scores to powers of 2 */
 };
@@ -141,8 +141,8 @@ __device__ __forceinline__ void store_output(const flash_params &f, const head_i
     }
 }
 
-/* The same as operands of a GEMM (LAYOUT_OPERAND): of 8 rows by 16 elements a lane writes eight bytes, after exchanging
- * what the layout wants in other lanes. */
+/* The same as operands of a GEMM (MX_LAYOUT_OPERAND): of 8 rows by 16 elements a lane writes eight bytes, after
+ * exchanging what the layout wants in other lanes. */
 template <int terms>
 __device__ __forceinline__ void store_output_operand(const flash_params &f, const head_index &of, int row,
                                                      const float (&o)[32], const softmax_state &r) {

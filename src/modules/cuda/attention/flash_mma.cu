@@ -142,7 +142,7 @@ int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call) {
 static int64_t tiles_of(const mx_call *call) { return (call->inputs[1].dims[1] + FLASH_KEYS - 1) / FLASH_KEYS; }
 
 size_t mx_cuda_flash_scratch(const mx_call *call) {
-    if (call->inputs[0].dtype == MXW_U8)
+    if (call->inputs[0].layout == MX_LAYOUT_QKV)
         return 0;
     return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * 2 * terms_of(call)) * TILE_TERM *
            sizeof(uint4);
@@ -169,7 +169,7 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.y = (float *)y->data;
     f.operands = call->scratch;
     f.entries = (int)q->dims[0];
-    f.handed = q->dtype == MXW_U8;
+    f.handed = q->layout == MX_LAYOUT_QKV;
     f.ldq = q->strides[1];
     f.ldk = k->strides[1];
     f.ldv = v->strides[1];
@@ -178,7 +178,7 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.s = (int)k->dims[1];
     f.heads = call->attrs->heads;
     f.tiles = (int)tiles_of(call);
-    f.ready = y->dtype == MXW_U8;
+    f.ready = y->layout == MX_LAYOUT_OPERAND;
     f.quads = is_quad(q) && is_quad(k) && is_quad(v);
     if (f.handed)
         f.operands = q->data;

@@ -18,11 +18,11 @@ static int64_t rows_of(const mx_tensor *t) {
     return rows;
 }
 
-/* How a product hands its rows on: to the next convolution, to attention, or to a product. */
-static gemm_layout output_layout_of(const mx_call *call) {
-    return call->op == MX_OP_FUSED_CONV1D       ? LAYOUT_IM2COL
-           : call->attrs->act == MX_ACT_NONE ? LAYOUT_QKV
-                                             : LAYOUT_OPERAND;
+/* The layout that a GEMM can write: for the next convolution, for attention, or for a GEMM. */
+static mx_layout output_layout_of(const mx_call *call) {
+    return call->op == MX_OP_FUSED_CONV1D       ? MX_LAYOUT_IM2COL
+           : call->attrs->act == MX_ACT_NONE ? MX_LAYOUT_QKV
+                                             : MX_LAYOUT_OPERAND;
 }
 
 static gemm_desc describe(const mx_call *call) {
@@ -31,8 +31,9 @@ static gemm_desc describe(const mx_call *call) {
     gemm_desc p = {.m = rows_of(out), .n = weight->dims[0], .k = weight->dims[1], .x = x->data,
                        .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
                        .ldy = weight->dims[0], .scratch = call->scratch};
-    p.x_rows = x->dtype == MXW_U8 ? LAYOUT_OPERAND : LAYOUT_F32;
-    p.y_rows = out->dtype == MXW_U8 ? output_layout_of(call) : LAYOUT_F32;
+    /* the rows of IM2COL are the operand itself */
+    p.x_rows = x->layout == MX_LAYOUT_DENSE ? MX_LAYOUT_DENSE : MX_LAYOUT_OPERAND;
+    p.y_rows = out->layout;
     p.entry_rows = out->rank > 1 ? out->dims[out->rank - 2] : 1;
     p.bias = mx_cuda_input(call, 2);
     if (residual) {
@@ -68,22 +69,25 @@ size_t mx_cuda_gemm_op_scratch(mx_cuda *gpu, const mx_call *call) {
     if (!mx_cuda_gemm_describe(call, &p))
         p.weight.terms = 2;
     size_t bytes = scratch_of(gpu, &p);
-    return call->inputs[1].dtype == MXW_U8 ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
+    return call->inputs[1].layout == MX_LAYOUT_PACKED ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
 }
 
 int mx_cuda_gemm_describe(const mx_call *call, gemm_desc *p) {
     *p = describe(call);
-    return call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &p->weight) >= 0;
+    if (call->inputs[1].layout != MX_LAYOUT_PACKED)
+        return 0;
+    p->weight = mx_cuda_weight_of(&call->inputs[1]);
+    return 1;
 }
 
 static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
     const mx_tensor *weight = &call->inputs[1];
     gemm_desc p = describe(call);
-    mxw_status status;
+    mxw_status status = MXW_OK;
     if (p.m == 0 || p.n == 0)
         return MXW_OK;
-    if (weight->dtype == MXW_U8) {
-        status = mx_cuda_weight_find(weight, &p.weight);
+    if (weight->layout == MX_LAYOUT_PACKED) {
+        p.weight = mx_cuda_weight_of(weight);
     } else {
         p.weight = (mx_cuda_weight){NULL, p.n, p.k, 2, 1};
         p.weight.bytes = (char *)call->scratch + scratch_of(gpu, &p);
@@ -100,66 +104,66 @@ mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
 
 /* Whether the convolution reads the rows of one before it as that one has them, entry by entry. */
 static int follows_conv(const gemm_desc *from, const gemm_desc *to) {
-    return from->y_rows == LAYOUT_IM2COL && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
+    return from->y_rows == MX_LAYOUT_IM2COL && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
            to->stride == 2 && to->pad == 1 && to->k == 3 * from->n && to->positions == from->out_positions &&
            to->channels == from->n;
 }
 
 /* What one leaves to a product: rows as operands, where there are many. */
-static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *maker, const gemm_desc *from, gemm_desc *to) {
-    const mx_tensor *y = &maker->outputs[0];
-    int attention = maker->op == MX_OP_ATTENTION;
+static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *producer, const gemm_desc *from, gemm_desc *to) {
+    const mx_tensor *y = &producer->outputs[0];
+    int attention = producer->op == MX_OP_ATTENTION;
     if (to->gamma || to->k % 64)
         return 0;
-    if (maker->op == MX_OP_FUSED_CONV1D
+    if (producer->op == MX_OP_FUSED_CONV1D
             ? !follows_conv(from, to)
-            : to->positions != 0 || to->k != y->dims[y->rank - 1] || (!attention && from->y_rows != LAYOUT_OPERAND))
+            : to->positions != 0 || to->k != y->dims[y->rank - 1] || (!attention && from->y_rows != MX_LAYOUT_OPERAND))
         return 0;
-    if (attention ? !mx_cuda_flash_takes(maker) : !mx_cuda_gemm_writes_layouts(gpu, from))
+    if (attention ? !mx_cuda_flash_takes(producer) : !mx_cuda_gemm_writes_layouts(gpu, from))
         return 0;
-    to->x_rows = LAYOUT_OPERAND;
-    return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to->m, to->k, maker->precision) : 0;
+    to->x_rows = MX_LAYOUT_OPERAND;
+    return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to->m, to->k, producer->precision) : 0;
 }
 
 /* What a stacked product leaves to attention: queries, keys and values, one behind the other in its rows. */
-static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *maker, const gemm_desc *from, const mx_call *reader,
+static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *producer, const gemm_desc *from, const mx_call *consumer,
                                   int input) {
-    const mx_tensor *x = &reader->inputs[input], *q = &reader->inputs[0], *k = &reader->inputs[1];
-    int64_t heads = reader->attrs->heads, third = heads * 64;
-    if (maker->op != MX_OP_FUSED_LINEAR || from->y_rows != LAYOUT_QKV || !mx_cuda_flash_reads_qkv(gpu, reader) ||
-        input > 2 || from->n != 3 * third || x->rank != 3 || x->strides[1] != from->n ||
-        (uintptr_t)x->data != (size_t)(input * third) * sizeof(float) || q->dims[1] != k->dims[1] ||
+    const mx_tensor *x = &consumer->inputs[input], *q = &consumer->inputs[0], *k = &consumer->inputs[1];
+    int64_t heads = consumer->attrs->heads, third = heads * 64;
+    if (producer->op != MX_OP_FUSED_LINEAR || from->y_rows != MX_LAYOUT_QKV ||
+        !mx_cuda_flash_reads_qkv(gpu, consumer) || input > 2 || from->n != 3 * third || x->rank != 3 ||
+        x->strides[1] != from->n || x->offset != input * third || q->dims[1] != k->dims[1] ||
         x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 || x->dims[0] * x->dims[1] != from->m ||
         !mx_cuda_gemm_writes_layouts(gpu, from))
         return 0;
-    return gemm_qkv_bytes(x->dims[0], x->dims[1], heads, maker->precision);
+    return gemm_qkv_bytes(x->dims[0], x->dims[1], heads, producer->precision);
 }
 
-size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *maker, const mx_call *reader, int input) {
+size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *producer, const mx_call *consumer, int input,
+                                   mx_layout *layout) {
     mx_cuda *gpu = mx_cuda_of(device);
     gemm_desc from = {0}, to;
-    int product = maker->op == MX_OP_FUSED_LINEAR || maker->op == MX_OP_FUSED_CONV1D;
-    mx_op next = maker->op == MX_OP_FUSED_CONV1D ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR;
-    if ((!product && maker->op != MX_OP_ATTENTION) || maker->precision != reader->precision || mx_cuda_enter(gpu) < 0 ||
-        (product && !mx_cuda_gemm_describe(maker, &from)) ||
-        (product && maker->n_inputs > 3 && maker->inputs[3].rank > 0))
+    int product = producer->op == MX_OP_FUSED_LINEAR || producer->op == MX_OP_FUSED_CONV1D;
+    mx_op next = producer->op == MX_OP_FUSED_CONV1D ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR;
+    if ((!product && producer->op != MX_OP_ATTENTION) || producer->precision != consumer->precision ||
+        mx_cuda_enter(gpu) < 0 || (product && !mx_cuda_gemm_describe(producer, &from)) ||
+        (product && producer->n_inputs > 3 && producer->inputs[3].rank > 0))
         return 0;
-    from.y_rows = output_layout_of(maker);
-    if (reader->op == MX_OP_ATTENTION)
-        return bytes_for_attention(gpu, maker, &from, reader, input);
-    if (reader->op != next || input != 0 || !mx_cuda_gemm_describe(reader, &to) ||
-        mx_cuda_count(&reader->inputs[0]) != mx_cuda_count(&maker->outputs[0]))
+    from.y_rows = *layout = producer->op == MX_OP_ATTENTION ? MX_LAYOUT_OPERAND : output_layout_of(producer);
+    if (consumer->op == MX_OP_ATTENTION)
+        return bytes_for_attention(gpu, producer, &from, consumer, input);
+    if (consumer->op != next || input != 0 || !mx_cuda_gemm_describe(consumer, &to) ||
+        mx_cuda_count(&consumer->inputs[0]) != mx_cuda_count(&producer->outputs[0]))
         return 0;
-    return bytes_for_gemm(gpu, maker, &from, &to);
+    return bytes_for_gemm(gpu, producer, &from, &to);
 }
 
 /* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */
 const char *mx_cuda_gemm_kernel(mx_cuda *gpu, const mx_call *call) {
     static const char *const names[2][3] = {{"rows, f16 x f16", "rows, 2 f16 x f16", "rows, 2 f16 x 2 f16"},
                                             {"tiles, f16 x f16", "tiles, 2 f16 x f16", "tiles, 2 f16 x 2 f16"}};
-    mx_cuda_weight weight = {.terms = 2};
+    const mx_tensor *weight = &call->inputs[1];
+    int terms = weight->layout == MX_LAYOUT_PACKED ? mx_cuda_weight_of(weight).terms : 2;
     int many = !mx_cuda_gemm_is_skinny(gpu, rows_of(&call->outputs[0]));
-    if (call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &weight) < 0)
-        return "plain";
-    return names[many][call->precision == MXW_PRECISION_F16 ? 0 : weight.terms];
+    return names[many][call->precision == MXW_PRECISION_F16 ? 0 : terms];
 }

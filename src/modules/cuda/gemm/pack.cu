@@ -1,79 +1,12 @@
 /* modules/cuda/gemm/pack.cu - weights of compiled products: which form each input wants, and the making of packed ones.
  * In: views of the checkpoint. Out: the bytes that mx_cuda_weight describes, on the GPU.
- * What holds: an f16 keeps its value; of any other element the two parts keep 22 bits. The bytes go to the GPU as they
- * lie in the file and are laid out there. What was packed where is kept on the host, so that a call knows its weight
- * without asking the GPU. */
+ * Invariants: an f16 keeps its value; of any other element the two terms keep 22 bits. The bytes are uploaded as they
+ * are in the file and packed on the GPU. The number of terms is the format of the packed tensor (mx_packing), so that a
+ * call knows its weight without reading GPU memory. */
 #include <cuda_bf16.h>
 #include <string.h>
 
 #include "modules/cuda/common/mma.cuh"
-
-/* ---- what was packed --------------------------------------------------------------------------------------------- */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mx_cuda_weight *known;   /* by address */
-static size_t n_known, room_known;
-
-/* The first that does not lie before the address. */
-static size_t find_place(const void *bytes) {
-    size_t low = 0, high = n_known;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if ((uintptr_t)known[middle].bytes < (uintptr_t)bytes)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static mxw_status remember(const mx_cuda_weight *weight) {
-    pthread_mutex_lock(&lock);
-    if (n_known == room_known) {
-        size_t room = room_known ? 2 * room_known : 64;
-        mx_cuda_weight *more = (mx_cuda_weight *)mx_cuda_host->alloc(room * sizeof(*more));
-        if (!more) {
-            pthread_mutex_unlock(&lock);
-            return MXW_E_MEMORY;
-        }
-        if (n_known)
-            memcpy(more, known, n_known * sizeof(*more));
-        mx_cuda_host->free(known);
-        known = more;
-        room_known = room;
-    }
-    size_t at = find_place(weight->bytes);
-    memmove(known + at + 1, known + at, (n_known - at) * sizeof(*known));
-    known[at] = *weight;
-    n_known++;
-    pthread_mutex_unlock(&lock);
-    return MXW_OK;
-}
-
-void mx_cuda_weight_forget(const void *bytes) {
-    pthread_mutex_lock(&lock);
-    size_t at = find_place(bytes);
-    if (at < n_known && known[at].bytes == bytes) {
-        n_known--;
-        memmove(known + at, known + at + 1, (n_known - at) * sizeof(*known));
-    }
-    if (n_known == 0) {
-        mx_cuda_host->free(known);
-        known = NULL;
-        room_known = 0;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-mxw_status mx_cuda_weight_find(const mx_tensor *packed, mx_cuda_weight *out) {
-    pthread_mutex_lock(&lock);
-    size_t at = find_place(packed->data);
-    int found = at < n_known && known[at].bytes == packed->data;
-    if (found)
-        *out = known[at];
-    pthread_mutex_unlock(&lock);
-    return found ? MXW_OK : mx_cuda_host->fail(MXW_E_INTERNAL, "a weight of a compiled product is not packed");
-}
 
 /* ---- forms and sizes --------------------------------------------------------------------------------------------- */
 
@@ -99,9 +32,10 @@ static mx_cuda_weight size_of(const mx_weight_use *use) {
     return w;
 }
 
-size_t mx_cuda_packed_bytes(const mx_device *device, const mx_weight_use *use) {
+mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use) {
     mx_cuda_weight w = size_of(use);
-    return mx_cuda_weight_bytes(w.n, w.k, w.terms);
+    mx_packing packing = {mx_cuda_weight_bytes(w.n, w.k, w.terms), w.terms};
+    return packing;
 }
 
 /* ---- laying out -------------------------------------------------------------------------------------------------- */
@@ -223,5 +157,5 @@ mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void 
         status = pack_source(gpu, &w, &use->sources[i], first, what);
         first += use->sources[i].dims[0];
     }
-    return status < 0 ? status : remember(&w);
+    return status;
 }

@@ -65,10 +65,10 @@ mxw_status mx_cuda_gemm_run(mx_cuda *gpu, const mx_call *call, const gemm_desc *
                                   mx_cuda_op_name(call->op), (long long)f->m);
     gemm_params p = make_gemm_params(f);
     int wide = is_wide(gpu, p), held = is_held(gpu, p);
-    if (f->y_rows != LAYOUT_F32 && !held)
+    if (f->y_rows != MX_LAYOUT_DENSE && !held)
         return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: %s cannot hand its rows on", gpu->id,
                                   mx_cuda_op_name(call->op));
-    if (f->x_rows == LAYOUT_F32 && mx_cuda_gemm_is_skinny(gpu, f->m)) {
+    if (f->x_rows == MX_LAYOUT_DENSE && mx_cuda_gemm_is_skinny(gpu, f->m)) {
         if (!megakernel_gemm(gpu, p) && !skinny_cluster_gemm(gpu, p, kv_cache_out{}))
             skinny_gemm(gpu, p);
         return mx_cuda_launched(gpu, call);

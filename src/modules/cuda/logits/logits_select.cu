@@ -116,7 +116,8 @@ static fused_layout layout_of(const mx_call *call) {
     l.k = call->attrs->k;
     l.ld = (l.vocab + 63) / 64 * 64;
     l.statistics = place(&l.end, gemm_scratch_bytes(l.rows, weight->dims[1]));
-    l.weight = place(&l.end, weight->dtype == MXW_U8 ? 0 : mx_cuda_weight_bytes(l.vocab, weight->dims[1], 2));
+    int packed = weight->layout == MX_LAYOUT_PACKED;
+    l.weight = place(&l.end, packed ? 0 : mx_cuda_weight_bytes(l.vocab, weight->dims[1], 2));
     l.logits = place(&l.end, (size_t)(l.rows * l.ld) * sizeof(float));
     l.partials = place(&l.end, (size_t)(l.rows * MX_MIN(mx_cuda_tiles_of(l.vocab), MAX_RANGES) * PARTIAL_PAIRS) *
                                    sizeof(float2));
@@ -146,15 +147,18 @@ static gemm_desc describe_logits(const mx_call *call, const fused_layout &l) {
 
 int mx_cuda_logits_describe(const mx_call *call, gemm_desc *p) {
     *p = describe_logits(call, layout_of(call));
-    return call->inputs[1].dtype == MXW_U8 && mx_cuda_weight_find(&call->inputs[1], &p->weight) >= 0;
+    if (call->inputs[1].layout != MX_LAYOUT_PACKED)
+        return 0;
+    p->weight = mx_cuda_weight_of(&call->inputs[1]);
+    return 1;
 }
 
 static mxw_status make_logits(mx_cuda *gpu, const mx_call *call, const fused_layout &l) {
     const mx_tensor *weight = &call->inputs[1];
     gemm_desc p = describe_logits(call, l);
-    mxw_status status;
-    if (weight->dtype == MXW_U8) {
-        status = mx_cuda_weight_find(weight, &p.weight);
+    mxw_status status = MXW_OK;
+    if (weight->layout == MX_LAYOUT_PACKED) {
+        p.weight = mx_cuda_weight_of(weight);
     } else {
         p.weight.bytes = (char *)call->scratch + l.weight;
         p.weight.n = p.n;

@@ -31,7 +31,7 @@ __device__ __forceinline__ float4 four_of(const float *from, bool there, int qua
     return quads ? *(const float4 *)from : make_float4(from[0], from[1], from[2], from[3]);
 }
 
-/* LAYOUT_QKV without the queries. A block per tile, head and entry; zeros past the last key. Keys: a row each, along
+/* MX_LAYOUT_QKV without the queries. A block per tile, head and entry; zeros past the last key. Keys: a row each, along
  * the head; values: a row per element of the head, along the keys, transposed in shared memory. */
 template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_kv_kernel(flash_params f) {
     __shared__ float transposed[FLASH_KEYS][HEAD_DIM + 1];

@@ -1,6 +1,6 @@
 /* modules/cuda/gemm/sm90/epilogue_layouts.cuh - what becomes of the sums of a product of very many rows
  * (gemm/sm90/swap_ab.cuh): rows of f32, or operands of the call that comes next, so that nobody has to read and split
- * them (gemm_layout).
+ * them (mx_layout).
  * What holds: the arithmetic of a result is epilogue_store's; an operand is what its reader would make of the f32. */
 #ifndef MX_CUDA_GEMM_SM90_EPILOGUE_LAYOUTS_CUH
 #define MX_CUDA_GEMM_SM90_EPILOGUE_LAYOUTS_CUH
@@ -10,9 +10,9 @@
 static inline int epilogue_can_write(const gemm_params &p) {
     int gelu = p.f.act == MX_ACT_GELU_ERF || p.f.act == ACT_GELU_SHORT;
     switch (p.f.y_rows) {
-    case LAYOUT_OPERAND:
-    case LAYOUT_IM2COL: return gelu && !p.f.residual;
-    case LAYOUT_QKV: return p.f.act == MX_ACT_NONE && !p.f.residual;
+    case MX_LAYOUT_OPERAND:
+    case MX_LAYOUT_IM2COL: return gelu && !p.f.residual;
+    case MX_LAYOUT_QKV: return p.f.act == MX_ACT_NONE && !p.f.residual;
     default: return (gelu || p.f.act == MX_ACT_NONE) && !p.f.residual;
     }
 }
@@ -342,11 +342,11 @@ __device__ __forceinline__ void epilogue(const gemm_params &p, const row_tile &o
     unsigned first = (unsigned)of.row;
     row_tile here = of;
     asm volatile("" : "+r"(here.in), "+r"(here.left), "+r"(first), "+r"(room));   /* as above */
-    if (p.f.y_rows == LAYOUT_OPERAND)
+    if (p.f.y_rows == MX_LAYOUT_OPERAND)
         store_operand<S>(p, first, column, room, bias, total);
-    else if (p.f.y_rows == LAYOUT_IM2COL)
+    else if (p.f.y_rows == MX_LAYOUT_IM2COL)
         store_im2col<S>(p, first, column, room, bias, total);
-    else if (p.f.y_rows == LAYOUT_QKV)
+    else if (p.f.y_rows == MX_LAYOUT_QKV)
         store_qkv<S>(p, here, column, room, bias, total);
     else if (p.f.act == MX_ACT_NONE)
         store_dense<S, false>(p, out_place_of(p, of.row, column), bias, total);

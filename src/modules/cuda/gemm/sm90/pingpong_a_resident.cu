@@ -265,7 +265,7 @@ static int rows_are_known(const gemm_params &p) {
 
 int pingpong_can_implement(mx_cuda *gpu, const gemm_params &p) {
     const shape *s = shape_of(p);
-    return s && rows_are_known(p) && p.f.x_rows == LAYOUT_F32 && epilogue_can_write(p) &&
+    return s && rows_are_known(p) && p.f.x_rows == MX_LAYOUT_DENSE && epilogue_can_write(p) &&
            p.f.m * terms_of(p) >= (int64_t)s->rows * gpu->device.info.cores;
 }
 

@@ -200,7 +200,7 @@ static int terms_of(const gemm_params &p) { return p.f.precision == MXW_PRECISIO
 
 int wgmma_ss_can_implement(const gemm_params &p) {
     int kept = gemm_needs_scratch(&p.f) && p.blocks * terms_of(p) * 1024 <= SHARED_AT_MOST;
-    return (kept || p.f.x_rows == LAYOUT_OPERAND) && p.f.k > 0 && (p.f.weight.terms == 1 || terms_of(p) == 1);
+    return (kept || p.f.x_rows == MX_LAYOUT_OPERAND) && p.f.k > 0 && (p.f.weight.terms == 1 || terms_of(p) == 1);
 }
 
 template <typename S> static int64_t tiles_in(const gemm_params &p) {
@@ -230,14 +230,14 @@ template <int terms> static void make_ready(mx_cuda *gpu, const gemm_params &p) 
 
 gemm_params prepack_a(mx_cuda *gpu, const gemm_params &plain) {
     gemm_params p = plain;
-    if (p.f.x_rows == LAYOUT_OPERAND)
+    if (p.f.x_rows == MX_LAYOUT_OPERAND)
         return p;
     if (terms_of(p) == 1)
         make_ready<1>(gpu, p);
     else
         make_ready<2>(gpu, p);
     p.f.x = (const float *)p.f.scratch;
-    p.f.x_rows = LAYOUT_OPERAND;
+    p.f.x_rows = MX_LAYOUT_OPERAND;
     return p;
 }
 
