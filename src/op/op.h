@@ -1,4 +1,4 @@
-/* op/op.h - the door of op/: the vocabulary that graph and devices share.
+/* op/op.h - public header of op/: the ops that graphs and devices share.
  *
  * In: an op, its attributes and the types of its inputs. Out: the types of its outputs, or one line that says which op,
  * what it expected and what it got. The same inference runs when a graph is built, with sizes still open, and again

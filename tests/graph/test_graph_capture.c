@@ -228,16 +228,17 @@ static void test_memory(void) {
     CHECK_EQ_INT(fake_captures().open, 0);
 }
 
-/* ---- forms of the device's own ----------------------------------------------------------------------------------- */
+/* ---- layouts of the device's own --------------------------------------------------------------------------------- */
 
 static void see_hidden(void *context, const char *name, const mx_tensor *value) {
-    if (strcmp(name, "hidden") == 0 && CHECK(value->dtype == MXW_F32) && CHECK_EQ_INT(mx_tensor_count(value), 3 * 24))
+    if (strcmp(name, "hidden") == 0 && CHECK(value->dtype == MXW_F32 && value->layout == MX_LAYOUT_DENSE) &&
+        CHECK_EQ_INT(mx_tensor_count(value), 3 * 24))
         memcpy(context, value->data, mx_tensor_bytes(value));
 }
 
-static mx_graph *build_handing(void) {
+static mx_graph *build_two_linears(void) {
     mx_graph *g = NULL;
-    CHECK(mx_graph_create("handing", &g) == MXW_OK);
+    CHECK(mx_graph_create("two linears", &g) == MXW_OK);
     mx_value x = mx_graph_input(g, "x", MXW_F32, 2, DIMS(3, 16)), a = mx_graph_input(g, "a", MXW_F32, 2, DIMS(24, 16));
     mx_value b = mx_graph_input(g, "b", MXW_F32, 2, DIMS(8, 24));
     mx_value hidden = mx_graph_gelu(g, mx_graph_linear(g, x, a, 0), MXW_GELU_ERF);
@@ -261,31 +262,31 @@ static mx_program *open_two(const mx_graph *g, const mx_tensor *in, mx_run **run
 }
 
 /* Between two linears a value has a form of the device's own, unless a tap sees it; the results are the same. */
-static void test_handed(void) {
+static void test_output_layouts(void) {
     float hidden[3 * 24] = {0};
     begin();
-    mx_tensor in[] = {FLOATS(1, 3, 16), FLOATS(1, 24, 16), FLOATS(1, 8, 24)}, plain, handed;
-    mx_graph *g = build_handing();
+    mx_tensor in[] = {FLOATS(1, 3, 16), FLOATS(1, 24, 16), FLOATS(1, 8, 24)}, plain, laid_out;
+    mx_graph *g = build_two_linears();
     mx_run *runs[2];
     mx_program *program = open_two(g, in, runs);
     mx_run_tap(runs[1], see_hidden, hidden);
     for (int i = 0; i < 4; i++) {
         int before = fake_output_layouts();
-        CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
+        CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &laid_out) == MXW_OK);
         if (is_fake())
             CHECK_EQ_INT(fake_output_layouts() - before, 1);
         before = fake_output_layouts();
         CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
         CHECK_EQ_INT(fake_output_layouts(), before);
         CHECK(hidden[0] != 0 && fabsf(hidden[0]) < 100);
-        CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
+        CHECK(memcmp(plain.data, laid_out.data, mx_tensor_bytes(&plain)) == 0);
     }
     mx_run_tap(runs[1], NULL, NULL);   /* the same run, no longer looked at */
     int before = fake_output_layouts();
     CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
     if (is_fake())
         CHECK_EQ_INT(fake_output_layouts() - before, 1);
-    CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
+    CHECK(memcmp(plain.data, laid_out.data, mx_tensor_bytes(&plain)) == 0);
     for (int i = 0; i < 2; i++)
         mx_run_close(runs[i]);
     mx_exec_unload(program);
@@ -314,21 +315,21 @@ static void ignore(void *context, const char *name, const mx_tensor *value) {
     (void)value;
 }
 
-/* Parts of a value go on in a form of the device's own only if all that they are read with is of that value. */
+/* Parts of a value have a layout of the device's own only if all inputs they are read with are parts of that value. */
 static void test_parts(void) {
     for (int makers = 1; makers <= 2; makers++) {
         begin();
-        mx_tensor in[] = {FLOATS(1, 2, 5, 16), FLOATS(1, 48, 16), FLOATS(1, 48, 16)}, plain, handed;
+        mx_tensor in[] = {FLOATS(1, 2, 5, 16), FLOATS(1, 48, 16), FLOATS(1, 48, 16)}, plain, laid_out;
         mx_graph *g = build_parts(makers);
         mx_run *runs[2];
         mx_program *program = open_two(g, in, runs);
         mx_run_tap(runs[1], ignore, NULL);
         int before = fake_output_layouts();
-        CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &handed) == MXW_OK);
+        CHECK(mx_run_execute(runs[0]) == MXW_OK && mx_run_output(runs[0], "y", &laid_out) == MXW_OK);
         if (is_fake())
             CHECK_EQ_INT(fake_output_layouts() - before, makers == 1);
         CHECK(mx_run_execute(runs[1]) == MXW_OK && mx_run_output(runs[1], "y", &plain) == MXW_OK);
-        CHECK(memcmp(plain.data, handed.data, mx_tensor_bytes(&plain)) == 0);
+        CHECK(memcmp(plain.data, laid_out.data, mx_tensor_bytes(&plain)) == 0);
         CHECK(((const float *)plain.data)[0] != 0);
         for (int i = 0; i < 2; i++)
             mx_run_close(runs[i]);
@@ -345,7 +346,7 @@ int main(int argc, char **argv) {
     test_held();
     test_pipe();
     test_refusal();
-    test_handed();
+    test_output_layouts();
     test_parts();
     if (is_fake())
         test_memory();

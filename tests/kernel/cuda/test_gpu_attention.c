@@ -172,7 +172,7 @@ static float *run_product(mx_tensor x, mx_tensor weight, int64_t columns, mxw_pr
     return y;
 }
 
-static void check_handed(const attention *a) {
+static void check_output_layout(const attention *a) {
     given g = make(a);
     int64_t columns = 128;
     mx_attrs attrs = {.heads = (int)a->heads, .scale = 1 / sqrt((double)a->width)};
@@ -208,12 +208,12 @@ static void check_handed(const attention *a) {
         out.data = gpu->alloc(gpu, bytes);
         out.layout = layout;
         CHECK(gpu->run_op(gpu, &call) >= 0);
-        float *handed = run_product(out, weight, columns, a->precision, &next);
-        if (!CHECK(memcmp(plain, handed, (size_t)(a->n * a->t * columns) * sizeof(float)) == 0))
-            printf("FAIL %s: handed rows give other bits\n", a->what);
-        mx_free(handed);
+        float *laid_out = run_product(out, weight, columns, a->precision, &next);
+        if (!CHECK(memcmp(plain, laid_out, (size_t)(a->n * a->t * columns) * sizeof(float)) == 0))
+            printf("FAIL %s: the device layout gives other bits\n", a->what);
+        mx_free(laid_out);
     }
-    printf("%s, and a product: %s\n", a->what, bytes ? "handed" : "f32 between them");
+    printf("%s, and a product: %s\n", a->what, bytes ? "device layout" : "f32 between them");
     gpu->free(gpu, out.data);
     gpu->free(gpu, call.scratch);
     gpu->free(gpu, weight.data);
@@ -318,13 +318,13 @@ static void check_stacked(int64_t n, int64_t t, int64_t heads, mxw_precision pre
     float *plain = run_stack(&s, mx_tensor_bytes(&s.out));
     if (bytes) {
         s.out.layout = layout;
-        float *handed = run_stack(&s, bytes);
-        if (!CHECK(memcmp(plain, handed, mx_tensor_bytes(&s.y)) == 0))
-            printf("FAIL a stack of %lld x %lld: handed rows give other bits\n", (long long)n, (long long)t);
-        mx_free(handed);
+        float *laid_out = run_stack(&s, bytes);
+        if (!CHECK(memcmp(plain, laid_out, mx_tensor_bytes(&s.y)) == 0))
+            printf("FAIL a stack of %lld x %lld: the device layout gives other bits\n", (long long)n, (long long)t);
+        mx_free(laid_out);
     }
     printf("a product, and attention, %lld x %lld %s: %s\n", (long long)n, (long long)t,
-           precision == MXW_PRECISION_F16 ? "f16" : "exact", bytes ? "handed" : "f32 between them");
+           precision == MXW_PRECISION_F16 ? "f16" : "exact", bytes ? "device layout" : "f32 between them");
     gpu->free(gpu, s.x.data);
     gpu->free(gpu, s.weight.data);
     gpu->free(gpu, s.product_in[2].data);
@@ -381,8 +381,8 @@ int main(int argc, char **argv) {
         check_stacked(200, 128, 6, precision);
         check_stacked(200, 96, 6, precision);   /* a tile of nothing but what the window is filled up with */
         check_stacked(2, 1500, 6, precision);
-        check_handed(&few);
-        check_handed(&many);
+        check_output_layout(&few);
+        check_output_layout(&many);
     }
     return check_done();
 }

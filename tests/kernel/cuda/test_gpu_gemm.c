@@ -307,7 +307,7 @@ static void check(const product *p) {
 }
 
 /* Two products, one after the other, with f32 between them and with what the device hands from one to the other. */
-static void check_handed(const product *one, const product *two) {
+static void check_output_layout(const product *one, const product *two) {
     given g = make(one), h = make(two);
     asked a, b;
     ask(one, &g, 0, one->op == MX_OP_FUSED_CONV1D ? one->entries : g.rows, &a);
@@ -323,12 +323,12 @@ static void check_handed(const product *one, const product *two) {
         a.out.data = on_gpu(bytes);
         run_asked(one, &a);
         b.in[0] = a.out;
-        float *handed = run_poisoned(two, &b);
-        if (!CHECK(memcmp(plain, handed, mx_tensor_bytes(&b.out)) == 0))
-            printf("FAIL %s, %s: handed rows give other bits\n", one->what, two->what);
+        float *laid_out = run_poisoned(two, &b);
+        if (!CHECK(memcmp(plain, laid_out, mx_tensor_bytes(&b.out)) == 0))
+            printf("FAIL %s, %s: the device layout gives other bits\n", one->what, two->what);
     }
     printf("%s, %s %s: %s\n", one->what, two->what, one->precision == MXW_PRECISION_F16 ? "f16" : "exact",
-           bytes ? "handed" : "f32 between them");
+           bytes ? "device layout" : "f32 between them");
     done();
 }
 
@@ -448,7 +448,7 @@ static void check_pairs(const product (*list)[2], size_t n) {
         for (int f16 = 0; f16 < 2; f16++) {
             product one = list[i][0], two = list[i][1];
             one.precision = two.precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
-            check_handed(&one, &two);
+            check_output_layout(&one, &two);
         }
 }
 
