@@ -64,7 +64,7 @@ static mxw_status tokens_of(const mx_features *like, int32_t n_vocab, mx_inspect
 
 static mxw_status add_numbers(mx_features *f, const char *name, const int32_t *items, size_t n) {
     int64_t count = (int64_t)n;
-    mx_tensor t = mx_tensor_of(MXW_I32, 1, &count, (void *)(uintptr_t)items);
+    mx_tensor t = mx_tensor_of_const(MXW_I32, 1, &count, items);
     return mx_features_add(f, name, &t);
 }
 

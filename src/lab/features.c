@@ -113,7 +113,7 @@ mxw_status mx_features_save(const mx_features *f, const char *path) {
     for (size_t i = 0; i < f->n_notes; i++) {
         char name[64];
         int64_t n = (int64_t)strlen(f->notes[i].text);
-        mx_tensor t = mx_tensor_of(MXW_U8, 1, &n, (void *)(uintptr_t)f->notes[i].text);
+        mx_tensor t = mx_tensor_of_const(MXW_U8, 1, &n, f->notes[i].text);
         snprintf(name, sizeof(name), NOTE_PREFIX "%s", f->notes[i].key);
         MX_TRY(mx_npz_add(w, name, &t));
     }

@@ -206,7 +206,7 @@ static int tables_in_use(const mx_step_runner *runner) {
 
 static mxw_status bind(mx_run *run, const char *name, mxw_dtype dtype, int64_t n, int64_t width, const void *data) {
     int64_t dims[] = {n, width};
-    mx_tensor t = mx_tensor_of(dtype, width ? 2 : 1, dims, (void *)(uintptr_t)data);
+    mx_tensor t = mx_tensor_of_const(dtype, width ? 2 : 1, dims, data);
     return mx_run_input(run, name, &t);
 }
 
@@ -226,7 +226,7 @@ static mxw_status bind_features(mx_step_runner *runner, const mx_request *reques
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     mx_run *encoder = runner->runs[MX_PART_ENCODER], *cross = runner->runs[MX_PART_CROSS];
     int64_t shape[] = {n, dims->n_audio_ctx, dims->n_audio_state};
-    mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)request->features);
+    mx_tensor t = mx_tensor_of_const(MXW_F32, 3, shape, request->features);
     if (!request->features && !runner->split_devices)
         return mx_run_pipe(cross, "features", encoder, "features");
     mxw_status status = request->features ? MXW_OK : mx_run_output(encoder, "features", &t);
@@ -248,7 +248,7 @@ mxw_status mx_step_runner_encode(mx_step_runner *runner, const mx_request *reque
     }
     for (int i = 0; i < n; i++)
         runner->window_slots[i] = requests[i].slot;
-    mx_tensor t = mx_tensor_of(MXW_F32, 3, shape, (void *)(uintptr_t)mel);
+    mx_tensor t = mx_tensor_of_const(MXW_F32, 3, shape, mel);
     int64_t start = mx_now_ns();
     if (!requests[0].features) {
         MX_TRY(mx_run_input(encoder, "mel", &t));

@@ -106,7 +106,7 @@ static mxw_status pattern_pack(const mx_device *device, const mx_weight_use *use
 }
 
 static mx_tensor unpack(const packed *h) {
-    mx_tensor view = mx_tensor_of(MXW_F32, (int)h->rank, h->dims, (void *)(uintptr_t)(h + 1));
+    mx_tensor view = mx_tensor_of_const(MXW_F32, (int)h->rank, h->dims, h + 1);
     mx_tensor t = plain_copy(&view);
     uint32_t *bits = t.data;
     const uint32_t *last = (const uint32_t *)(const void *)(h + 1) + count_of(h);

@@ -204,7 +204,7 @@ static mx_value copy_leaf(mx_graph *to, const mx_value_info *info) {
         return mx_graph_state(to, info->name, t->dtype, t->rank, t->dims);
     if (info->kind == MX_WEIGHT)
         return mx_graph_weight(to, info->name, t->rank, t->dims);
-    mx_tensor c = mx_tensor_of(t->dtype, t->rank, t->dims, (void *)(uintptr_t)info->data);
+    mx_tensor c = mx_tensor_of_const(t->dtype, t->rank, t->dims, info->data);
     return mx_graph_constant(to, info->name, &c);
 }
 

@@ -78,8 +78,7 @@ static void record_constants(trial *t) {
     const mx_graph *g = t->r.graph;
     for (size_t v = 1; v < g->n_values; v++) {
         const mx_value_info *info = &g->values[v];
-        mx_tensor view = mx_tensor_of(info->type.dtype, info->type.rank, info->type.dims,
-                                      (void *)(uintptr_t)info->data);
+        mx_tensor view = mx_tensor_of_const(info->type.dtype, info->type.rank, info->type.dims, info->data);
         if (info->kind == MX_CONSTANT)
             record(t, (mx_value)v, &view);
         if (info->kind != MX_WEIGHT)

@@ -168,8 +168,7 @@ static mxw_status add_config(writer *w, const mx_weights *weights) {
         if (status < 0)
             return status;
     }
-    mx_tensor heads = mx_tensor_of(MXW_I32, 2, (int64_t[]){(int64_t)weights->n_heads, 2},
-                                   (void *)(uintptr_t)weights->heads);
+    mx_tensor heads = mx_tensor_of_const(MXW_I32, 2, (int64_t[]){(int64_t)weights->n_heads, 2}, weights->heads);
     return add_member(w, "alignment_heads", &heads);
 }
 

@@ -141,7 +141,7 @@ static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_
     }
     if (count > room)
         return mx_fail(MXW_E_FORMAT, "array %s: its bytes are not all there", name);
-    *out = mx_tensor_of(dtype, h.rank, h.dims, (void *)(uintptr_t)(bytes + c.at));
+    *out = mx_tensor_of_const(dtype, h.rank, h.dims, bytes + c.at);
     int64_t stride = 1;
     for (int i = 0; h.fortran && i < h.rank; stride *= h.dims[i++])
         out->strides[i] = stride;

@@ -69,8 +69,8 @@ static void close_selector(selector *s) {
 static void select_rows(selector *s, const mx_decode_plan *plan, const float *logits, const mx_decode_step *step, int k,
                         mx_candidates *c) {
     mx_tensor in[3] = {
-        mx_tensor_of(MXW_F32, 2, (int64_t[]){step->n_picks, s->n_vocab}, (void *)(uintptr_t)logits),
-        mx_tensor_of(MXW_I32, 2, (int64_t[]){step->n_picks, MX_RULE_WORDS}, (void *)(uintptr_t)step->rules),
+        mx_tensor_of_const(MXW_F32, 2, (int64_t[]){step->n_picks, s->n_vocab}, logits),
+        mx_tensor_of_const(MXW_I32, 2, (int64_t[]){step->n_picks, MX_RULE_WORDS}, step->rules),
         mx_tensor_of(MXW_U8, 2, (int64_t[]){MX_SET_COUNT, s->n_vocab}, plan->suppress)};
     mx_tensor out[3];
     const char *ins[] = {"logits", "rules", "suppress"}, *outs[] = {"ids", "logprobs", "stats"};
