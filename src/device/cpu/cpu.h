@@ -25,8 +25,8 @@ typedef struct mx_cpu_op {
     mxw_status (*run)(const mx_call *call, const mx_kernels *kernels);
 } mx_cpu_op;
 
-extern const mx_cpu_op mx_cpu_ops[MX_OP_COUNT];        /* the plain way: the reference */
-extern const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT];   /* compiled calls; run is NULL where plain is best */
+extern const mx_cpu_op mx_cpu_ops[MX_OP_COUNT];        /* eager calls: the reference */
+extern const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT];   /* compiled calls; run is NULL where the eager one is best */
 
 /* The device's answers about compiled calls; those about weights are in pack.h. */
 int mx_cpu_strided(const mx_device *device, mx_op op, int input);
@@ -36,7 +36,7 @@ const char *mx_cpu_kernel(const mx_device *device, const mx_call *call);
 void *mx_cpu_slot(const mx_call *call, mx_cpu_scratch scratch, int slot);
 #define MX_CPU_ALIGN(bytes) (((size_t)(bytes) + 63) / 64 * 64)
 
-/* Fails with a line unless every index[i] lies in [0, limit). */
+/* Fails unless every index[i] is in [0, limit). */
 mxw_status mx_cpu_check_index(const mx_call *call, const char *what, const mx_tensor *index, int64_t limit);
 
 mxw_status mx_cpu_matmul(const mx_call *call, const mx_kernels *kernels);
@@ -57,7 +57,7 @@ mx_cpu_scratch mx_cpu_attention_cached_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_attention_window_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_attention_scores_scratch(const mx_call *call);
 
-/* What both ways of attention need. Fails with a line unless all that attention_cached will read lies in the cache. */
+/* Shared by eager and compiled attention. Fails unless all that attention_cached will read is in the cache. */
 mxw_status mx_cpu_check_cells(const mx_call *call);
 /* The rows of attention_window, those of one window together, in tiles of at most `most` rows of one window: tile i is
  * order[starts[i]] .. order[starts[i + 1] - 1]. Returns the number of tiles. memory: mx_cpu_order_bytes. */
@@ -76,7 +76,7 @@ mxw_status mx_cpu_reduce(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_argmax(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_top_k(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_select(const mx_call *call, const mx_kernels *kernels);
-/* Fails with a line unless every rule speaks of a set and of ids that there are. */
+/* Fails unless the sets and ids of every rule exist. */
 mxw_status mx_cpu_check_rules(const mx_call *call, const mx_tensor *rules, const mx_tensor *suppress);
 mx_cpu_scratch mx_cpu_select_scratch(const mx_call *call);
 

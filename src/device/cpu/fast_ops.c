@@ -1,5 +1,5 @@
-/* device/cpu/fast_ops.c - compiled calls on the CPU: which ops have a faster way, which inputs may lie apart.
- * An op that is not in the table runs the plain way, on the kernels of the best instruction set. */
+/* device/cpu/fast_ops.c - compiled calls on the CPU: which ops have kernels of their own, which inputs may be strided.
+ * An op that is not in the table runs as in the eager engine, on the kernels of the best instruction set. */
 #include "device/cpu/cpu.h"
 
 const mx_cpu_op mx_cpu_fast_ops[MX_OP_COUNT] = {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Worth telling: what kernels choose by. */
+/* The features that kernels are chosen by. */
 static const char *const interesting[] = {"sse4_2",      "avx",         "f16c",    "fma",   "avx2",   "avx_vnni",
                                           "avx512f",     "avx512bw",    "avx512vl", "avx512_vnni",
                                           "avx512_bf16", "amx_tile",    "amx_int8", "amx_bf16",

@@ -1,4 +1,4 @@
-/* device/cpu/isa_any.c - a processor that no kernels are written for: the plain loops alone. */
+/* device/cpu/isa_any.c - a processor without kernels of its own: the reference loops alone. */
 #include "device/cpu/kernels.h"
 
 extern const mx_kernels mx_ref_table;

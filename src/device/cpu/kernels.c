@@ -1,4 +1,5 @@
-/* device/cpu/kernels.c - chooses the table of kernels: the baseline first, then what is better and allowed. */
+/* device/cpu/kernels.c - chooses the table of kernels: the best instruction set that the processor has and MXW_CPU
+ * allows. */
 #include "device/cpu/kernels.h"
 
 #include <pthread.h>
@@ -41,7 +42,7 @@ const mx_kernels *mx_cpu_kernels(void) {
 
 /* ---- compiled ---------------------------------------------------------------------------------------------------- */
 
-static void lay_over(mx_kernels *under, const mx_kernels *over) {
+static void overlay(mx_kernels *under, const mx_kernels *over) {
 #define MX_KERNEL(name, parameters)                                                                                    \
     if (over->name)                                                                                                    \
         under->name = over->name;
@@ -55,7 +56,7 @@ int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
     *out = *isa->kernels;
     for (int i = 0; mx_cpu_isa(i); i++) {
         if (mx_cpu_isa(i)->fast)
-            lay_over(out, mx_cpu_isa(i)->fast);
+            overlay(out, mx_cpu_isa(i)->fast);
         if (mx_cpu_isa(i) == isa)
             break;
     }

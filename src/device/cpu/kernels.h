@@ -3,12 +3,12 @@
 #define MX_CPU_KERNELS_H
 #include "op/op.h"
 
-#define MX_PANEL 32   /* columns of a weight that lie side by side: a cache line of f16 */
-#define MX_CHUNK 16   /* elements of a row that stay together where rows are interleaved: a cache line of f32 */
+#define MX_PANEL 32   /* columns of a weight's panel: a cache line of f16 */
+#define MX_CHUNK 16   /* elements of k that stay adjacent where rows are interleaved: a cache line of f32 */
 
 /* Attention over whole windows. */
-#define MX_ATTN_QUERIES 384     /* of one call at most: they share the keys and values while those are near */
-#define MX_ATTN_KEYS 64         /* that the running softmax takes at a time */
+#define MX_ATTN_QUERIES 384     /* of one call at most: they share keys and values while those are in the cache */
+#define MX_ATTN_KEYS 64         /* of a step of the online softmax */
 /* Floats of scratch for heads of a width. */
 static inline int64_t mx_attn_tile_floats(int64_t width) {
     return (width + 7) / 8 * 8 * 2 * (MX_ATTN_KEYS + MX_ATTN_QUERIES) + 64 * MX_ATTN_KEYS + 2 * MX_ATTN_QUERIES;
@@ -20,7 +20,7 @@ static inline int64_t mx_attn_tile_floats(int64_t width) {
 
 #define MX_TILE_PANELS 2
 
-/* What select needs to know of a range of ids, for one row. */
+/* The partial result of select over a range of ids, for one row. */
 #define MX_TOPK 64         /* candidates that a range keeps at most */
 typedef struct mx_select_side {
     double sum;            /* of e^(x - top) */
@@ -33,38 +33,38 @@ typedef struct mx_select_part {
     float no_speech;           /* the raw logit of that id, if it lies in the range */
 } mx_select_part;
 
-/* A row as coarse products take it. */
+/* A quantized activation row of the int8 logits. */
 typedef struct mx_int8_row {
-    float scale;           /* of its whole numbers */
-    float slack;           /* times the scale of an id: how far its coarse logit is off at most; inf: not known */
+    float scale;           /* of its integers */
+    float slack;           /* times the scale of an id: the error bound of its int8 logit; inf: unknown */
 } mx_int8_row;
 
-/* How a large product is cut. The cut never changes a bit: it follows the caches. */
+/* The blocking of a large GEMM. It follows the caches and never changes a bit. */
 typedef struct mx_gemm_blocks {
     int64_t tile_rows;      /* of one gemm_tile call */
     int64_t tile_panels;    /* of one gemm_tile call, at most MX_TILE_PANELS */
     int64_t row_block;      /* rows of a piece: they share each panel that was widened */
-    int64_t k_block;        /* of a panel at a time: it stays in the first-level cache; a multiple of MX_CHUNK */
-    int64_t column_block;   /* of a piece whose chains are interrupted */
+    int64_t k_block;        /* of a panel at a time: it stays in the L1 cache; a multiple of MX_CHUNK */
+    int64_t column_block;   /* of a piece whose chains are split into blocks of k */
 } mx_gemm_blocks;
 
-/* One tile of a large product: y = chains of a b, from `start` on, + bias + residual, in this order. */
+/* One tile of a large GEMM: y = chains of a b, continued from `start`, + bias + residual, in this order. */
 typedef struct mx_gemm_tile {
     int64_t rows, k, panels;
     const float *a;          /* [ceil(k / MX_CHUNK)][a_rows][MX_CHUNK] */
     int64_t a_rows;
     const float *b;          /* [panels][k][MX_PANEL], panels b_stride floats apart */
     int64_t b_stride;
-    const float *start;      /* [rows][panels * MX_PANEL]: what the chains go on from; NULL: zeros */
+    const float *start;      /* [rows][panels * MX_PANEL]: partial sums that the chains continue from; NULL: zeros */
     const float *bias;       /* [panels * MX_PANEL] or NULL */
     const float *residual;   /* [rows][panels * MX_PANEL], rows ld_residual apart, or NULL */
     int64_t ld_residual;
     float *y;                /* [rows][panels * MX_PANEL], rows ldy apart; may be start */
     int64_t ldy;
-    /* Memory to ask for meanwhile: for each chunk of k one kilobyte, from `ahead` on, ahead_stride bytes apart. May be
-     * NULL, or point past what there is. */
-    const void *ahead;
-    int64_t ahead_stride;
+    /* Memory to prefetch: for each chunk of k one kilobyte, prefetch_stride bytes apart. May be NULL, or point past the
+     * end of an array. */
+    const void *prefetch;
+    int64_t prefetch_stride;
 } mx_gemm_tile;
 
 typedef struct mx_kernels {
@@ -73,9 +73,9 @@ typedef struct mx_kernels {
 #undef MX_KERNEL
 } mx_kernels;
 
-/* The plain loops of ref/ are compiled once for each instruction set, under a name of their own: mx_ref_gelu_erf for
- * the baseline, mx_ref_avx2_gelu_erf, ... The source fixes every order of summation and nothing may be contracted, so
- * all of them give the same bits; wider vectors only give them sooner. */
+/* The reference loops of ref/ are compiled once for each instruction set, under a name of their own: mx_ref_gelu_erf
+ * for the baseline, mx_ref_avx2_gelu_erf, ... The source fixes every order of summation and nothing may be contracted,
+ * so all of them give the same bits; wider vectors are only faster. */
 #define MX_JOIN_(a, b) a##b
 #define MX_JOIN(a, b) MX_JOIN_(a, b)
 #ifndef MX_ISA
@@ -87,7 +87,8 @@ typedef struct mx_kernels {
 #include "device/cpu/kernels.def"
 #undef MX_KERNEL
 
-/* The kernels written for one instruction set, in its own folder: MX_FAST(gelu_erf) is mx_avx2_gelu_erf in avx2/. */
+/* The kernels written for vectors, as templates in simd/ or by hand in avx2/, avx512/, neon/: MX_FAST(gelu_erf) is
+ * mx_avx2_gelu_erf and so on. */
 #ifdef MX_FAST_ISA
 #define MX_FAST(name) MX_JOIN(MX_FAST_ISA, name)
 #define MX_KERNEL(name, parameters) void MX_FAST(name) parameters;
@@ -98,18 +99,18 @@ typedef struct mx_kernels {
 /* The instruction sets that were built, the baseline first, each better than the one before; NULL past the end. */
 typedef struct mx_isa {
     const char *name;               /* base/cpu.h */
-    const mx_kernels *kernels;      /* the plain loops compiled for it: every kernel */
-    const mx_kernels *fast;         /* written for it (avx2/, avx512/, neon/): NULL where it has nothing better */
+    const mx_kernels *kernels;      /* the reference loops compiled for it: every kernel */
+    const mx_kernels *fast;         /* written for its vectors, the others NULL; NULL where it has none */
 } mx_isa;
 const mx_isa *mx_cpu_isa(int index);
 /* The best one that the processor has and MXW_CPU allows. */
 const mx_isa *mx_cpu_best_isa(void);
 
-/* The table that the eager engine runs: the plain loops for the best instruction set that the processor has and MXW_CPU
+/* The table of the eager engine: the reference loops for the best instruction set that the processor has and MXW_CPU
  * allows, their gemm replaced by the blas module's where that is installed. Made once; the same for every caller. */
 const mx_kernels *mx_cpu_kernels(void);
-/* The table that compiled calls run: the plain loops, over them what avx2/, avx512/ or neon/ have, as far as the best
- * instruction set goes. No BLAS. */
+/* The table of compiled calls: the reference loops, overlaid with the vector kernels of each instruction set up to the
+ * best one. No BLAS. */
 const mx_kernels *mx_cpu_fast_kernels(void);
 /* The same for one instruction set, for tests; 0 if this processor does not have it. */
 int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out);

@@ -151,7 +151,7 @@ mxw_status mx_cpu_state_write(const mx_call *call, const mx_kernels *kernels) {
 
 /* ---- compiled calls ---------------------------------------------------------------------------------------------- */
 
-/* One entry of a state: rows that lie together there, perhaps apart in x. */
+/* One entry of a state: rows that are adjacent there and may be strided in x. */
 typedef struct entry {
     char *to;
     const char *from;

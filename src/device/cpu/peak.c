@@ -1,4 +1,5 @@
-/* device/cpu/peak.c - what the processor does at most: fused multiply-adds in registers, and bytes read from memory.
+/* device/cpu/peak.c - the measured peak of the processor: fused multiply-adds in registers, and bytes read from
+ * memory.
  * The loops are written for each instruction set with the compiler's target attribute, so that no flag is needed. */
 #include "device/cpu/peak.h"
 

@@ -1,4 +1,4 @@
-/* device/cpu/peak.h - what the processor does at most: the yardstick of every figure. */
+/* device/cpu/peak.h - the peak of the processor, measured: what every benchmark is compared with. */
 #ifndef MX_CPU_PEAK_H
 #define MX_CPU_PEAK_H
 #include "device/device.h"

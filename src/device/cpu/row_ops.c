@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define PIECE 16384   /* elements: some microseconds of work, so that handing it out costs little */
+#define PIECE 16384   /* elements: some microseconds of work, so that scheduling it costs little */
 
 typedef struct rows {
     const mx_call *call;

@@ -85,8 +85,8 @@ static void one_tile(int64_t rows, int64_t k, int64_t stop, const double scale[2
                    .sums = take((size_t)(tile * MX_TILE_PANELS * MX_PANEL) * sizeof(float), 4),
                    .bias = rows % 3 ? bias : NULL, .residual = rows % 2 ? residual : NULL};
     for (int64_t first = 0; first < rows; first += tile) {
-        mx_gemm_tile t = {.rows = MX_MIN(tile, rows - first), .a_rows = tile, .ahead = rows % 2 ? x : NULL,
-                     .ahead_stride = 1024};
+        mx_gemm_tile t = {.rows = MX_MIN(tile, rows - first), .a_rows = tile, .prefetch = rows % 2 ? x : NULL,
+                     .prefetch_stride = 1024};
         for (int64_t r = 0; r < t.rows; r++)
             K->pack_row(d.a + r * MX_CHUNK, x + (first + r) * k, k, tile * MX_CHUNK);
         run_tile(t, first, k, stop, panels, &d);

@@ -91,6 +91,8 @@ void done(void) {
 }
 
 void record(const void *bytes, size_t n) {
+    if (n == 0)
+        return;
     if (current.n + n > current.room) {
         current.room = 2 * (current.n + n);
         current.bytes = realloc(current.bytes, current.room);

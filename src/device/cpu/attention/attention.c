@@ -131,9 +131,9 @@ out:
 
 /* ---- rows over a window ------------------------------------------------------------------------------------------ */
 
-/* Rows that hear the same window are put together, ROW_TILE at a time, so that the products are products of matrices. A
- * tile that is not full is filled up with zeros: every call has the same size, and a row's bits depend neither on its
- * place in the tile nor on its neighbours (tested). */
+/* Rows that attend to the same window are put together, ROW_TILE at a time, so that the products are products of
+ * matrices. A tile that is not full is padded with zeros: every call has the same size, and a row's bits depend neither
+ * on its place in the tile nor on its neighbours (tested). */
 #define ROW_TILE 8
 
 /* The rows ordered by window, where each tile begins among them, and a count for each window. */
@@ -168,7 +168,7 @@ int64_t mx_cpu_order_rows(const mx_call *call, int64_t most, void *memory, mx_cp
     return tiles;
 }
 
-/* Heads go outside: neighbouring pieces read the same keys while they are in the cache. */
+/* Heads are the outer loop: neighbouring pieces read the same keys while they are in the cache. */
 static void run_window(void *context, int64_t piece, int slot) {
     const attention *a = context;
     int64_t tile = piece % a->tiles, head = piece / a->tiles, width = a->width;
@@ -202,14 +202,14 @@ out:
 
 /* ---- scores of rows over a window -------------------------------------------------------------------------------- */
 
-#define SCORE_TILE 64   /* rows of a window that share its keys once they are laid side by side */
+#define SCORE_TILE 64   /* rows of a window that share its keys once they are packed */
 
 mx_cpu_scratch mx_cpu_attention_scores_scratch(const mx_call *call) {
     int64_t width = call->inputs[0].dims[1] / call->attrs->heads;
     return (mx_cpu_scratch){.slot = (size_t)(MX_SUM_LANES * width) * sizeof(float), .shared = mx_cpu_order_bytes(call)};
 }
 
-/* One of the heads that were asked for, a tile of rows. */
+/* One of the requested heads, a tile of rows. */
 static void run_scores(void *context, int64_t piece, int slot) {
     const attention *a = context;
     const mx_tensor *q = &a->call->inputs[0], *k = &a->call->inputs[1], *y = &a->call->outputs[0];

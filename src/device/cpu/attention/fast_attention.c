@@ -1,8 +1,8 @@
 /* device/cpu/attention/fast_attention.c - attention in compiled calls: whole windows in tiles of queries, rows over a
  * window in ranges of keys, rows over a cache one by one.
  *
- * What holds: pieces are cut by shapes alone, at places that are fixed, and what crosses a piece is joined in order; a
- * row's bits depend neither on the rows beside it nor on the threads. Rows of q, k and v may lie apart. */
+ * Invariant: pieces are cut by shapes alone, at fixed positions, and partial results are combined in a fixed order; a
+ * row's bits depend neither on the rows beside it nor on the threads. Rows of q, k and v may be strided. */
 #include "device/cpu/cpu.h"
 
 #include <pthread.h>
@@ -76,8 +76,8 @@ mx_cpu_scratch mx_cpu_fast_attention_window_scratch(const mx_call *call) {
                             .shared = MX_CPU_ALIGN(mx_cpu_order_bytes(call)) + (size_t)floats * sizeof(float)};
 }
 
-/* One tile of rows over one range of keys. Tiles go inside: those of one window read the same keys while those are
- * near. */
+/* One tile of rows over one range of keys. Tiles are the inner loop: those of one window read the same keys while they
+ * are in the cache. */
 static void run_range(void *context, int64_t piece, int slot) {
     const listening *l = context;
     const int32_t *starts = l->by_window.starts, *window = l->call->inputs[3].data;
@@ -176,7 +176,7 @@ mxw_status mx_cpu_fast_attention_cached(const mx_call *call, const mx_kernels *k
     return status;
 }
 
-/* ---- for people -------------------------------------------------------------------------------------------------- */
+/* ---- names of kernels -------------------------------------------------------------------------------------------- */
 
 static char names[3][48];
 static pthread_once_t named = PTHREAD_ONCE_INIT;

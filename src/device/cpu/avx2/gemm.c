@@ -1,8 +1,8 @@
-/* device/cpu/avx2/gemm.c - tiles of large products and few rows, for AVX2, FMA and F16C.
+/* device/cpu/avx2/gemm.c - GEMM micro-kernels, for AVX2, FMA and F16C: tiles of many rows, and few rows.
  *
- * A tile is 6 rows by a panel, half a panel at a time: 12 accumulators, two registers of the panel, one or two elements
- * of rows spread.
- * What holds: every element is one chain of fused multiply-adds over k in order, as in ref/tile.c. */
+ * A tile is 6 rows by a panel, half a panel at a time: 12 accumulators, two registers of the panel, one or two
+ * broadcast elements of rows. Invariant: every element is one chain of fused multiply-adds over k in order, as in
+ * ref/gemm_tile.c. */
 #include "device/cpu/kernels.h"
 
 #include <immintrin.h>
@@ -11,14 +11,14 @@
 #define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 6
 #define HALF (MX_PANEL / 2)
-#define AHEAD 4096   /* bytes of a panel that are asked for before they are used */
+#define PREFETCH 4096   /* prefetch distance in a panel, bytes */
 
 void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
     *out = (mx_gemm_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 126, .k_block = 256,
                             .column_block = 512};
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* ---- the micro-kernel of a tile ---------------------------------------------------------------------------------- */
 
 INLINE void step(__m256 c[TILE_ROWS][2], const float *a, const float *b, const int rows) {
     __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
@@ -53,7 +53,7 @@ INLINE void store(const mx_gemm_tile *t, __m256 c[TILE_ROWS][2], int half, const
 }
 
 /* Columns [half, half + HALF) of the panel. */
-INLINE void half_tile(const mx_gemm_tile *t, int half, const char *ahead, int64_t ahead_stride, const int rows) {
+INLINE void half_tile(const mx_gemm_tile *t, int half, const char *prefetch, int64_t prefetch_stride, const int rows) {
     const float *a = t->a, *b = t->b + half;
     int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     __m256 sum[TILE_ROWS][2];
@@ -61,10 +61,10 @@ INLINE void half_tile(const mx_gemm_tile *t, int half, const char *ahead, int64_
     for (int r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++)
             sum[r][h] = t->start ? _mm256_loadu_ps(t->start + r * MX_PANEL + half + h * 8) : _mm256_setzero_ps();
-    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, ahead += ahead_stride)
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, prefetch += prefetch_stride)
         for (int q = 0; q < MX_CHUNK; q += 4, b += 4 * MX_PANEL) {
-            _mm_prefetch(ahead + q * 32, _MM_HINT_T1);
-            _mm_prefetch(ahead + q * 32 + 64, _MM_HINT_T1);
+            _mm_prefetch(prefetch + q * 32, _MM_HINT_T1);
+            _mm_prefetch(prefetch + q * 32 + 64, _MM_HINT_T1);
             step(sum, a + q, b, rows);
             step(sum, a + q + 1, b + MX_PANEL, rows);
             step(sum, a + q + 2, b + 2 * MX_PANEL, rows);
@@ -76,25 +76,25 @@ INLINE void half_tile(const mx_gemm_tile *t, int half, const char *ahead, int64_
 }
 
 void MX_FAST(gemm_tile)(const mx_gemm_tile *t) {
-    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;   /* what is there anyway */
-    int64_t stride = t->ahead ? t->ahead_stride : 0;
-    for (int h = 0; h < MX_PANEL; h += HALF, ahead += 512)   /* each half asks for its half of a kilobyte */
+    const char *prefetch = t->prefetch ? t->prefetch : (const char *)t->b;   /* NULL: what is cached anyway */
+    int64_t stride = t->prefetch ? t->prefetch_stride : 0;
+    for (int h = 0; h < MX_PANEL; h += HALF, prefetch += 512)   /* each half prefetches its half of a kilobyte */
         switch (t->rows) {
 #define ROWS(n)                                                                                                        \
-    case n: half_tile(t, h, ahead, stride, n); break;
+    case n: half_tile(t, h, prefetch, stride, n); break;
             ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
 #undef ROWS
         }
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+/* ---- few rows: skinny GEMM --------------------------------------------------------------------------------------- */
 
 INLINE __m256 load_eight(const char *b, const int is_f16, const int eighth) {
     return is_f16 ? _mm256_cvtph_ps(_mm_loadu_si128((const void *)(b + eighth * 16)))
                   : _mm256_loadu_ps((const float *)(const void *)b + eighth * 8);
 }
 
-/* One step of k. Sixteen registers: of three rows the elements stay and the columns pass, of six the other way. */
+/* One step of k. Sixteen registers: with three rows their elements stay in registers, with six the columns do. */
 INLINE void few_step(__m256 sum[TILE_ROWS][4], const float *a, const char *b, const int is_f16, const int rows,
                      const int eights) {
     if (eights == 4) {
@@ -116,16 +116,16 @@ INLINE void few_step(__m256 sum[TILE_ROWS][4], const float *a, const char *b, co
     }
 }
 
-/* Asks for what lies AHEAD of one step of k. */
-INLINE void ask(const char *b, const int is_f16) {
-    _mm_prefetch(b + AHEAD, _MM_HINT_T0);
+/* Of one step of k, PREFETCH bytes ahead. */
+INLINE void prefetch_step(const char *b, const int is_f16) {
+    _mm_prefetch(b + PREFETCH, _MM_HINT_T0);
     if (!is_f16)
-        _mm_prefetch(b + AHEAD + 64, _MM_HINT_T0);
+        _mm_prefetch(b + PREFETCH + 64, _MM_HINT_T0);
 }
 
-/* `rows` rows by `eights` times eight columns over k of a panel; `more`: goes on from the sums in y. */
+/* `rows` rows by `eights` times eight columns over k of a panel; `more`: continues from the sums in y. */
 INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char *b, int64_t k, int more,
-                const int asks, const int is_f16, const int rows, const int eights) {
+                const int prefetches, const int is_f16, const int rows, const int eights) {
     const int64_t bytes = is_f16 ? MX_PANEL * 2 : MX_PANEL * 4;
     __m256 sum[TILE_ROWS][4];
 #pragma GCC unroll 6
@@ -136,8 +136,8 @@ INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char
     for (; k >= MX_CHUNK; k -= MX_CHUNK, a += a_rows * MX_CHUNK, b += MX_CHUNK * bytes)
 #pragma GCC unroll 2
         for (int64_t q = 0; q < MX_CHUNK; q++) {
-            if (asks)
-                ask(b + q * bytes, is_f16);
+            if (prefetches)
+                prefetch_step(b + q * bytes, is_f16);
             few_step(sum, a + q, b + q * bytes, is_f16, rows, eights);
         }
     for (int64_t q = 0; q < k; q++)
@@ -151,14 +151,14 @@ INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char
 
 /* A group of at most TILE_ROWS rows: three rows by a whole panel, six by half of one and then the other. */
 INLINE void group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t rows, const char *b, int64_t k,
-                  int more, const int asks, const int is_f16) {
+                  int more, const int prefetches, const int is_f16) {
     const size_t half = HALF * (is_f16 ? 2 : 4);
     switch (rows) {
 #define WHOLE(n)                                                                                                       \
-    case n: few(y, ld, a, a_rows, b, k, more, asks, is_f16, n, 4); break;
+    case n: few(y, ld, a, a_rows, b, k, more, prefetches, is_f16, n, 4); break;
 #define HALVES(n)                                                                                                      \
     case n:                                                                                                            \
-        few(y, ld, a, a_rows, b, k, more, asks, is_f16, n, 2);                                                         \
+        few(y, ld, a, a_rows, b, k, more, prefetches, is_f16, n, 2);                                                   \
         few(y + HALF, ld, a, a_rows, b + half, k, more, 0, is_f16, n, 2);                                              \
         break;
         WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
@@ -167,7 +167,7 @@ INLINE void group(float *y, int64_t ld, const float *a, int64_t a_rows, int64_t 
     }
 }
 
-/* What has to be passed several times is passed in chunks of k, so that memory brings the ones ahead all the while; the
+/* A panel that is read several times is read in chunks of k, so that the prefetch of the next ones never stops; the
  * sums wait in y. */
 INLINE void all_panels(float *y, int64_t ld, const float *a, int64_t rows, const char *b, int64_t k, int64_t n_panels,
                        const int is_f16) {

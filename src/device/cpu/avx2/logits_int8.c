@@ -1,7 +1,7 @@
-/* device/cpu/avx2/logits_int8.c - rows times a coarse vocabulary, for AVX2.
+/* device/cpu/avx2/logits_int8.c - int8 logits of a few rows, for AVX2.
  *
- * Of up to two rows a panel is passed once, of up to five half of its ids and then the other half: the second time it
- * lies in the first-level cache. What is ahead is asked for at an even pace through both. */
+ * With up to two rows a panel is read once; with up to five first one half of its ids, then the other: the second time
+ * it is in the L1 cache. The next panel is prefetched at an even pace through both. */
 #include "device/cpu/kernels.h"
 
 #include <immintrin.h>
@@ -16,23 +16,23 @@ INLINE __m256i pair_of(const int16_t *x) {
     return _mm256_set1_epi32(both);
 }
 
-/* Added in place, which compilers do not see to by themselves: they copy every sum back. */
+/* Added in place by hand: compilers copy every sum back. */
 INLINE void add_products(__m256i *sum, __m256i w, __m256i v) {
     __m256i products = _mm256_madd_epi16(w, v);
     __asm__("vpaddd %1, %0, %0" : "+x"(*sum) : "x"(products));
 }
 
-/* `rows` rows by `eights` times eight ids; every `pace`-th line asks for one that lies ahead. */
+/* `rows` rows by `eights` times eight ids; every `pace`-th line prefetches one of the next panel. */
 INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, const int8_t *b, const float *scales,
-                int64_t pairs, const char *ahead, const int pace, const int rows, const int eights) {
+                int64_t pairs, const char *prefetch, const int pace, const int rows, const int eights) {
     __m256i sum[FEW_ROWS][4];
 #pragma GCC unroll 5
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int e = 0; e < eights; e++)
             sum[r][e] = _mm256_setzero_si256();
-    for (int64_t p = 0; p < pairs; p++, b += LINE, x += 2, ahead += LINE / pace) {
-        _mm_prefetch(ahead, _MM_HINT_T1);
+    for (int64_t p = 0; p < pairs; p++, b += LINE, x += 2, prefetch += LINE / pace) {
+        _mm_prefetch(prefetch, _MM_HINT_T1);
         __m256i w[4];
 #pragma GCC unroll 4
         for (int e = 0; e < eights; e++)
@@ -56,14 +56,14 @@ INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, 
 
 INLINE void group(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, int64_t rows, const int8_t *b,
                   const float *scales, int64_t pairs) {
-    const char *ahead = (const char *)b + pairs * LINE;   /* the next panel */
+    const char *prefetch = (const char *)b + pairs * LINE;   /* the next panel */
     switch (rows) {
 #define WHOLE(n)                                                                                                       \
-    case n: few(y, ld, x, row, b, scales, pairs, ahead, 1, n, 4); break;
+    case n: few(y, ld, x, row, b, scales, pairs, prefetch, 1, n, 4); break;
 #define HALVES(n)                                                                                                      \
     case n:                                                                                                            \
-        few(y, ld, x, row, b, scales, pairs, ahead, 2, n, 2);                                                          \
-        few(y + 16, ld, x, row, b + 32, scales + 16, pairs, ahead + pairs * LINE / 2, 2, n, 2);                        \
+        few(y, ld, x, row, b, scales, pairs, prefetch, 2, n, 2);                                                       \
+        few(y + 16, ld, x, row, b + 32, scales + 16, pairs, prefetch + pairs * LINE / 2, 2, n, 2);                     \
         break;
         WHOLE(1) WHOLE(2) HALVES(3) HALVES(4) HALVES(5)
 #undef WHOLE

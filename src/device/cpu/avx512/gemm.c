@@ -1,9 +1,9 @@
-/* device/cpu/avx512/gemm.c - tiles of large products and few rows, for AVX-512.
+/* device/cpu/avx512/gemm.c - GEMM micro-kernels, for AVX-512: tiles of many rows, and few rows.
  *
- * A tile is 6 rows by two panels: 24 accumulators, four registers of the panels, one element of a row spread at a time.
- * (A tile of 14 rows by one panel has as many multiply-adds to a load of the panel, but twice the spread elements, and
- * reaches 93 % of the processor's peak where this one reaches 99 %.)
- * What holds: every element is one chain of fused multiply-adds over k in order, as in ref/tile.c. */
+ * A tile is 6 rows by two panels: 24 accumulators, four registers of the panels, one broadcast element of a row at a
+ * time. (A tile of 14 rows by one panel has as many multiply-adds to a load of the panel, but twice the broadcasts, and
+ * reaches 93 % of the processor's peak where this one reaches 99 %.) Invariant: every element is one chain of fused
+ * multiply-adds over k in order, as in ref/gemm_tile.c. */
 #include "device/cpu/kernels.h"
 
 #include <immintrin.h>
@@ -12,14 +12,14 @@
 #define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 6
 #define FEW_ROWS 14       /* of a group in gemm_rows */
-#define AHEAD 4096        /* bytes of a panel that are asked for before they are used */
+#define PREFETCH 4096   /* prefetch distance in a panel, bytes */
 
 void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
     *out = (mx_gemm_blocks){.tile_rows = TILE_ROWS, .tile_panels = 2, .row_block = 252, .k_block = 512,
                             .column_block = 512};
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* ---- the micro-kernel of a tile ---------------------------------------------------------------------------------- */
 
 INLINE void step(__m512 c[TILE_ROWS][4], const float *a, const float *b, const float *b2, const int rows,
                  const int panels) {
@@ -51,7 +51,8 @@ INLINE void store(const mx_gemm_tile *t, __m512 c[TILE_ROWS][4], const int rows,
         }
 }
 
-INLINE void tile(const mx_gemm_tile *t, const char *ahead, int64_t ahead_stride, const int rows, const int panels) {
+INLINE void tile(const mx_gemm_tile *t, const char *prefetch, int64_t prefetch_stride, const int rows,
+                 const int panels) {
     const float *a = t->a, *b = t->b, *b2 = t->b + t->b_stride;
     int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     __m512 sum[TILE_ROWS][4];
@@ -60,11 +61,11 @@ INLINE void tile(const mx_gemm_tile *t, const char *ahead, int64_t ahead_stride,
 #pragma GCC unroll 4
         for (int h = 0; h < 2 * panels; h++)
             sum[r][h] = t->start ? _mm512_loadu_ps(t->start + r * panels * MX_PANEL + h * 16) : _mm512_setzero_ps();
-    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, ahead += ahead_stride)
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, prefetch += prefetch_stride)
         for (int q = 0; q < MX_CHUNK; q += 4, b += 4 * MX_PANEL, b2 += 4 * MX_PANEL)
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
-                _mm_prefetch(ahead + (q + i) * 64, _MM_HINT_T1);
+                _mm_prefetch(prefetch + (q + i) * 64, _MM_HINT_T1);
                 step(sum, a + q + i, b + i * MX_PANEL, b2 + i * MX_PANEL, rows, panels);
             }
     for (int64_t p = 0; p < k; p++)
@@ -73,30 +74,30 @@ INLINE void tile(const mx_gemm_tile *t, const char *ahead, int64_t ahead_stride,
 }
 
 void MX_FAST(gemm_tile)(const mx_gemm_tile *t) {
-    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;   /* what is there anyway */
-    int64_t stride = t->ahead ? t->ahead_stride : 0;
+    const char *prefetch = t->prefetch ? t->prefetch : (const char *)t->b;   /* NULL: what is cached anyway */
+    int64_t stride = t->prefetch ? t->prefetch_stride : 0;
     switch (t->rows * 4 + t->panels) {
 #define ROWS(n)                                                                                                        \
-    case n * 4 + 1: tile(t, ahead, stride, n, 1); break;                                                               \
-    case n * 4 + 2: tile(t, ahead, stride, n, 2); break;
+    case n * 4 + 1: tile(t, prefetch, stride, n, 1); break;                                                            \
+    case n * 4 + 2: tile(t, prefetch, stride, n, 2); break;
         ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
 #undef ROWS
     }
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+/* ---- few rows: skinny GEMM --------------------------------------------------------------------------------------- */
 
 INLINE __m512 load_half(const char *b, const int is_f16, const int half) {
     return is_f16 ? _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(b + half * 32)))
                   : _mm512_loadu_ps((const float *)(const void *)b + half * 16);
 }
 
-/* One step of k: `rows` rows by `panels` panels that lie panel_bytes apart. Of many rows the columns stay in registers
- * and the elements pass, of few rows the other way. */
+/* One step of k: `rows` rows by `panels` panels, panel_bytes from one to the next. With many rows the columns stay
+ * in registers, with few their elements do. */
 INLINE void few_step(__m512 sum[FEW_ROWS][8], const float *a, const char *b, size_t panel_bytes, const int is_f16,
                      const int rows, const int panels) {
     if (panels == 1) {
-        _mm_prefetch(b + AHEAD, _MM_HINT_T0);
+        _mm_prefetch(b + PREFETCH, _MM_HINT_T0);
         __m512 x0 = load_half(b, is_f16, 0), x1 = load_half(b, is_f16, 1);
 #pragma GCC unroll 14
         for (int r = 0; r < rows; r++) {
@@ -110,7 +111,7 @@ INLINE void few_step(__m512 sum[FEW_ROWS][8], const float *a, const char *b, siz
     for (int h = 0; h < 2 * panels; h++) {
         const char *row = b + (size_t)(h / 2) * panel_bytes;
         if (h % 2 == 0)
-            _mm_prefetch(row + AHEAD, _MM_HINT_T0);
+            _mm_prefetch(row + PREFETCH, _MM_HINT_T0);
         __m512 x = load_half(row, is_f16, h % 2);
 #pragma GCC unroll 14
         for (int r = 0; r < rows; r++)
@@ -175,7 +176,7 @@ void MX_FAST(gemm_rows)(float *y, int64_t ld, const float *a, int64_t rows, cons
         all_panels(y, ld, a, rows, panels, k, n_panels, 0);
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 void MX_FAST(pack_row)(float *y, const float *x, int64_t k, int64_t stride) {
     for (; k >= MX_CHUNK; k -= MX_CHUNK, x += MX_CHUNK, y += stride)

@@ -1,12 +1,12 @@
-/* device/cpu/avx512/logits_int8.c - rows times a coarse vocabulary, for AVX-512: a line of the panel is a pair of k for
- * 32 ids, two registers of 16-bit numbers. Compiled twice, with VNNI and without. */
+/* device/cpu/avx512/logits_int8.c - int8 logits of a few rows, for AVX-512: a line of a panel is a pair of k for 32
+ * ids, two registers of 16-bit integers. Compiled twice, with VNNI and without. */
 #include "device/cpu/kernels.h"
 
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
 #define FEW_ROWS 12       /* of a group */
-#define AHEAD 2048        /* bytes that are asked for before they are used */
+#define PREFETCH 2048   /* prefetch distance, bytes */
 
 INLINE __m512i pair_of(const int16_t *x) {
     int32_t both;
@@ -17,7 +17,7 @@ INLINE __m512i pair_of(const int16_t *x) {
 INLINE void add_products(__m512i *sum, __m512i w, __m512i v) {
 #ifdef __AVX512VNNI__
     *sum = _mm512_dpwssd_epi32(*sum, w, v);
-#else   /* added in place, which compilers do not see to by themselves: they copy every sum back */
+#else   /* added in place by hand: compilers copy every sum back */
     __m512i products = _mm512_madd_epi16(w, v);
     __asm__("vpaddd %1, %0, %0" : "+v"(*sum) : "v"(products));
 #endif
@@ -43,7 +43,7 @@ INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, 
         for (int h = 0; h < 2 * panels; h++) {
             const int8_t *line = b + h / 2 * panel_bytes;
             if (h % 2 == 0)
-                _mm_prefetch((const char *)line + AHEAD, _MM_HINT_T0);
+                _mm_prefetch((const char *)line + PREFETCH, _MM_HINT_T0);
             __m512i w = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)(line + h % 2 * 32)));
 #pragma GCC unroll 12
             for (int r = 0; r < rows; r++)

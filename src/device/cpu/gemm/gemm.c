@@ -1,19 +1,18 @@
-/* device/cpu/gemm/gemm.c - products of compiled calls: the loops. A kernel owns one tile, or a few rows.
- *
- * Rows are copied into chunks (normed on the way if the op says so; the rows of a convolution are spans of its input,
- * zero past the ends), a panel of the weight is widened to f32 a block of k at a time, and every tile of rows of the
- * piece is multiplied with it while it lies in the first-level cache. Few rows go the other way: they stay, and each
- * panel passes by once, widened in registers.
- * What holds: every element of a result is one chain of fused multiply-adds over k in order; then bias, activation and
- * residual. So the cut, which follows caches and threads, never changes a bit. */
+/* device/cpu/gemm/gemm.c - GEMM of compiled calls: packing, blocking and the loops around the micro-kernels.
+  * Many rows: they are packed in chunks of k (normed on the way if the op says so; the rows of a convolution are spans
+ * of its input, zero past the ends: im2col). A panel of the weight is widened to f32 a block of k at a time, and every
+ * tile of rows of the piece is multiplied with it while it is in the L1 cache. Few rows (skinny GEMM): they stay in the
+ * cache, and each panel is read once, widened in registers.
+ * Invariant: every element of a result is one chain of fused multiply-adds over k in order; then bias, activation and
+ * residual. So the blocking, which follows caches and threads, never changes a bit. */
 #include "device/cpu/gemm/gemm.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#define FEW_ROWS 28          /* up to here it is faster not to lay panels out in f32 first (measured) */
-#define PIECES_PER_SLOT 3    /* of a large product: a core that is late leaves little for the others to wait for */
+#define FEW_ROWS 28          /* up to here the skinny GEMM is faster (measured) */
+#define PIECES_PER_SLOT 3    /* of a large GEMM: a late core leaves the others little to wait for */
 #define LEAST_PANELS 4       /* of a piece: below, copying the rows costs too much */
 #define LEAST_TILES 8        /* of a piece: below, widening the panels costs too much */
 #define FEW_PIECES 2         /* per slot, of few rows */
@@ -22,10 +21,10 @@
 static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 static int64_t round_up(int64_t n, int64_t to) { return blocks_of(n, to) * to; }
 
-/* ---- the cut ----------------------------------------------------------------------------------------------------- */
+/* ---- blocking ---------------------------------------------------------------------------------------------------- */
 
 typedef struct cut {
-    int few;                                /* rows that the weight passes by */
+    int few;                                /* rows of the skinny GEMM */
     int64_t rows, row_blocks;               /* of a piece; a multiple of the tile's */
     int64_t panels, column_blocks;          /* panels of a piece */
     int64_t k, k_blocks;                    /* of a block; a multiple of MX_CHUNK */
@@ -102,7 +101,7 @@ typedef struct work {
     const float *few_rows;
 } work;
 
-/* ---- the result -------------------------------------------------------------------------------------------------- */
+/* ---- epilogue ---------------------------------------------------------------------------------------------------- */
 
 static void activate(const work *w, float *c, int64_t ldc, const float *bias, int64_t rows, int64_t columns) {
     void (*gelu)(float *, const float *, int64_t) =
@@ -137,7 +136,7 @@ static void finish(const work *w, int64_t entry, int64_t row, int64_t rows, int6
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- packing rows ------------------------------------------------------------------------------------------------ */
 
 static void entry_offsets(const mx_gemm *p, int64_t entry, int64_t *a, int64_t *b) {
     *a = *b = 0;
@@ -184,7 +183,7 @@ static void lay_tile(const work *w, const float *x, int64_t row, int64_t rows, i
         w->kernels->pack_row(a + r * MX_CHUNK, row_at(w, x, row + r, k0, k, made), k, stride);
 }
 
-/* ---- panels ------------------------------------------------------------------------------------------------------ */
+/* ---- widening panels --------------------------------------------------------------------------------------------- */
 
 /* k rows of a panel from row k0 on, in f32. */
 static const float *panel_at(const work *w, const float *b, int64_t panel, int64_t k0, int64_t k, float *made) {
@@ -220,9 +219,9 @@ typedef struct block {
     float *a, *wide, *sums, *made;
 } block;
 
-/* What the processor may fetch while it multiplies tile t with panel j and its neighbours: the rows of the next tile
- * while tiles are being laid, then the next panels. */
-static const void *ahead_of(const block *p, int64_t j, int64_t t, int64_t *stride) {
+/* What to prefetch while tile t is multiplied with panel j and its neighbours: the rows of the next tile
+ * while tiles are being packed, then the next panels. */
+static const void *prefetch_of(const block *p, int64_t j, int64_t t, int64_t *stride) {
     const mx_gemm *product = p->w->p;
     int64_t next = j + p->w->blocks.tile_panels, since = j == 0 ? t - (p->tiles - 1) : t;
     *stride = 1024;
@@ -244,7 +243,7 @@ static const void *ahead_of(const block *p, int64_t j, int64_t t, int64_t *strid
     return NULL;
 }
 
-/* The result's lines are asked for before they are written. */
+/* Prefetches the result's cache lines before they are written. */
 static void ask_for_result(const mx_gemm *product, int64_t at, int64_t column, const mx_gemm_tile *t) {
     const float *y = product->y + at * product->n + column;
     for (int64_t r = 0; r < t->rows; r++, y += product->n)
@@ -300,7 +299,7 @@ static void multiply_panels(const block *p, int64_t j, int64_t k_block) {
         tile.y = sums;
         tile.ldy = tile.panels * MX_PANEL;
         tile.bias = tile.residual = NULL;
-        tile.ahead = ahead_of(p, j, t, &tile.ahead_stride);
+        tile.prefetch = prefetch_of(p, j, t, &tile.prefetch_stride);
         int stored = last && set_result(w->p, p->entry * w->p->m + row, column, &tile);
         w->kernels->gemm_tile(&tile);
         if (last && !stored)
@@ -334,7 +333,7 @@ static void run_block(void *context, int64_t piece, int slot) {
     }
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+/* ---- few rows: skinny GEMM --------------------------------------------------------------------------------------- */
 
 static void run_panels(void *context, int64_t piece, int slot) {
     const work *w = context;

@@ -1,4 +1,4 @@
-/* device/cpu/gemm/gemm.h - a product of a compiled call, as gemm.c takes it. */
+/* device/cpu/gemm/gemm.h - a GEMM of a compiled call and its prologue and epilogue, as gemm.c takes it. */
 #ifndef MX_CPU_GEMM_H
 #define MX_CPU_GEMM_H
 #include "device/cpu/gemm/pack.h"
@@ -30,7 +30,7 @@ typedef struct mx_gemm {
 } mx_gemm;
 
 mx_cpu_scratch mx_gemm_scratch(const mx_gemm *p, const mx_kernels *kernels);
-/* What it will run, for people: "gemm 14x32 f16 avx512". */
+/* The kernel it will run, human-readable: "gemm 14x32 f16 avx512". */
 const char *mx_gemm_name(const mx_gemm *p);
 void mx_gemm_run(const mx_gemm *p, const mx_kernels *kernels);
 #endif

@@ -1,11 +1,11 @@
-/* device/cpu/gemm/gemm_ops.c - the ops of compiled calls that are products: linear, matmul, conv1d, and their fused
- * forms. Each says what its rows, columns and results are; gemm.c multiplies. */
+/* device/cpu/gemm/gemm_ops.c - the ops of compiled calls that are GEMMs: linear, matmul, conv1d, and their fused
+ * forms. Each describes its rows, columns and results; gemm.c multiplies. */
 #include "device/cpu/gemm/gemm.h"
 
 static const mx_tensor *input(const mx_call *call, int i) { return i < call->n_inputs ? &call->inputs[i] : NULL; }
 static const float *data_of(const mx_tensor *t) { return t ? t->data : NULL; }
 
-/* Elements from row to row: rows of a strided input lie apart, and all its leading axes go on from there. */
+/* Elements from row to row: rows of an input may be strided, and all its leading axes continue from there. */
 static int64_t row_stride(const mx_tensor *t) { return t->rank > 1 ? t->strides[t->rank - 2] : t->dims[t->rank - 1]; }
 
 static int64_t rows_of(const mx_tensor *t) {

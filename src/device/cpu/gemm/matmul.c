@@ -1,9 +1,9 @@
 /* device/cpu/gemm/matmul.c - products of matrices and convolutions, cut into gemm calls of fixed tiles.
  *
- * What holds: how a result is cut depends on its own shape, never on the batch around it or on the threads.
+ * Invariant: how a result is cut depends on its own shape, never on the batch around it or on the threads.
  *   [.., rows, k] with leading axes: each entry is cut alone, into tiles of TILE_ROWS rows; the last tile of an entry
  *   is the same whatever the number of entries.
- *   [rows, k]: the rows are the batch (decoder rows). Tiles are exactly ROW_TILE rows, the last one filled up with rows
+ *   [rows, k]: the rows are the batch (decoder rows). Tiles are exactly ROW_TILE rows, the last one padded with rows
  *   of zeros, and every call has the same size; a row's bits do not depend on its place in the tile (tested). */
 #include "device/cpu/cpu.h"
 

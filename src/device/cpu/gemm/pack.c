@@ -1,6 +1,6 @@
-/* device/cpu/gemm/pack.c - which form a compiled call wants its weights in, and the making of packed ones.
+/* device/cpu/gemm/pack.c - which layout a compiled call wants its weights in, and packing them.
  * In: views of the checkpoint. Out: the bytes that pack.h describes.
- * What holds: no element changes its value; halves stay halves. */
+ * Invariant: no element changes its value; f16 stays f16. */
 #include "device/cpu/gemm/pack.h"
 
 #include <stdatomic.h>
@@ -68,7 +68,7 @@ mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use) {
 
 /* ---- one panel --------------------------------------------------------------------------------------------------- */
 
-/* The source that column j lies in, j counted within it from then on. */
+/* The source that has column j; j becomes the index within it. */
 static const mx_tensor *source_of(const mx_weight_use *use, int64_t *j) {
     const mx_tensor *source = use->sources;
     while (*j >= source->dims[0])
@@ -106,7 +106,7 @@ static void read_column(const packing *p, int64_t j, char *out) {
     }
 }
 
-/* The panel's columns lie in one source, each dense, in the element type of the panels: packed from where they lie. */
+/* The panel's columns are in one source, each dense, in the element type of the panels: packed in place of a copy. */
 static const mx_tensor *dense_source(const packing *p, int64_t *first, int64_t columns) {
     if (is_matmul(p->use))
         return NULL;

@@ -1,9 +1,10 @@
-/* device/cpu/gemm/pack.h - weights as compiled calls keep them, and the product of a few rows with them.
+/* device/cpu/gemm/pack.h - packed weights of compiled calls, and the skinny GEMM of a few rows with them.
  *
  * A packed weight is a header of 64 bytes, then ceil(n / MX_PANEL) panels, each k rows of MX_PANEL output columns, all
  * of one element type: f16 if every source was f16, else f32. Columns past n are zeros. A panel is a multiple of 64
- * bytes, so that in a block that is 64-byte aligned every row of a panel starts at an even share of a cache line.
- * What holds: column j of the product is one chain of fused multiply-adds over k in order, whoever computes it. */
+ * bytes, so that in a block that is 64-byte aligned every row of a panel starts at a multiple of its own size in a
+ * cache line. Invariant: column j of the result is one chain of fused multiply-adds over k in order, in every kernel.
+ * */
 #ifndef MX_CPU_PACK_H
 #define MX_CPU_PACK_H
 #include "device/cpu/cpu.h"
@@ -53,7 +54,7 @@ void mx_pack_rows(const mx_kernels *kernels, float *a, const float *x, int64_t l
 void mx_gemm_rows(const mx_kernels *kernels, float *y, int64_t ld, const float *a, int64_t rows, const mx_packed *w,
                   int64_t first_panel, int64_t n_panels);
 
-/* Of the device's table. */
+/* Entries of the device's table. */
 mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use);
 mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use);
 mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);

@@ -1,4 +1,4 @@
-/* device/cpu/logits/logits_int8.c - packing a coarse vocabulary, and exact logits of single ids. */
+/* device/cpu/logits/logits_int8.c - quantizing and packing the vocabulary to int8, and exact logits of single ids. */
 #include "device/cpu/logits/logits_int8.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "device/cpu/gemm/pack.h"
 
-#define SAMPLE 2048   /* ids that tell how large the columns are: a guess that only precision depends on */
+#define SAMPLE 2048   /* ids that the column scales are estimated from: only precision depends on them */
 
 static int64_t panels_of(const mx_logits_int8 *w) { return (w->n + MX_PANEL - 1) / MX_PANEL; }
 static size_t panel_bytes(const mx_logits_int8 *w) { return (size_t)w->pairs * MX_PANEL * 2; }
@@ -81,7 +81,7 @@ static void note_scale(packing *p, float scale) {
         ;
 }
 
-/* What has no id or no k is left as zeros. */
+/* Padding in ids and in k stays zero. */
 static void pack_panel(void *context, int64_t panel) {
     packing *p = context;
     const mx_logits_int8 *w = p->to;
@@ -105,7 +105,7 @@ static void pack_panel(void *context, int64_t panel) {
     mx_free(memory);
 }
 
-/* How large each column is, and the inverse. A column of nothing is 1. */
+/* The scale of each column, and its inverse. A column of zeros has scale 1. */
 static void find_columns(const packing *p, float *column, float *inverse, float *x) {
     const mx_logits_int8 *w = p->to;
     memset(column, 0, (size_t)w->k * sizeof(float));
@@ -140,15 +140,15 @@ mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool
 
 /* ---- exact logits ------------------------------------------------------------------------------------------------ */
 
-/* The ids' rows side by side, then turned into a panel. */
+/* The rows of the ids, then transposed to a panel. */
 size_t mx_logits_exact_bytes(int64_t k) { return 2 * MX_CPU_ALIGN((size_t)k * MX_PANEL * sizeof(float)); }
 
-void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *y, const float *laid, int64_t rows,
-                     const int32_t *ids, int64_t n, void *scratch) {
+void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *y, const float *packed_rows,
+                     int64_t rows, const int32_t *ids, int64_t n, void *scratch) {
     size_t bytes = mx_dtype_bytes((mxw_dtype)w->dtype);
     char *side_by_side = scratch, *panel = side_by_side + MX_CPU_ALIGN((size_t)w->k * MX_PANEL * sizeof(float));
     for (int64_t i = 0; i < n; i++)
         memcpy(side_by_side + (size_t)(i * w->k) * bytes, exact_row(w, ids[i]), (size_t)w->k * bytes);
     (bytes == 2 ? kernels->pack_panel_16 : kernels->pack_panel_32)(panel, side_by_side, w->k, n, w->k);
-    kernels->gemm_rows(y, MX_PANEL, laid, rows, panel, (mxw_dtype)w->dtype, w->k, 1);
+    kernels->gemm_rows(y, MX_PANEL, packed_rows, rows, panel, (mxw_dtype)w->dtype, w->k, 1);
 }

@@ -1,14 +1,14 @@
-/* device/cpu/logits/logits_rescore.c - select with a coarse vocabulary: which logits are to be exact, and making them
- * so. What holds: an id that can be among the best is made exact whatever the rounding did, and which ids are depends
+/* device/cpu/logits/logits_rescore.c - exact re-scoring of the int8 logit shortlist: its thresholds, and the exact
+ * logits. Invariant: an id that can be among the best is re-scored whatever the rounding did, and which ids are depends
  * on the row alone. */
 #include <math.h>
 
 #include "device/cpu/logits/logits_select.h"
 
-#define UNLIKELY 3e-6 /* of the sum: what weighs less may stay coarse */
-#define TOO_COARSE 10 /* what logits may be off for terms of a sum to be exchanged */
+#define UNLIKELY 3e-6 /* share of the sum below which an id keeps its int8 logit */
+#define TOO_COARSE 10 /* largest error of a logit with which a term of the sum can be replaced */
 
-/* ---- bars -------------------------------------------------------------------------------------------------------- */
+/* ---- thresholds -------------------------------------------------------------------------------------------------- */
 
 static void set_all(mx_select_thresholds *b, float value) {
     *b = (mx_select_thresholds){{value, value}, {value, value}, value, 1};
@@ -31,7 +31,7 @@ static float surely_reached(const mx_selection *s, int64_t row, int first_side, 
 /* The logit of an id that weighs UNLIKELY of the side's sum. */
 static float likely_from(const mx_select_side *side) { return (float)(mx_select_log(side) + log(UNLIKELY)); }
 
-/* The most that a coarse logit of the row can be off, of the ids first .. the last one. */
+/* The largest error of the row's int8 logits, of the ids from `first` on. */
 static float most_off(const mx_selection *s, int64_t row, int64_t first) {
     float most = 0;
     for (int64_t id = MX_MAX(first, 0); id < s->at.vocab; id++)
@@ -50,8 +50,8 @@ static int leaves_stamps(const mx_selection *s, int64_t row, const mx_rule *rule
     return margin > off ? 1 : margin < -off ? 0 : -1;
 }
 
-/* From the coarse logits of a row. Where the rule on the sum of timestamps may leave them alone, a side is looked at as
- * if there were no other; where it surely does, of the text the best alone counts. */
+/* From the int8 logits of a row. Where the rule on the sum of timestamps may leave timestamps only, each side is
+ * treated as if there were no other; where it surely does, only the best of the text counts. */
 void mx_rescore_thresholds(void *context, int64_t row, int slot) {
     const mx_selection *s = context;
     const mx_rule rule = mx_select_rule(s, row);
@@ -80,7 +80,7 @@ void mx_rescore_thresholds(void *context, int64_t row, int slot) {
 
 /* ---- exact logits ------------------------------------------------------------------------------------------------ */
 
-/* Marks the ids of a range whose logits the row needs exactly. */
+/* The shortlist: marks the ids of a range that need exact logits. */
 static void mark(const mx_selection *s, int64_t row, int64_t range, uint16_t *mask, uint16_t bit) {
     const mx_rule rule = mx_select_rule(s, row);
     const mx_select_thresholds *b = mx_select_thresholds_of(s, row);
@@ -107,7 +107,7 @@ static void exchange(mx_select_side *side, float coarse, float exact) {
     side->sum += exp((double)exact - top) - exp((double)coarse - top);
 }
 
-/* An exact logit for a coarse one in what is known of a range. Ids come in rising order. */
+/* Replaces an int8 logit by the exact one in the state of a range. Ids come in rising order. */
 static void put(const mx_selection *s, mx_select_part *part, const mx_rule *rule, int32_t id, float coarse,
                 float exact) {
     const mx_select_bounds at = mx_select_bounds_of(rule, id, 1);

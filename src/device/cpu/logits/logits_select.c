@@ -1,17 +1,16 @@
-/* device/cpu/logits/logits_select.c - select in compiled calls: on logits, or fused with the product that makes them.
+/* device/cpu/logits/logits_select.c - select in compiled calls: on logits, or fused with the GEMM that computes them.
  *
- * A piece is a range of ids at a fixed place, for all rows: it makes their logits, applies the rules and keeps the few
- * best, the largest and the sum, text and timestamps apart (select_range). What is left is to join the ranges of a row
- * in order. Rows that draw, and those whose timestamps weigh as much as the best text to the last bits, need all their
- * logits: those are written, and the plain kernel reads them.
+ * A piece is a fixed range of ids, for all rows: it computes their logits, applies the rules and keeps the top k, the
+ * largest and the sum, text and timestamps apart (select_range). Then the ranges of a row are merged in order. Rows
+ * that sample, and those whose timestamps weigh as much as the best text to the last bits, need all their logits: those
+ * are written, and the reference kernel reads them.
  *
- * With a coarse vocabulary (logits_int8.h) a piece makes coarse logits. From what the ranges come to follow bars
+ * With an int8 vocabulary (logits_int8.h) a piece computes int8 logits. The merged ranges give thresholds
  * (mx_rescore_thresholds): an id above one may be among the best, or weighs more than UNLIKELY. A second pass over the
- * ranges makes the logits of those ids exact, and puts them into what is known of their ranges, the only candidates
- * from then on.
+ * ranges re-scores those ids exactly; they are the only candidates from then on.
  *
- * What holds: ids are those that plain select gives for the same logits, in the same order, and so are their logits.
- * The logarithm of the sum has coarse logits in it for ids that together weigh little: on tiny.en it is off by 2.0e-6
+ * Invariant: ids are those that the plain select gives for the same logits, in the same order, and so are their logits.
+ * The logarithm of the sum has int8 logits in it for ids that together weigh little: on tiny.en it is off by 2.0e-6
  * (2.8e-5 at most), where that of f32 logits is off by 6.5e-6 (3.1e-5) itself (bench/logits_int8.py). */
 #include "device/cpu/cpu.h"
 
@@ -23,7 +22,7 @@
 #include "device/cpu/logits/logits_select.h"
 
 #define TOO_CLOSE 1e-5        /* sums differ from the plain ones in the seventh digit */
-#define TOO_CLOSE_INT8 1e-3 /* and of coarse logits in the fifth */
+#define TOO_CLOSE_INT8 1e-3 /* and with int8 logits in the fifth */
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
@@ -43,9 +42,9 @@ static mx_select_layout layout_of(const mx_call *call) {
     l.wave = MX_MIN(l.rows, MX_SELECT_WAVE);
     int64_t kept = MX_MIN(l.k, MX_TOPK), groups = (l.wave + MX_SELECT_GROUP - 1) / MX_SELECT_GROUP;
     l.part = sizeof(mx_select_part) + (size_t)(2 * kept) * (sizeof(float) + sizeof(int32_t));
-    size_t laid =
+    size_t packed_rows =
         l.packed ? mx_packed_rows_floats(MX_SELECT_GROUP, l.width) * (size_t)groups : (size_t)(l.wave * l.width);
-    l.laid = place(&l.shared, laid * sizeof(float));
+    l.packed_rows = place(&l.shared, packed_rows * sizeof(float));
     l.norm = place(&l.shared, (size_t)l.width * sizeof(float));
     l.parts = place(&l.shared, (size_t)(l.wave * l.ranges) * l.part);
     l.whole = place(&l.shared, l.fused ? (size_t)(l.wave * l.ranges * MX_SELECT_IDS) * sizeof(float) : 0);
@@ -87,11 +86,11 @@ static const float *normed_row(const mx_selection *s, int64_t r) {
     return row;
 }
 
-/* The wave's rows: in chunks, a group after the other, and in whole numbers if the vocabulary is coarse; for a plain
- * weight as they are. */
+/* Packs the wave's rows: in chunks, group after group, and quantized if the vocabulary is int8; for a plain weight as
+ * they are. */
 static void pack_rows(const mx_selection *s) {
     int64_t width = s->at.width;
-    float *laid = mx_select_shared(s, s->at.laid);
+    float *packed_rows = mx_select_shared(s, s->at.packed_rows);
     for (int64_t r = 0; r < s->n_rows; r++) {
         const float *x = normed_row(s, r);
         int64_t group = r / MX_SELECT_GROUP * MX_SELECT_GROUP, rows = MX_MIN(MX_SELECT_GROUP, s->n_rows - group);
@@ -99,7 +98,7 @@ static void pack_rows(const mx_selection *s) {
             s->kernels->pack_row((float *)(uintptr_t)mx_select_packed_rows(s, r) + (r - group) * MX_CHUNK, x, width,
                                  rows * MX_CHUNK);
         else
-            memcpy(laid + r * width, x, (size_t)width * sizeof(float));
+            memcpy(packed_rows + r * width, x, (size_t)width * sizeof(float));
         if (s->int8) {
             numbers_of(s, r)[s->int8->pairs * 2 - 1] = 0;
             s->kernels->int8_quantize(numbers_of(s, r), mx_select_int8_row(s, r), x, mx_logits_int8_column(s->int8),
@@ -110,7 +109,7 @@ static void pack_rows(const mx_selection *s) {
 
 /* y [n], rows ld apart: the logits of a group of rows for a range of ids. */
 static void multiply(const mx_selection *s, float *y, int64_t ld, int64_t row, int64_t n, int64_t range) {
-    const float *laid = mx_select_shared(s, s->at.laid);
+    const float *packed_rows = mx_select_shared(s, s->at.packed_rows);
     int64_t width = s->at.width, first = range * MX_SELECT_IDS, panel = first / MX_PANEL;
     int64_t panels = MX_MIN(MX_SELECT_IDS / MX_PANEL, (s->at.vocab + MX_PANEL - 1) / MX_PANEL - panel);
     if (s->int8)
@@ -120,7 +119,7 @@ static void multiply(const mx_selection *s, float *y, int64_t ld, int64_t row, i
     else if (s->weight)
         mx_gemm_rows(s->kernels, y, ld, mx_select_packed_rows(s, row), n, s->weight, panel, panels);
     else
-        s->kernels->gemm(n, MX_MIN(MX_SELECT_IDS, s->at.vocab - first), width, laid + row * width, width,
+        s->kernels->gemm(n, MX_MIN(MX_SELECT_IDS, s->at.vocab - first), width, packed_rows + row * width, width,
                          (const float *)s->call->inputs[1].data + first * width, width, 1, y, ld);
 }
 
@@ -135,7 +134,7 @@ void mx_select_take(const mx_selection *s, int64_t row, int64_t range, const flo
                              mx_select_kept(s), left);
 }
 
-/* One range, all rows of the wave, the coarse logits of which stay. */
+/* One range, all rows of the wave; their int8 logits are kept. */
 static void run_int8(const mx_selection *s, int64_t range, float *left) {
     for (int64_t first = 0; first < s->n_rows; first += MX_SELECT_GROUP) {
         int64_t n = MX_MIN(MX_SELECT_GROUP, s->n_rows - first);
@@ -171,7 +170,7 @@ static void run_range(void *context, int64_t range, int slot) {
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* b's sum goes to a. */
+/* Adds b's sum to a. */
 void mx_select_add(mx_select_side *a, const mx_select_side *b) {
     if (b->top == -INFINITY)
         return;
@@ -183,7 +182,7 @@ void mx_select_add(mx_select_side *a, const mx_select_side *b) {
 
 double mx_select_log(const mx_select_side *a) { return a->top == -INFINITY ? -INFINITY : (double)a->top + log(a->sum); }
 
-/* What the sides of all ranges come to, in the order of ids. */
+/* The sides of all ranges merged, in the order of ids. */
 mx_select_part mx_select_join(const mx_selection *s, int64_t row) {
     const mx_select_side none = {.top = -INFINITY};
     mx_select_part all = {.raw = none, .side = {none, none}};
@@ -261,7 +260,7 @@ static int finish_row(const mx_selection *s, int64_t row) {
     return 1;
 }
 
-/* From all logits, the plain way. */
+/* From all logits, by the reference kernel. */
 static void select_whole(const mx_selection *s, int64_t row, int slot) {
     const mx_tensor *out = s->call->outputs;
     const mx_rule rule = mx_select_rule(s, row);
@@ -333,7 +332,7 @@ mxw_status mx_cpu_fast_select(const mx_call *call, const mx_kernels *kernels) {
     return MXW_OK;
 }
 
-/* ---- for people -------------------------------------------------------------------------------------------------- */
+/* ---- names of kernels -------------------------------------------------------------------------------------------- */
 
 static char names[4][48];
 static pthread_once_t named = PTHREAD_ONCE_INIT;

@@ -1,9 +1,9 @@
-/* device/cpu/logits/logits_select.h - a select that is under way: what logits_select.c and logits_rescore.c share. */
+/* device/cpu/logits/logits_select.h - the state of a running select, shared by logits_select.c and logits_rescore.c. */
 #ifndef MX_CPU_LOGITS_SELECT_H
 #define MX_CPU_LOGITS_SELECT_H
 #include <string.h>
 
-#include "device/cpu/logits/topk_heap.h"
+#include "device/cpu/logits/topk.h"
 #include "device/cpu/logits/logits_int8.h"
 #include "device/cpu/gemm/pack.h"
 
@@ -11,23 +11,23 @@
 #define MX_SELECT_WAVE 64             /* rows that share one reading of the weights */
 #define MX_SELECT_GROUP 16            /* rows whose logits of a range are made at once */
 
-/* Where things lie in scratch, from shapes alone. */
+/* Offsets in scratch, from shapes alone. */
 typedef struct mx_select_layout {
     int64_t rows, vocab, width, k, ranges, wave;
     int fused, packed;
     size_t part;                                   /* bytes of a row's part of a range, candidates included */
-    size_t laid, norm, parts, whole, need, shared; /* offsets in the shared part, and its end */
-    size_t numbers, int8_rows, thresholds;                  /* more of them, for a coarse vocabulary */
+    size_t packed_rows, norm, parts, whole, need, shared; /* offsets in the shared part, and its end */
+    size_t numbers, int8_rows, thresholds;                  /* more of them, for an int8 vocabulary */
     size_t logits, left, slot;                     /* the same in a slot */
     size_t mask, exact, exact_scratch;
 } mx_select_layout;
 
-/* What an id's coarse logit must reach for the id to be looked at exactly; side 0 is the text, 1 the timestamps. */
+/* What an id's int8 logit must reach for the id to be re-scored; side 0 is the text, 1 the timestamps. */
 typedef struct mx_select_thresholds {
     float likely[2]; /* with a quarter of its slack: six standard deviations, of 384 roundings */
     float best[2];   /* with all of its slack, so that nothing can be missed */
     float raw;       /* as likely, among all ids, before the rules */
-    int again;       /* ranges with exact logits are to be taken again as a whole */
+    int again;       /* ranges with exact logits are to be selected from again as a whole */
 } mx_select_thresholds;
 
 typedef struct mx_selection {
@@ -35,14 +35,14 @@ typedef struct mx_selection {
     const mx_kernels *kernels;
     mx_cpu_scratch scratch;
     mx_select_layout at;
-    const mx_packed *weight; /* NULL: coarse, plain, or there are logits */
+    const mx_packed *weight; /* NULL: int8, plain, or the input is logits */
     const mx_logits_int8 *int8; /* NULL: another form */
     const mx_tensor *rules, *suppress;
     int64_t first_row, n_rows; /* of the wave */
     int8_t *need;              /* [n_rows]: all logits of the row are needed */
 } mx_selection;
 
-/* ---- what lies in scratch ---------------------------------------------------------------------------------------- */
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
 
 static inline void *mx_select_shared(const mx_selection *s, size_t offset) { return (char *)s->call->scratch + offset; }
 static inline void *mx_select_slot(const mx_selection *s, int slot, size_t offset) {
@@ -67,7 +67,7 @@ static inline mx_int8_row *mx_select_int8_row(const mx_selection *s, int64_t row
     return (mx_int8_row *)mx_select_shared(s, s->at.int8_rows) + row;
 }
 static inline const float *mx_select_packed_rows(const mx_selection *s, int64_t row) {
-    return (float *)mx_select_shared(s, s->at.laid) +
+    return (float *)mx_select_shared(s, s->at.packed_rows) +
            row / MX_SELECT_GROUP * (int64_t)mx_packed_rows_floats(MX_SELECT_GROUP, s->at.width);
 }
 
@@ -90,11 +90,11 @@ static inline float *mx_select_row(const mx_selection *s, int64_t row) {
 
 /* ---- ranges of one row (logits_select.c) ------------------------------------------------------------------------- */
 
-/* The logits of a range, taken into the row's part. left [MX_SELECT_IDS] is scratch. */
+/* Selects from the logits of a range into the row's part. left [MX_SELECT_IDS] is scratch. */
 void mx_select_take(const mx_selection *s, int64_t row, int64_t range, const float *logits, float *left);
-/* What the sides of all ranges come to, in the order of ids. */
+/* The sides of all ranges merged, in the order of ids. */
 mx_select_part mx_select_join(const mx_selection *s, int64_t row);
-/* b's sum goes to a. */
+/* Adds b's sum to a. */
 void mx_select_add(mx_select_side *a, const mx_select_side *b);
 double mx_select_log(const mx_select_side *a);
 /* Candidates of the sides first_side .. last_side, best first; ties by lower id. Returns how many. */
@@ -102,13 +102,13 @@ int64_t mx_select_merge(const mx_selection *s, int64_t row, int first_side, int 
 
 /* ---- exact re-scoring of the shortlist (logits_rescore.c) -------------------------------------------------------- */
 
-/* From the coarse logits of a row: its bars. A piece of mx_cpu_for is a row. */
+/* The thresholds of a row, from its int8 logits. A piece of mx_cpu_for is a row. */
 void mx_rescore_thresholds(void *context, int64_t row, int slot);
-/* No logit, or every one, is to be exact. */
+/* Thresholds with which no logit, or every one, is re-scored. */
 void mx_rescore_none(const mx_selection *s, int64_t row);
 void mx_rescore_all(const mx_selection *s, int64_t row);
-/* Exact logits for the ids of a range that reach the bars, for all rows. A piece is a range. */
+/* Re-scores the ids of a range that reach the thresholds, for all rows. A piece is a range. */
 void mx_rescore_range(void *context, int64_t range, int slot);
-/* What the coarse logit of an id is off. */
+/* The error of an id's int8 logit. */
 float mx_rescore_off(const mx_selection *s, int64_t row, int32_t id, int slot);
 #endif

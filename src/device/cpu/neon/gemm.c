@@ -1,8 +1,8 @@
-/* device/cpu/neon/gemm.c - tiles of large products and few rows, for 64-bit ARM.
+/* device/cpu/neon/gemm.c - GEMM micro-kernels, for 64-bit ARM: tiles of many rows, and few rows.
  *
  * A tile is 8 rows by a panel, eight columns at a time: 16 accumulators, two registers of the panel, four elements of
  * each of the eight rows.
- * What holds: every element is one chain of fused multiply-adds over k in order, as in ref/tile.c. */
+ * Invariant: every element is one chain of fused multiply-adds over k in order, as in ref/gemm_tile.c. */
 #include "device/cpu/kernels.h"
 
 #include <arm_neon.h>
@@ -11,14 +11,14 @@
 #define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 8
 #define STRIP 8        /* columns of a tile at a time */
-#define AHEAD 512      /* bytes of a panel that are asked for before they are used */
+#define PREFETCH 512   /* prefetch distance in a panel, bytes */
 
 void MX_FAST(gemm_blocks)(mx_gemm_blocks *out) {
     *out = (mx_gemm_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 128, .k_block = 256,
                             .column_block = 512};
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* ---- the micro-kernel of a tile ---------------------------------------------------------------------------------- */
 
 INLINE void store(const mx_gemm_tile *t, float32x4_t c[TILE_ROWS][2], int64_t column, const int rows) {
 #pragma GCC unroll 8
@@ -45,7 +45,7 @@ INLINE void store(const mx_gemm_tile *t, float32x4_t c[TILE_ROWS][2], int64_t co
     } while (0)
 
 /* Columns [column, column + STRIP) of the panel. */
-INLINE void strip(const mx_gemm_tile *t, int64_t column, const char *ahead, const int rows) {
+INLINE void strip(const mx_gemm_tile *t, int64_t column, const char *prefetch, const int rows) {
     const float *a = t->a, *b = t->b + column;
     int64_t k = t->k, chunk = t->a_rows * MX_CHUNK;
     float32x4_t sum[TILE_ROWS][2], x[TILE_ROWS];
@@ -54,10 +54,10 @@ INLINE void strip(const mx_gemm_tile *t, int64_t column, const char *ahead, cons
 #pragma GCC unroll 2
         for (int h = 0; h < 2; h++)
             sum[r][h] = t->start ? vld1q_f32(t->start + r * MX_PANEL + column + h * 4) : vdupq_n_f32(0);
-    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, ahead += t->ahead_stride)
+    for (; k >= MX_CHUNK; k -= MX_CHUNK, a += chunk, prefetch += t->prefetch_stride)
         for (int q = 0; q < MX_CHUNK; q += 4, b += 4 * MX_PANEL) {
-            if (t->ahead)
-                __builtin_prefetch(ahead + q * 16, 0, 2);
+            if (t->prefetch)
+                __builtin_prefetch(prefetch + q * 16, 0, 2);
 #pragma GCC unroll 8
             for (int r = 0; r < rows; r++)
                 x[r] = vld1q_f32(a + r * MX_CHUNK + q);
@@ -76,20 +76,20 @@ INLINE void strip(const mx_gemm_tile *t, int64_t column, const char *ahead, cons
 }
 
 void MX_FAST(gemm_tile)(const mx_gemm_tile *t) {
-    const char *ahead = t->ahead;
+    const char *prefetch = t->prefetch;
     for (int64_t column = 0; column < MX_PANEL; column += STRIP) {
         switch (t->rows) {
 #define ROWS(n)                                                                                                        \
-    case n: strip(t, column, ahead, n); break;
+    case n: strip(t, column, prefetch, n); break;
             ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
 #undef ROWS
         }
-        if (ahead)
-            ahead += 256;   /* each strip asks for its quarter of a kilobyte */
+        if (prefetch)
+            prefetch += 256;   /* each strip prefetches its quarter of a kilobyte */
     }
 }
 
-/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+/* ---- few rows: skinny GEMM --------------------------------------------------------------------------------------- */
 
 INLINE float32x4_t load_four(const char *b, const int is_f16, const int quad) {
     if (!is_f16)
@@ -110,7 +110,7 @@ INLINE void few(float *y, int64_t ld, const float *a, int64_t a_rows, const char
     for (; k > 0; k -= MX_CHUNK, a += a_rows * MX_CHUNK) {
         int64_t n = k < MX_CHUNK ? k : MX_CHUNK;
         for (int64_t p = 0; p < n; p++, b += bytes) {
-            __builtin_prefetch(b + AHEAD);
+            __builtin_prefetch(b + PREFETCH);
 #pragma GCC unroll 8
             for (int q = 0; q < quads; q++) {
                 float32x4_t x = load_four(b, is_f16, q);

@@ -1,5 +1,5 @@
-/* device/cpu/neon/logits_int8.c - rows times a coarse vocabulary, for 64-bit ARM: sixteen ids at a time, the two of a
- * pair taken apart as they are loaded. */
+/* device/cpu/neon/logits_int8.c - int8 logits of a few rows, for 64-bit ARM: sixteen ids at a time, pairs are
+ * de-interleaved as they are loaded. */
 #include "device/cpu/kernels.h"
 
 #include <arm_neon.h>
@@ -8,7 +8,7 @@
 #define FEW_ROWS 4        /* of a group */
 #define STRIP 16          /* ids at a time */
 #define LINE (MX_PANEL * 2)
-#define AHEAD 512         /* bytes that are asked for before they are used */
+#define PREFETCH 512   /* prefetch distance, bytes */
 
 INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, const int8_t *b, const float *scales,
                 int64_t pairs, const int rows) {
@@ -19,7 +19,7 @@ INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, 
         for (int e = 0; e < 4; e++)
             sum[r][e] = vdupq_n_s32(0);
     for (int64_t p = 0; p < pairs; p++, b += LINE, x += 2) {
-        __builtin_prefetch(b + AHEAD, 0, 2);
+        __builtin_prefetch(b + PREFETCH, 0, 2);
         int8x16x2_t both = vld2q_s8(b);
         int16x8_t even[2] = {vmovl_s8(vget_low_s8(both.val[0])), vmovl_s8(vget_high_s8(both.val[0]))};
         int16x8_t odd[2] = {vmovl_s8(vget_low_s8(both.val[1])), vmovl_s8(vget_high_s8(both.val[1]))};

@@ -1,5 +1,5 @@
 /* device/cpu/ref/attention_decode.c - attention of a decoder's rows in compiled calls, as plain loops.
- * What holds: scores are sums in MX_SUM_LANES lanes, lane l taking elements l, l + MX_SUM_LANES, ..., joined as written
+ * Invariant: scores are sums in MX_SUM_LANES lanes, lane l taking elements l, l + MX_SUM_LANES, ..., joined as written
  * here; sums of weights likewise. A row's bits depend on the row, its keys and values alone. */
 #include "device/cpu/kernels.h"
 

@@ -1,5 +1,5 @@
 /* device/cpu/ref/attention_tile.c - attention over whole windows in compiled calls, as plain loops.
- * What holds: a query's result depends on the query, the keys and the values, in an order that is written here. */
+ * Invariant: a query's result depends on the query, the keys and the values, in an order that is written here. */
 #include "device/cpu/kernels.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ typedef struct head {
     int64_t ldk, ldv, width;
 } head;
 
-/* The running softmax takes keys first .. first + n: scores s are turned into weights on the way. */
+/* The online softmax takes keys first .. first + n: scores s become weights. */
 static void take_keys(const head *h, const float *q, float *s, int64_t first, int64_t n, float *top, float *sum,
                       float *o) {
     float old = *top, block = 0;

@@ -1,5 +1,5 @@
 /* device/cpu/ref/gemm.c - matrix product by plain loops: what runs where no BLAS is installed.
- * What holds: each element is summed over k in order in one accumulator, so its bits depend on its row and column
+ * Invariant: each element is summed over k in order in one accumulator, so its bits depend on its row and column
  * alone. */
 #include "device/cpu/kernels.h"
 

@@ -1,5 +1,5 @@
-/* device/cpu/ref/gemm_tile.c - the pieces of large and small products in compiled calls, and the packing of weights.
- * What holds: each element of a product is one chain of fused multiply-adds over k in order, from 0. */
+/* device/cpu/ref/gemm_tile.c - the GEMM micro-kernels of compiled calls as plain loops, and packing.
+ * Invariant: each element of a result is one chain of fused multiply-adds over k in order, from 0. */
 #include "device/cpu/kernels.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ void MX_REF(gemm_rows)(float *y, int64_t ld, const float *a, int64_t rows, const
         }
 }
 
-/* ---- write back -------------------------------------------------------------------------------------------------- */
+/* ---- epilogue ---------------------------------------------------------------------------------------------------- */
 
 void MX_REF(gemm_store)(float *y, int64_t ldy, const float *c, int64_t ldc, const float *bias, const float *residual,
                         int64_t ldr, int64_t rows, int64_t columns) {
@@ -88,7 +88,7 @@ void MX_REF(gemm_store)(float *y, int64_t ldy, const float *c, int64_t ldc, cons
     }
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 void MX_REF(pack_row)(float *y, const float *x, int64_t k, int64_t stride) {
     for (; k >= MX_CHUNK; k -= MX_CHUNK, x += MX_CHUNK, y += stride)

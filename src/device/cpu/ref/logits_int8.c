@@ -1,5 +1,5 @@
-/* device/cpu/ref/logits_int8.c - the vocabulary at less than its precision (logits_int8.h), plainly.
- * What holds: sums are whole numbers that fit in 32 bits, so their order does not matter. */
+/* device/cpu/ref/logits_int8.c - the int8 logit shortlist (logits/logits_int8.h) as plain loops.
+ * Invariant: sums are integers that fit in 32 bits, so their order does not matter. */
 #include "device/cpu/kernels.h"
 
 #include <math.h>
@@ -29,7 +29,8 @@ static float largest(const float *x, const float *factor, int64_t n) {
     return value;
 }
 
-/* What turns numbers of at most `top` into whole ones of at most `most`; 0 where they are too small or too large. */
+/* The factor that quantizes numbers of at most `top` to integers of at most `most`; 0 where they are too small or too
+ * large. */
 static float step_of(float top, float most) {
     float step = most / top;
     return isfinite(top) && isfinite(step) ? step : 0;

@@ -1,5 +1,5 @@
 /* device/cpu/ref/select.c - from a row of logits to candidates (op/select.h), and the plain top-k.
- * What holds: a NaN never wins and never stops a loop; sums over the vocabulary are f64. */
+ * Invariant: a NaN never wins and never stops a loop; sums over the vocabulary are f64. */
 #include "device/cpu/kernels.h"
 
 #include <float.h>
@@ -256,7 +256,7 @@ static void to_front(int32_t *ids, float *values, int64_t n, int32_t id, float v
 }
 
 void MX_REF(select)(int32_t *ids, float *log_probs, float *stats, const float *logits, const mx_rule *rule,
-                   const uint8_t *suppress, int64_t vocab, int64_t k, float *left) {
+                    const uint8_t *suppress, int64_t vocab, int64_t k, float *left) {
     stats[MX_SELECT_NO_SPEECH] = (float)no_speech(logits, rule->no_speech, vocab, left);
     mask(left, logits, rule, suppress, vocab);
     if (rule->flags & MX_RULE_TIMESTAMP_SUM)

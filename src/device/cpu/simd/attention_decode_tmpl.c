@@ -204,7 +204,7 @@ void MX_FAST(attn_partial)(float *part, int64_t stride, const float *q, int64_t 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */
 
 #define CELL_REGS (VL == 4 ? 8 : 4)   /* vectors of a value at a time */
-#define AHEAD (VL == 16 ? 16 : 8)     /* keys that are prefetched before they are read */
+#define PREFETCH (VL == 16 ? 16 : 8)     /* keys that are prefetched before they are read */
 
 MX_INLINE void add_cell(vf sum[CELL_REGS], const float *row, float weight) {
 #pragma GCC unroll 8
@@ -241,7 +241,7 @@ void MX_FAST(attn_paged)(float *y, const float *q, const float *k, const float *
         vf_store(scratch + i, vf_mul(vf_load(q + i), vf_set1(scale * MX_LOG2_E)));
     for (int64_t first = 0; first < n; first += VS) {
         const key_rows of = {.k = k, .ld = ld, .last = n - first - 1, .cells = cells + first};
-        for (int64_t i = first + AHEAD; i < MX_MIN(n, first + AHEAD + VS); i++)
+        for (int64_t i = first + PREFETCH; i < MX_MIN(n, first + PREFETCH + VS); i++)
             prefetch(k + cells[i] * ld);
         store_scores(s + first, score_keys(of, scratch), n - first);
     }

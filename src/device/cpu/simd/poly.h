@@ -1,4 +1,4 @@
-/* device/cpu/simd/poly.h - the coefficients that avx2/math.h, avx512/math.h and neon/math.h share, lowest power first.
+/* device/cpu/simd/poly.h - coefficients of the polynomials of simd/math.h and ref/math.h, lowest power first.
  * Each is a minimax fit (least squares, reweighted towards the largest error) of the relative error it names. */
 #ifndef MX_SIMD_POLY_H
 #define MX_SIMD_POLY_H

@@ -5,7 +5,7 @@
 
 #include <float.h>
 
-#include "device/cpu/logits/topk_heap.h"
+#include "device/cpu/logits/topk.h"
 
 /* NaN is -inf, more than the largest number is that. */
 MX_INLINE vf plain(vf x) { return vf_number_or(x, vf_min(x, vf_set1(FLT_MAX)), vf_set1(-INFINITY)); }

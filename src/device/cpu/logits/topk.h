@@ -1,12 +1,12 @@
-/* device/cpu/logits/topk_heap.h - what the select_range of every instruction set does the same way: the list of
- * candidates, and which places of a range belong to text and to timestamps. */
-#ifndef MX_CPU_TOPK_HEAP_H
-#define MX_CPU_TOPK_HEAP_H
+/* device/cpu/logits/topk.h - what select_range does the same way for every instruction set: the sorted list of
+ * candidates, and which positions of a range belong to text and to timestamps. */
+#ifndef MX_CPU_TOPK_H
+#define MX_CPU_TOPK_H
 #include <math.h>
 
 #include "device/cpu/kernels.h"
 
-/* Candidates so far, best first. */
+/* The top k so far, sorted, best first: k is small, so insertion beats a heap. */
 typedef struct mx_topk {
     float *values;
     int32_t *ids;
@@ -45,8 +45,8 @@ static inline float mx_topk_threshold(const float *lane, int64_t n, int64_t k) {
     return nextafterf(largest[k - 1], -INFINITY);
 }
 
-/* Places of the range first .. first + n: those a rule may leave lie from from[s] to below to[s], s = 0 of the text, 1
- * of the timestamps. */
+/* Positions in the range first .. first + n that a rule may leave: from[s] up to below to[s], s = 0 for text, 1 for
+ * timestamps. */
 typedef struct mx_select_bounds {
     int64_t from[2], to[2];
 } mx_select_bounds;
@@ -63,9 +63,9 @@ static inline mx_select_bounds mx_select_bounds_of(const mx_rule *rule, int64_t 
     };
 }
 
-/* The largest and the sum of x [n]; left [n]: what a rule leaves of it, here all. */
+/* The largest and the sum of x [n]; left [n]: the logits a rule leaves, here all. */
 typedef mx_select_side (*mx_select_all_fn)(const float *x, int64_t n, float *left);
-/* The places from .. to of a range that begins at id `first`: their best into b, their largest and their sum. */
+/* Positions from .. to of a range that begins at id `first`: their top k into b, their largest and their sum. */
 typedef mx_select_side (*mx_select_side_fn)(mx_topk *b, const float *x, const uint8_t *suppress, int64_t first,
                                             int64_t from, int64_t to, float *left);
 
