@@ -12,7 +12,7 @@ enum { CHUNK = MXW_SAMPLE_RATE / 4 }; /* a quarter of a second */
 
 static void print_segment(const mxw_segment *segment) {
     printf("[%7.2f to %7.2f]%s\n", segment->start, segment->end, segment->text);
-    fflush(stdout); /* whoever reads us wants it now */
+    fflush(stdout); /* the reader wants it now */
 }
 
 /* All segments that the sound fed so far makes possible: MORE or END, or a failure. */

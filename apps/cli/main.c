@@ -85,7 +85,7 @@ static int dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, dealt with in common/stdout.c */
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, handled in common/stdout.c */
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if (out_flush() && status == EXIT_OK)
         status = EXIT_FAILED;

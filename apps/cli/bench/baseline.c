@@ -4,7 +4,7 @@
  * In: a file of JSON lines that --save wrote, of which the last record of the same recording, model, engine, device,
  * threads and machine counts; or a program, which is then run in turn with this one, so that both meet the same noise.
  * Out: a table of ratios with their intervals, and a verdict.
- * What holds: intervals come from resampling both sides with numbers that are the same every time. */
+ * Invariants: intervals come from resampling both sides with numbers that are the same every time. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

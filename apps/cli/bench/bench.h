@@ -116,7 +116,7 @@ int bench_run_other(const bench_options *options, const char *recording, const c
 /* The record beside the former one, or beside `others`, what bench_run_other kept. EXIT_FAILED if it is slower. */
 int bench_judge(const bench_options *options, const bench_record *record, const char *others);
 
-/* Starts this program anew, n times, on the recording; the time to the first encoding of each. 0, or the exit status
+/* Starts this program n times, on the recording; the time to the first encoding of each. 0, or the exit status
  * after saying why. */
 int bench_start(const bench_options *options, const char *path, double *ms, int n);
 

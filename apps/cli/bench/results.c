@@ -100,7 +100,7 @@ static double share_read(const bench_record *record, const mxw_tensor_info *tens
     return !strcmp(record->model.device, "cpu") && strstr(tensor->name, "token_embedding") ? f32 / 4 : 1;
 }
 
-/* Every weight once, and the caches: of cross keys and values all, whoever shares them, of the others what is used. */
+/* Every weight once, and the caches: of cross keys and values all, shared or not, of the others what is used. */
 static double step_bytes(const bench_record *record, double cells) {
     const mxw_dims *d = &record->model.checkpoint.dims;
     mxw_checkpoint *checkpoint = NULL;

@@ -1,7 +1,7 @@
 /* cli/common/json_writer.h - JSON for this program's own reports, straight to a stream.
  *
  * In: calls in the order of the document; key NULL inside a list or at the top. Out: valid JSON, indented or one line.
- * What holds: any byte string becomes valid JSON text (what is not UTF-8 turns into U+FFFD); a number that is not
+ * Invariants: any byte string becomes valid JSON text (what is not UTF-8 turns into U+FFFD); a number that is not
  * finite becomes null. The document ends with a newline. At most 16 levels.
  */
 #ifndef CLI_COMMON_JSON_WRITER_H

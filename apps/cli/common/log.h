@@ -1,7 +1,7 @@
 /* cli/common/log.h - everything this program says on standard error: its own lines and the library's log.
  *
  * In: one-line messages with a level. Out: "max-whisper: ..." lines, or one JSON object per line.
- * What holds: a message is exactly one line whatever bytes it quotes; the progress bar is off the screen first.
+ * Invariants: a message is exactly one line whatever bytes it quotes; the progress bar is off the screen first.
  */
 #ifndef CLI_COMMON_LOG_H
 #define CLI_COMMON_LOG_H

@@ -2,7 +2,7 @@
  *
  * In: a table, the words after the subcommand, and a struct the rows point into. Out: the struct filled (defaults
  * first), the remaining words, or one line about what is wrong.
- * What holds: nothing is opened, printed or allocated; texts in the struct point into the words; a row's default
+ * Invariants: nothing is opened, printed or allocated; texts in the struct point into the words; a row's default
  * is read by the same code as a value that is typed, so what help prints is what happens.
  */
 #ifndef CLI_COMMON_OPTIONS_H

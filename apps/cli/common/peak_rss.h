@@ -6,7 +6,7 @@
 
 /* The most that it had in memory at once, in KiB; -1 where the system does not tell. */
 int64_t memory_peak_kib(void);
-/* From now on it is counted anew; does nothing where the system cannot. */
+/* Restarts the count; does nothing where the system cannot. */
 void memory_forget_peak(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* cli/common/stdout.h - standard output, watched.
  *
- * What holds: a reader that went away (a closed pipe) ends the output quietly; any other failure is said once, in one
+ * Invariants: a reader that went away (a closed pipe) ends the output quietly; any other failure is said once, in one
  * line.
  */
 #ifndef CLI_COMMON_STDOUT_H

@@ -1,7 +1,7 @@
 /* cli/common/suggest.h - the nearest right word for a mistyped one.
  *
  * In: what was typed, and candidates one by one. Out: the best of them, or NULL if none is near.
- * What holds: '-' and '_' and letter case make no difference; no allocation, any bytes are welcome.
+ * Invariants: '-' and '_' and letter case make no difference; no allocation, any bytes are welcome.
  */
 #ifndef CLI_COMMON_SUGGEST_H
 #define CLI_COMMON_SUGGEST_H

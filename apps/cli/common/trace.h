@@ -1,7 +1,7 @@
 /* cli/common/trace.h - `--trace FILE`: every op of the run as a Chrome trace (chrome://tracing, ui.perfetto.dev).
  *
  * In: the library's trace events, from any thread. Out: a JSON file, an event each, in microseconds since the first.
- * What holds: the file is valid JSON once trace_close has returned 1. */
+ * Invariants: the file is valid JSON once trace_close has returned 1. */
 #ifndef CLI_COMMON_TRACE_H
 #define CLI_COMMON_TRACE_H
 

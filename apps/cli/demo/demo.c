@@ -2,7 +2,7 @@
  *
  * Each engine is a process of its own, so that one that fails, hangs or dies takes nothing along; they run in turn, so
  * that none slows another. Processes are forked before this one asks for devices: a driver does not survive a fork.
- * What holds: whatever happens, the terminal is left as it was, no process stays behind, and the last words are a table
+ * Invariants: whatever happens, the terminal is left as it was, no process stays behind, and the last words are a table
  * on standard output. */
 #include <errno.h>
 #include <fcntl.h>

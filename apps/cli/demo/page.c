@@ -1,6 +1,6 @@
 /* cli/demo/page.c - the page of `demo` in the terminal: a panel for each engine, side by side where there is room.
  *
- * What holds: a draw only reads the demo; nothing is written outside of the window, however small; colour only where
+ * Invariants: a draw only reads the demo; nothing is written outside of the window, however small; colour only where
  * the terminal has it and NO_COLOR is not set. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>

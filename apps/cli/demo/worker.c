@@ -6,7 +6,7 @@
  *   text TEXT                        a segment
  *   done TOTAL_MS AUDIO_S STAGE_MS... PEAK_KIB GPU_BYTES
  *   failed REASON
- * What holds: a text or reason has no tab or line end in it, so that every line is one message. */
+ * Invariants: a text or reason has no tab or line end in it, so that every line is one message. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

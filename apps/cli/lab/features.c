@@ -1,6 +1,6 @@
 /* cli/lab/features.c - `features extract`, `compare`, `diverge`: what a run computes, stage by stage.
  *
- * What holds: nothing is written but the file that was asked for; compare and diverge exit 1 when a stage parts. */
+ * Invariants: nothing is written but the file that was asked for; compare and diverge exit 1 when a stage parts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

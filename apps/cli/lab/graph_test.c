@@ -1,7 +1,7 @@
 /* cli/lab/graph_test.c - `graph test`: a small network built and run through the public graph API, as a user would.
  *
  * In: an engine and a device. Out: what was found and run, and "MAX Graph ready", or one line on what is wrong.
- * What holds: every number is checked against plain loops in double below, and 100 runs must agree in every bit.
+ * Invariants: every number is checked against plain loops in double below, and 100 runs must agree in every bit.
  */
 #include <math.h>
 #include <stdio.h>

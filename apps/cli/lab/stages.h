@@ -1,6 +1,6 @@
 /* cli/lab/stages.h - what `features` and `verify` share: what is listened to, the model, and tables of stages.
  *
- * What holds: a report made with a fault on purpose says so in its first line and under "injected" in its JSON. */
+ * Invariants: a report made with a fault on purpose says so in its first line and under "injected" in its JSON. */
 #ifndef CLI_LAB_STAGES_H
 #define CLI_LAB_STAGES_H
 

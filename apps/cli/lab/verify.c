@@ -1,7 +1,7 @@
 /* cli/lab/verify.c - `verify`: proves on this machine, model and recording that every engine computes what it should.
  *
  * First every op of engine cpu against float64, each output within a bound that follows from its own sums. Then each
- * engine and device against engine cpu, stage by stage through to tokens and text. What holds: exit 0 only if nothing
+ * engine and device against engine cpu, stage by stage through to tokens and text. Invariants: exit 0 only if nothing
  * drifts; an engine that cannot run here is told as skipped, never as passed. */
 #include <stdio.h>
 #include <stdlib.h>

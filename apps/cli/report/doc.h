@@ -1,6 +1,6 @@
 /* cli/report/doc.h - one text written twice: as Markdown, and as an HTML page that needs nothing from anywhere.
  *
- * In: headings, paragraphs, tables and pictures in their order. Out: both texts. What holds: whatever bytes a text has,
+ * In: headings, paragraphs, tables and pictures in their order. Out: both texts. Invariants: whatever bytes a text has,
  * both stay well formed; pictures lie inside the page, and beside the Markdown as files of their own names.
  */
 #ifndef CLI_REPORT_DOC_H

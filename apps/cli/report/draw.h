@@ -1,7 +1,7 @@
 /* cli/report/draw.h - a sheet to draw on, as SVG or PNG; and the border to the module that does it with cairo.
  *
  * In: points and sizes in pixels from the upper left corner, colours as 0xRRGGBB. Out: the picture's bytes.
- * What holds: a number that is not finite draws nothing and is counted, so that a picture can say that it is whole;
+ * Invariants: a number that is not finite draws nothing and is counted, so that a picture can say that it is whole;
  * text that is not UTF-8 is drawn with '?' in it. Cairo is opened when the first picture is drawn: no other run needs
  * it.
  */

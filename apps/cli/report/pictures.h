@@ -1,7 +1,7 @@
 /* cli/report/pictures.h - the pictures of `report` and `bench --plot`.
  *
  * In: numbers that a run measured. Out: a sheet drawn on; its size is what the matching _height says (widths are all
- * PICTURE_WIDTH). What holds: no number is drawn that was not given; nothing to draw makes an empty frame that says so.
+ * PICTURE_WIDTH). Invariants: no number is drawn that was not given; nothing to draw makes an empty frame that says so.
  */
 #ifndef CLI_REPORT_PICTURES_H
 #define CLI_REPORT_PICTURES_H

@@ -1,6 +1,6 @@
 /* cli/report/report.h - what the files of `report` share: everything that was measured, and nothing else.
  *
- * What holds: every number of the report comes out of these structures, and they are filled by runs of this process. */
+ * Invariants: every number of the report comes out of these structures, and they are filled by runs of this process. */
 #ifndef CLI_REPORT_REPORT_H
 #define CLI_REPORT_REPORT_H
 

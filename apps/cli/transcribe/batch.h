@@ -2,7 +2,7 @@
  *
  * In: the options and the recordings. Out: what each gives, in their order; at the end each failure once more; the
  * exit status.
- * What holds: one recording's failure leaves the others; a signal ends all of them once their windows are done, and
+ * Invariants: one recording's failure leaves the others; a signal ends all of them once their windows are done, and
  * the way to go on is told; what was finished by then is printed.
  */
 #ifndef CLI_TRANSCRIBE_BATCH_H

@@ -2,7 +2,7 @@
  *
  * In: words. Out: a recording for each file named, for each audio or video file of a folder named (and of the folders
  * below it, if asked), for each file that a pattern matches; in the order of the words, within one by name.
- * What holds: a word that gives nothing is kept with what is wrong with it, so that it is told in its place.
+ * Invariants: a word that gives nothing is kept with what is wrong with it, so that it is told in its place.
  */
 #ifndef CLI_TRANSCRIBE_INPUTS_H
 #define CLI_TRANSCRIBE_INPUTS_H

@@ -1,6 +1,6 @@
 /* modules/blas/blas.c - CBLAS matmul for the eager engine, through OpenBLAS.
  * In: one gemm at a time, any number of threads calling. Out: the product.
- * What holds: each call runs on its caller's thread alone, so a result depends on the call's own sizes and nothing
+ * Invariants: each call runs on its caller's thread alone, so a result depends on the call's own sizes and nothing
  * else; the caller cuts its work into calls of fixed size. */
 #include <cblas.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* modules/curl/curl.c - HTTP through libcurl: one GET, its headers understood, its body handed on as it comes.
- * What holds: only http and https are spoken, and an https address never leads to a plain one. */
+/* modules/curl/curl.c - HTTP through libcurl: one GET, its headers understood, its body passed on as it arrives.
+ * Invariants: only http and https are spoken, and an https address never leads to a plain one. */
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>

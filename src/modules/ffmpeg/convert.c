@@ -25,7 +25,7 @@ static int reserve(convert *c, size_t more) {
     return 0;
 }
 
-/* A stream may change its format on the way. The command then builds its filters anew and drops what the old
+/* A stream may change its format on the way. The command then rebuilds its filters and drops what the old
  * resampler still held, so we do too. */
 static int prepare(convert *c, const AVFrame *frame) {
     AVChannelLayout mono = AV_CHANNEL_LAYOUT_MONO;

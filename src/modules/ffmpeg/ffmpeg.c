@@ -1,6 +1,6 @@
 /* modules/ffmpeg/ffmpeg.c - any container and codec that FFmpeg reads, to 16 kHz mono 16-bit samples.
  *
- * What holds: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` with the same
+ * Invariants: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` with the same
  * libraries, and with -map 0:a:N and -af "pan=mono|c0=cN" where a track or a channel is asked for. So the choice of
  * stream, the options of demuxer and decoder, the going on after damaged packets and the single conversion are the
  * command's. FFmpeg's own messages go to the host's log, never to standard error. */

@@ -3,7 +3,7 @@
  * In: pieces of standard output and lines for standard error, each with its recording's place. Out: the same, place
  * after place. The first place that has not ended is the front: what is said there goes out at once. What is said at
  * later places is kept until their turn.
- * What holds: with any number of recordings under way, both streams read as if they had come one after another. Any
+ * Invariants: with any number of recordings under way, both streams read as if they had come one after another. Any
  * thread may call; one thread a place.
  */
 #ifndef CLI_TRANSCRIBE_ORDERED_OUTPUT_H

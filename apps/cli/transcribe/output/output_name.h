@@ -1,6 +1,6 @@
 /* cli/transcribe/output/output_name.h - the names of result files, from a pattern like "{stem}.{format}".
  *
- * In: the pattern and what its fields stand for. Out: a file name. What holds: a pattern that passed the check expands
+ * In: the pattern and what its fields stand for. Out: a file name. Invariants: a pattern that passed the check expands
  * to a plain name, never to a path.
  */
 #ifndef CLI_TRANSCRIBE_OUTPUT_NAME_H

@@ -1,6 +1,6 @@
 /* cli/transcribe/output/outputs.h - the files that a recording's result goes to: where, of what name, in which formats.
  *
- * What holds: a recording's files lie in one folder; folders are made when first written to.
+ * Invariants: a recording's files lie in one folder; folders are made when first written to.
  */
 #ifndef CLI_TRANSCRIBE_OUTPUTS_H
 #define CLI_TRANSCRIBE_OUTPUTS_H
