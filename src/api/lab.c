@@ -64,7 +64,7 @@ int64_t mxw_features_find(const mxw_features *features, const char *name) {
 const char *mxw_features_note(const mxw_features *features, const char *key) {
     MX_NEED(features, NULL);
     MX_NEED(key, NULL);
-    return mx_features_told(features, key);
+    return mx_features_get_note(features, key);
 }
 
 mxw_status mxw_comparison_open(const mxw_features *a, const mxw_features *b, mxw_comparison **out) {

@@ -95,7 +95,7 @@ static double interpolate(const mx_resample *r, int64_t whole, int64_t rest) {
     return sum * r->scale;
 }
 
-static void drop_passed(mx_resample *r, int64_t whole) {
+static void drop_consumed(mx_resample *r, int64_t whole) {
     int64_t keep = MX_MIN(MX_MAX(whole - r->reach, 0), r->n_in);
     size_t drop = keep > r->first ? (size_t)(keep - r->first) : 0;
     if (drop == 0)
@@ -116,6 +116,6 @@ size_t mx_resample_read(mx_resample *r, double *samples, size_t n) {
             break;
         samples[done] = interpolate(r, whole, rest);
     }
-    drop_passed(r, whole);
+    drop_consumed(r, whole);
     return done;
 }

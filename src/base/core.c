@@ -33,7 +33,7 @@ int mx_core_is_waiting(pthread_t thread) {
     return before >= 0 && clock_ns(clock) == before;
 }
 
-void mx_core_give(pthread_t thread) {
+void mx_core_move_here(pthread_t thread) {
     cpu_set_t allowed, here;
     int core = sched_getcpu();
     if (core < 0 || core >= CPU_SETSIZE || pthread_getaffinity_np(thread, sizeof(allowed), &allowed) != 0 ||
@@ -45,7 +45,7 @@ void mx_core_give(pthread_t thread) {
         pthread_setaffinity_np(thread, sizeof(allowed), &allowed);
 }
 
-void mx_core_step_aside(void) {
+void mx_core_leave(void) {
     cpu_set_t allowed, elsewhere;
     int core = sched_getcpu();
     if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof(allowed), &allowed) != 0)

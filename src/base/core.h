@@ -10,6 +10,6 @@
 int mx_core_now(void);                     /* the calling thread's; -1 if not known */
 int mx_core_count(void);                   /* the number that the process may use */
 int mx_core_is_waiting(pthread_t thread);  /* 1 if it used no CPU time for some microseconds */
-void mx_core_give(pthread_t thread);       /* moves it to the caller's core, if allowed; the caller sleeps next */
-void mx_core_step_aside(void);             /* moves the caller to any other core that it may use */
+void mx_core_move_here(pthread_t thread);       /* moves it to the caller's core, if allowed; the caller sleeps next */
+void mx_core_leave(void);             /* moves the caller to any other core that it may use */
 #endif

@@ -29,7 +29,7 @@ mxw_status mx_map_open(const char *path, mx_map *map) {
         if (data == MAP_FAILED) {
             status = mx_fail(MXW_E_IO, "%s: cannot map: %s", path, strerror(errno));
         } else {
-            map->data = data;
+            map->data = map->base = data;
             map->n = (size_t)st.st_size;
         }
     }
@@ -38,14 +38,14 @@ mxw_status mx_map_open(const char *path, mx_map *map) {
 }
 
 void mx_map_close(mx_map *map) {
-    if (map->data)
-        munmap((void *)(uintptr_t)map->data, map->n);
+    if (map->base)
+        munmap(map->base, map->n);
     memset(map, 0, sizeof(*map));
 }
 
 void mx_map_forget(const mx_map *map) {
-    if (map->data)
-        madvise((void *)(uintptr_t)map->data, map->n, MADV_DONTNEED);
+    if (map->base)
+        madvise(map->base, map->n, MADV_DONTNEED);
 }
 
 int mx_file_exists(const char *path) {
@@ -105,7 +105,7 @@ static void lock(int fd) {
 static void name_of_descriptor(int fd, char *name, size_t size) { snprintf(name, size, "/proc/self/fd/%d", fd); }
 
 /* A file without a name that can be given one later, or -1. */
-static int open_nameless(const char *path) {
+static int open_unnamed(const char *path) {
     char folder[4096], name[64];
     if (always_named || !folder_of(path, folder, sizeof(folder)))
         return -1;
@@ -145,7 +145,7 @@ static int open_named(const char *temporary) {
 }
 
 /* Only a regular file may be replaced, not /dev/null, say. */
-static mxw_status check_place(const char *path) {
+static mxw_status check_replaceable(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return mx_fail(MXW_E_IO, "%s: cannot write: %s", path,
@@ -155,7 +155,7 @@ static mxw_status check_place(const char *path) {
 
 mxw_status mx_save_open(const char *path, mx_save **out) {
     *out = NULL;
-    mxw_status status = check_place(path);
+    mxw_status status = check_replaceable(path);
     if (status < 0)
         return status;
     mx_save *save = mx_alloc_zero(1, sizeof(*save));
@@ -169,7 +169,7 @@ mxw_status mx_save_open(const char *path, mx_save **out) {
         return MXW_E_MEMORY;
     }
     snprintf(save->temporary, n, "%s.mxw-part", path);
-    int fd = open_nameless(path);
+    int fd = open_unnamed(path);
     if (fd < 0) {
         fd = open_named(save->temporary);
         save->named = fd >= 0;
@@ -212,7 +212,7 @@ static int replace(mx_save *save, const char *name) {
 }
 
 /* Links a complete unnamed file to its name. The folder is locked, since several processes may save the same file. */
-static int give_name(mx_save *save, int folder) {
+static int link_name(mx_save *save, int folder) {
     char name[64];
     name_of_descriptor(fileno(save->file), name, sizeof(name));
     if (folder >= 0)
@@ -229,7 +229,7 @@ static int publish(mx_save *save) {
     if (fflush(save->file) != 0 || fsync(fileno(save->file)) != 0)
         return 0;
     int folder = open_folder(save->path);
-    int done = save->named ? rename(save->temporary, save->path) == 0 : give_name(save, folder);
+    int done = save->named ? rename(save->temporary, save->path) == 0 : link_name(save, folder);
     int why = errno;
     if (done)
         save->named = 0;

@@ -6,6 +6,7 @@
 typedef struct mx_map {
     const uint8_t *data;   /* read only; NULL for an empty file */
     size_t n;
+    void *base;            /* the mapping itself */
 } mx_map;
 
 mxw_status mx_map_open(const char *path, mx_map *map);   /* a regular file; E_NOT_FOUND, E_IO */

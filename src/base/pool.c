@@ -177,7 +177,7 @@ static void avoid_caller(worker *w) {
     if (pool->spin_ns == 0 || mx_core_now() != atomic_load_explicit(&pool->caller_core, memory_order_relaxed) ||
         __builtin_popcountll(atomic_load(&pool->taken)) != 1 || mx_now_ns() - w->stepped_ns < STEP_ASIDE_NS)
         return;
-    mx_core_step_aside();
+    mx_core_leave();
     w->stepped_ns = mx_now_ns();
 }
 
@@ -189,7 +189,7 @@ static void help_caller(mx_pool *pool) {
         int helped = 0;
         atomic_fetch_add(&j->holders, 1);
         if (atomic_load(&j->caller_works) && mx_core_is_waiting(j->caller)) {
-            mx_core_give(j->caller);
+            mx_core_move_here(j->caller);
             helped = 1;
         }
         leave(j);
@@ -203,7 +203,7 @@ static void help_worker(mx_pool *pool, const job *j) {
     for (int i = 0; i < pool->n_workers && pool->spin_ns; i++) {
         worker *w = &pool->workers[i];
         if (atomic_load_explicit(&w->inside, memory_order_relaxed) == j && mx_core_is_waiting(w->thread)) {
-            mx_core_give(w->thread);
+            mx_core_move_here(w->thread);
             return;
         }
     }

@@ -124,7 +124,7 @@ void mx_temperatures(double first, double increment, double *out, int *n);
 mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio);
 /* Encodes a prompt or prefix as the reference does: a blank, then the text stripped of white space. *tokens is owned by
  * the caller (mx_free). `option` names it in error messages. */
-mxw_status mx_encode_spoken(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n);
+mxw_status mx_encode_prompt(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n);
 /* How many of n items Python's list[-keep:] skips: none for keep = 0, |keep| for keep < 0. */
 size_t mx_tail_start(size_t n, int64_t keep);
 #endif

@@ -2,6 +2,7 @@
  * prompts. */
 #include <math.h>
 #include <string.h>
+#define ZLIB_CONST   /* next_in is const */
 #include <zlib.h>
 
 #include "base/mem.h"
@@ -64,7 +65,7 @@ mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio) {
     uint8_t *out = mx_alloc(bound);
     mxw_status status = out ? MXW_OK : MXW_E_MEMORY;
     if (out) {
-        z.next_in = (Bytef *)(uintptr_t)text;
+        z.next_in = (const Bytef *)text;
         z.avail_in = (uInt)n;
         z.next_out = out;
         z.avail_out = (uInt)bound;
@@ -78,7 +79,7 @@ mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio) {
     return status;
 }
 
-mxw_status mx_encode_spoken(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n) {
+mxw_status mx_encode_prompt(const mx_text *text, const char *option, const char *utf8, int32_t **tokens, size_t *n) {
     mx_str spaced = {0};
     size_t length = strlen(utf8);
     const char *stripped = mx_utf8_strip(utf8, &length);

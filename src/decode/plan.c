@@ -72,7 +72,7 @@ static mxw_status encode_prefix(mx_decode_plan *plan) {
     int32_t *all = NULL;
     if (!o->prefix || !*o->prefix)
         return MXW_OK;
-    mxw_status status = mx_encode_spoken(plan->text, "prefix", o->prefix, &all, &n_all);
+    mxw_status status = mx_encode_prompt(plan->text, "prefix", o->prefix, &all, &n_all);
     if (status < 0)
         return status;
     size_t skip = mx_tail_start(n_all, o->n_text_ctx / 2 - o->sample_len);

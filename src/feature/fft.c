@@ -20,7 +20,7 @@ typedef double lanes[MX_FRAME_LANES];
 /* ---- the transform ----------------------------------------------------------------------------------------------- */
 
 /* y = (re, im) * twiddle */
-static inline void turn(const double t[2], double re, double im, double *out_re, double *out_im) {
+static inline void rotate(const double t[2], double re, double im, double *out_re, double *out_im) {
     *out_re = re * t[0] - im * t[1];
     *out_im = re * t[1] + im * t[0];
 }
@@ -37,7 +37,7 @@ static void radix2(const mx_spectrum *s, int n, int stride, lanes *restrict xr, 
             for (int l = 0; l < MX_FRAME_LANES; l++) {
                 yr[o][l] = xr[a][l] + xr[b][l];
                 yi[o][l] = xi[a][l] + xi[b][l];
-                turn(w, xr[a][l] - xr[b][l], xi[a][l] - xi[b][l], &yr[o + stride][l], &yi[o + stride][l]);
+                rotate(w, xr[a][l] - xr[b][l], xi[a][l] - xi[b][l], &yr[o + stride][l], &yi[o + stride][l]);
             }
         }
     }
@@ -58,9 +58,9 @@ static void radix4(const mx_spectrum *s, int n, int stride, lanes *restrict xr, 
                 double rot_r = xi[b][l] - xi[d][l], rot_i = xr[d][l] - xr[b][l];   /* -i (b - d) */
                 yr[o][l] = sum_r + odd_r;
                 yi[o][l] = sum_i + odd_i;
-                turn(w1, dif_r + rot_r, dif_i + rot_i, &yr[o + stride][l], &yi[o + stride][l]);
-                turn(w2, sum_r - odd_r, sum_i - odd_i, &yr[o + 2 * stride][l], &yi[o + 2 * stride][l]);
-                turn(w3, dif_r - rot_r, dif_i - rot_i, &yr[o + 3 * stride][l], &yi[o + 3 * stride][l]);
+                rotate(w1, dif_r + rot_r, dif_i + rot_i, &yr[o + stride][l], &yi[o + stride][l]);
+                rotate(w2, sum_r - odd_r, sum_i - odd_i, &yr[o + 2 * stride][l], &yi[o + 2 * stride][l]);
+                rotate(w3, dif_r - rot_r, dif_i - rot_i, &yr[o + 3 * stride][l], &yi[o + 3 * stride][l]);
             }
         }
     }
@@ -89,10 +89,10 @@ static void radix5(const mx_spectrum *s, int n, int stride, lanes *restrict xr, 
                 double r2_r = s2 * bd_i - s1 * ce_i, r2_i = -(s2 * bd_r - s1 * ce_r);
                 yr[o][l] = xr[a][l] + be_r + cd_r;
                 yi[o][l] = xi[a][l] + be_i + cd_i;
-                turn(w1, m1_r + r1_r, m1_i + r1_i, &yr[o + stride][l], &yi[o + stride][l]);
-                turn(w2, m2_r + r2_r, m2_i + r2_i, &yr[o + 2 * stride][l], &yi[o + 2 * stride][l]);
-                turn(w3, m2_r - r2_r, m2_i - r2_i, &yr[o + 3 * stride][l], &yi[o + 3 * stride][l]);
-                turn(w4, m1_r - r1_r, m1_i - r1_i, &yr[o + 4 * stride][l], &yi[o + 4 * stride][l]);
+                rotate(w1, m1_r + r1_r, m1_i + r1_i, &yr[o + stride][l], &yi[o + stride][l]);
+                rotate(w2, m2_r + r2_r, m2_i + r2_i, &yr[o + 2 * stride][l], &yi[o + 2 * stride][l]);
+                rotate(w3, m2_r - r2_r, m2_i - r2_i, &yr[o + 3 * stride][l], &yi[o + 3 * stride][l]);
+                rotate(w4, m1_r - r1_r, m1_i - r1_i, &yr[o + 4 * stride][l], &yi[o + 4 * stride][l]);
             }
         }
     }
@@ -109,7 +109,7 @@ static void split_power(const mx_spectrum *s, lanes *restrict zr, lanes *restric
             double even_r = 0.5 * (zr[k][l] + zr[j][l]), even_i = 0.5 * (zi[k][l] - zi[j][l]);
             double odd_r = 0.5 * (zi[k][l] + zi[j][l]), odd_i = 0.5 * (zr[j][l] - zr[k][l]);
             double turned_r, turned_i;
-            turn(w, odd_r, odd_i, &turned_r, &turned_i);
+            rotate(w, odd_r, odd_i, &turned_r, &turned_i);
             double a_r = even_r + turned_r, a_i = even_i + turned_i;
             double b_r = even_r - turned_r, b_i = even_i - turned_i;
             power[k][l] = a_r * a_r + a_i * a_i;

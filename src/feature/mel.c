@@ -24,12 +24,12 @@
 #define SILENCE (-10.0f)          /* log10 of the floor */
 
 /* A thread's scratch memory for one group of frames. */
-typedef struct desk {
+typedef struct workspace {
     mx_spectrum spectrum;
     float frame[MX_MEL_FFT][MX_FRAME_LANES];
     double power[MX_SPECTRUM_BINS][MX_FRAME_LANES];
     float mels[MX_FILTERS_MAX][MX_FRAME_LANES];
-} desk;
+} workspace;
 
 struct mx_mel {
     int n_mels;
@@ -45,8 +45,8 @@ struct mx_mel {
     const mx_fft_kernels *lanes;
     mx_spool spool;
     mx_pool *pool;                /* NULL: the calling thread only */
-    desk *desks;                  /* [n_desks]: one per thread */
-    int n_desks;
+    workspace *workspaces;        /* [n_workspaces]: one per thread */
+    int n_workspaces;
     int64_t first;                /* index of buffer[0] */
     int filled, room;
     float *buffer;                /* [room] */
@@ -66,26 +66,26 @@ static void fill_window(float hann[MX_MEL_FFT]) {
 }
 
 /* The state before the first sample. */
-static mxw_status make_room(mx_mel *mel, int room, int n_desks) {
+static mxw_status make_room(mx_mel *mel, int room, int n_workspaces) {
     float *buffer = mx_alloc_zero((size_t)room, sizeof(*buffer));
     float *records = mx_alloc_zero((size_t)(room / MX_MEL_HOP + 1) * (size_t)(mel->n_mels + 1), sizeof(*records));
-    desk *desks = mx_alloc_zero((size_t)n_desks, sizeof(*desks));
-    if (!buffer || !records || !desks) {
+    workspace *workspaces = mx_alloc_zero((size_t)n_workspaces, sizeof(*workspaces));
+    if (!buffer || !records || !workspaces) {
         mx_free(buffer);
         mx_free(records);
-        mx_free(desks);
+        mx_free(workspaces);
         return MXW_E_MEMORY;
     }
     mx_free(mel->buffer);
     mx_free(mel->records);
-    mx_free(mel->desks);
+    mx_free(mel->workspaces);
     mel->buffer = buffer;
     mel->records = records;
-    mel->desks = desks;
+    mel->workspaces = workspaces;
     mel->room = room;
-    mel->n_desks = n_desks;
-    for (int i = 0; i < n_desks; i++)
-        mx_spectrum_init(&desks[i].spectrum);
+    mel->n_workspaces = n_workspaces;
+    for (int i = 0; i < n_workspaces; i++)
+        mx_spectrum_init(&workspaces[i].spectrum);
     return MXW_OK;
 }
 
@@ -135,7 +135,7 @@ void mx_mel_close(mx_mel *mel) {
     mx_free(mel->cut);
     mx_free(mel->buffer);
     mx_free(mel->records);
-    mx_free(mel->desks);
+    mx_free(mel->workspaces);
     mx_free(mel);
 }
 
@@ -143,7 +143,7 @@ void mx_mel_close(mx_mel *mel) {
 static inline float larger(float a, float b) { return b > a ? b : a; }
 
 /* Samples [centre - 200, centre + 200) times the window; those before the start are reflected. */
-static void load_lane(const mx_mel *mel, desk *d, int64_t centre, int lane) {
+static void load_lane(const mx_mel *mel, workspace *d, int64_t centre, int lane) {
     int reflected = (int)MX_MAX(HALF - centre, 0);
     const float *from = mel->buffer + (centre - HALF + reflected - mel->first);
     for (int i = 0; i < reflected; i++)
@@ -152,7 +152,7 @@ static void load_lane(const mx_mel *mel, desk *d, int64_t centre, int lane) {
         d->frame[i][lane] = from[i - reflected] * mel->hann[i];
 }
 
-static void store_lane(const mx_mel *mel, const desk *d, int lane, float *record) {
+static void store_lane(const mx_mel *mel, const workspace *d, int lane, float *record) {
     float maximum = SILENCE;
     for (int i = 0; i < mel->n_mels; i++) {
         record[i] = d->mels[i][lane];
@@ -173,7 +173,7 @@ static int64_t ready(const mx_mel *mel) {
 /* One group of those frames. */
 static void run_group(void *context, int64_t group, int slot) {
     const mx_mel *mel = context;
-    desk *d = &mel->desks[slot];
+    workspace *d = &mel->workspaces[slot];
     int64_t first = group * MX_FRAME_LANES;
     int count = (int)MX_MIN(ready(mel) - first, MX_FRAME_LANES);
     for (int lane = 0; lane < count; lane++)
@@ -187,7 +187,7 @@ static void run_group(void *context, int64_t group, int slot) {
 /* Computes every frame whose samples are known; the buffer then keeps only the samples that later frames need. */
 static mxw_status compute(mx_mel *mel) {
     int64_t count = ready(mel);
-    mx_pool_for_slots(mel->pool, (count + MX_FRAME_LANES - 1) / MX_FRAME_LANES, mel->n_desks, run_group, mel);
+    mx_pool_for_slots(mel->pool, (count + MX_FRAME_LANES - 1) / MX_FRAME_LANES, mel->n_workspaces, run_group, mel);
     for (int64_t i = 0; i < count; i++) {
         float *record = record_of(mel, i);
         record[mel->n_mels] = mel->maximum = larger(mel->maximum, record[mel->n_mels]);

@@ -4,7 +4,7 @@
 #define MX_CURL_MODULE_H
 #include "base/module.h"
 
-typedef struct mx_http_answer {
+typedef struct mx_http_response {
     long code;              /* HTTP status; 0 if there was no response */
     int64_t length;         /* Content-Length, -1 if not stated */
     int64_t from, total;    /* of Content-Range, -1 if not stated */
@@ -12,7 +12,7 @@ typedef struct mx_http_answer {
     char linked[128];       /* x-linked-etag of any response on the way, unquoted: SHA-256 of a large file */
     char error[48];         /* x-error-code: the hub's reason for a refusal; "" if not stated */
     char why[256];          /* curl's error message, if the transfer failed */
-} mx_http_answer;
+} mx_http_response;
 
 typedef struct mx_http_request {
     const char *url;
@@ -22,13 +22,13 @@ typedef struct mx_http_request {
     int stall_s;            /* timeout in seconds without a byte */
     /* The body of a response 200 or 206, called once its headers are complete; non-zero stops. Other bodies are
      * dropped. / */
-    int (*body)(void *user, const mx_http_answer *answer, const void *bytes, size_t n);
+    int (*body)(void *user, const mx_http_response *response, const void *bytes, size_t n);
     int (*tick)(void *user);   /* called several times per second; non-zero stops */
     void *user;
 } mx_http_request;
 
 typedef struct mx_curl_table {
-    /* OK: a complete response, whatever its status. E_IO: none (answer->why); E_ABORTED: stopped by a callback. */
-    mxw_status (*get)(const mx_http_request *request, mx_http_answer *answer);
+    /* OK: a complete response, whatever its status. E_IO: none (response->why); E_ABORTED: stopped by a callback. */
+    mxw_status (*get)(const mx_http_request *request, mx_http_response *response);
 } mx_curl_table;
 #endif

@@ -121,7 +121,7 @@ static mxw_status take_lock(fetch *f) {
 /* ---- download ---------------------------------------------------------------------------------------------------- */
 
 /* Adds instructions for fetching by hand to the error line. */
-static mxw_status by_hand(const fetch *f, mxw_status status) {
+static mxw_status add_instructions(const fetch *f, mxw_status status) {
     char why[400];
     snprintf(why, sizeof(why), "%.390s", mx_error());
     const char *files = f->options.faster_whisper ? "model.bin, config.json and vocabulary.*"
@@ -137,7 +137,7 @@ static mxw_status get_list(fetch *f, mx_arena *arena, mx_hub_list *list) {
     if (status == MXW_OK)
         status = mx_hub_get_text(&f->job, mx_str_get(&url), &text);
     if (status == MXW_E_IO)
-        status = by_hand(f, status);
+        status = add_instructions(f, status);
     if (status == MXW_OK) {
         status = mx_hub_list_parse((const uint8_t *)mx_str_get(&text), text.n, f->options.faster_whisper, arena, list);
         if (status < 0 && status != MXW_E_MEMORY)
@@ -149,7 +149,7 @@ static mxw_status get_list(fetch *f, mx_arena *arena, mx_hub_list *list) {
 }
 
 /* Whether an earlier run completed this file: the repository may have changed since, so the checksum decides. */
-static int is_whole(const fetch *f, const mx_hub_file *file) {
+static int is_complete(const fetch *f, const mx_hub_file *file) {
     mx_map map = {0};
     mx_str path = {0};
     char sum[65] = "";
@@ -171,7 +171,7 @@ static mxw_status get_files(fetch *f, const mx_hub_list *list) {
     mx_str url = {0};
     f->job.total = list->bytes;
     for (size_t i = 0; i < list->n && status == MXW_OK; i++) {
-        if (is_whole(f, &list->files[i])) {
+        if (is_complete(f, &list->files[i])) {
             f->job.done += list->files[i].size;
             continue;
         }
@@ -196,7 +196,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 static void remove_folder(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 /* Removes files of another commit or format from an earlier run. */
-static mxw_status remove_strays(const fetch *f, const mx_hub_list *list) {
+static mxw_status remove_stale_files(const fetch *f, const mx_hub_list *list) {
     mx_str kept = {0};
     mx_str_print(&kept, "%s.kept", mx_str_get(&f->work));
     mxw_status status = mx_str_status(&kept);
@@ -224,7 +224,7 @@ static mxw_status remove_strays(const fetch *f, const mx_hub_list *list) {
 
 /* Opens the model once, then renames the folder; an existing one is exchanged atomically, so that there is a model at
  * every moment. */
-static mxw_status put_in_place(fetch *f, mx_str *path) {
+static mxw_status install(fetch *f, mx_str *path) {
     mx_weights *w = NULL;
     const char *work = mx_str_get(&f->work), *folder = mx_str_get(&f->folder);
     mxw_status status = mx_weights_open(work, NULL, &w);
@@ -245,22 +245,22 @@ static mxw_status bring(fetch *f, mx_str *path) {
     const void *table = NULL;
     mxw_status status = mx_module_get("curl", &table);
     if (status < 0)
-        return by_hand(f, status);
+        return add_instructions(f, status);
     f->job.curl = table;
     MX_TRY(make_folder(mx_str_get(&f->dir)));
     MX_TRY(take_lock(f));
     MX_TRY(get_list(f, &arena, &list));
     MX_TRY(make_folder(mx_str_get(&f->work)));
     MX_TRY(get_files(f, &list));
-    MX_TRY(remove_strays(f, &list));
-    MX_TRY(put_in_place(f, path));
+    MX_TRY(remove_stale_files(f, &list));
+    MX_TRY(install(f, path));
 out:
     mx_arena_free(&arena);
     return status;
 }
 
 /* The model's path if it is already here; NOT_FOUND: it must be fetched. */
-static mxw_status already_here(const fetch *f, mx_str *path) {
+static mxw_status find_existing(const fetch *f, mx_str *path) {
     mxw_status status = f->released ? mx_model_find(f->released, f->options.model_dir, 0, path, NULL)
                                     : mx_model_find_repository(f->name, f->options.model_dir, path);
     if (status != MXW_OK || !f->options.again)
@@ -283,7 +283,7 @@ mxw_status mx_hub_fetch(const char *name, const mxw_fetch_options *options, mx_s
     MX_TRY(choose_revision(&f));
     MX_TRY(choose_repository(&f));
     MX_TRY(choose_folders(&f));
-    status = already_here(&f, path);
+    status = find_existing(&f, path);
     if (status == MXW_E_NOT_FOUND)
         status = bring(&f, path);
 out:

@@ -38,7 +38,7 @@ typedef struct mx_hub_job {
 /* login.c: the access token for this hub: $HF_TOKEN, else, for the public hub, that of hf auth login. */
 mxw_status mx_hub_login(const char *hub, char token[MX_HUB_TOKEN_BYTES]);
 /* Fails with the reason of an unsuccessful response, and what to do if a login is needed (E_UNSUPPORTED). */
-mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http_answer *answer);
+mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http_response *response);
 
 /* Reports progress; non-zero: stop. */
 int mx_hub_report(mx_hub_job *job, uint64_t of_this_file);

@@ -69,9 +69,9 @@ mxw_status mx_hub_login(const char *hub, char token[MX_HUB_TOKEN_BYTES]) {
     return MXW_OK;
 }
 
-mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http_answer *answer) {
-    long code = answer->code;
-    int gated = strcmp(answer->error, "GatedRepo") == 0;
+mxw_status mx_hub_refused(const mx_hub_job *job, const char *what, const mx_http_response *response) {
+    long code = response->code;
+    int gated = strcmp(response->error, "GatedRepo") == 0;
     if (code != 401 && code != 403)
         return mx_fail(code == 404 ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: the hub responded with HTTP %ld%s", what, code,
                        code == 404 ? ", not found" : "");

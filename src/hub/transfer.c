@@ -26,7 +26,7 @@ typedef struct download {
     mx_sha256 sum;
     char etag[128];          /* of the response that the part came from, in this run */
     char linked[128];
-    int looked_at;           /* the current response was accepted as the rest of this file */
+    int accepted;           /* the current response was accepted as the rest of this file */
     int too_long, cannot_write, range_refused;
 } download;
 
@@ -52,7 +52,7 @@ static mxw_status restart(download *d) {
 }
 
 /* Resumes the part of an earlier run, if it can be of the same file: only a SHA-256 can tell. */
-static mxw_status take_up(download *d) {
+static mxw_status resume_part(download *d) {
     static _Thread_local char block[1 << 16];
     ssize_t got = 0;
     d->fd = open(d->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -85,18 +85,18 @@ static int write_all(download *d, const uint8_t *bytes, size_t n) {
 }
 
 /* Before the first byte of a response: non-zero if it is unusable. */
-static int look_at(download *d, const mx_http_answer *answer) {
-    d->looked_at = 1;
-    d->range_refused = answer->code == 206 && answer->from != (int64_t)d->at;   /* another range */
-    d->cannot_write = answer->code == 200 && d->at && restart(d) < 0;           /* the whole file, not the rest */
-    snprintf(d->linked, sizeof(d->linked), "%s", answer->linked);
-    snprintf(d->etag, sizeof(d->etag), "%s", answer->etag);
+static int accept_response(download *d, const mx_http_response *response) {
+    d->accepted = 1;
+    d->range_refused = response->code == 206 && response->from != (int64_t)d->at;   /* another range */
+    d->cannot_write = response->code == 200 && d->at && restart(d) < 0;           /* the whole file, not the rest */
+    snprintf(d->linked, sizeof(d->linked), "%s", response->linked);
+    snprintf(d->etag, sizeof(d->etag), "%s", response->etag);
     return d->range_refused || d->cannot_write;
 }
 
-static int on_body(void *user, const mx_http_answer *answer, const void *bytes, size_t n) {
+static int on_body(void *user, const mx_http_response *response, const void *bytes, size_t n) {
     download *d = user;
-    if (!d->looked_at && look_at(d, answer))
+    if (!d->accepted && accept_response(d, response))
         return 1;
     if (d->file->sized && n > d->file->size - d->at) {
         d->too_long = 1;
@@ -126,19 +126,19 @@ static void wait_ms(mx_hub_job *job, uint64_t at, int ms) {
 }
 
 /* A transient status, worth another try. */
-static int passing(long code) { return code == 408 || code == 429 || code >= 500; }
+static int is_transient(long code) { return code == 408 || code == 429 || code >= 500; }
 
 /* One request for the rest of the file. OK: the file is complete. E_IO: worth another try (the error line says why).
  * Other failures are final. */
 static mxw_status try_once(download *d, const char *url) {
-    mx_http_answer answer;
+    mx_http_response response;
     char etag[128];
     snprintf(etag, sizeof(etag), "%s", d->etag);
-    d->looked_at = d->too_long = d->range_refused = 0;
+    d->accepted = d->too_long = d->range_refused = 0;
     mx_http_request request = {.url = url, .from = (int64_t)d->at, .if_range = etag[0] ? etag : NULL,
                                .token = d->job->token, .stall_s = d->job->options->stall_s,
                                .body = on_body, .tick = on_tick, .user = d};
-    mxw_status status = d->job->curl->get(&request, &answer);
+    mxw_status status = d->job->curl->get(&request, &response);
     const char *name = d->file->name;
     if (d->job->stopped)
         return mx_fail(MXW_E_ABORTED, "%s: stopped; the partial download is kept", name);
@@ -147,15 +147,15 @@ static mxw_status try_once(download *d, const char *url) {
     if (d->too_long)
         return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: larger than the %llu bytes that the hub states",
                                                       name, (unsigned long long)d->file->size);
-    if (d->range_refused || answer.code == 416)
+    if (d->range_refused || response.code == 416)
         return restart(d) < 0 ? MXW_E_STATE : mx_fail(MXW_E_IO, "%s: the hub does not resume at byte %llu", name,
                                                       (unsigned long long)request.from);
-    if (status == MXW_OK && answer.code != 200 && answer.code != 206) {
-        status = mx_hub_refused(d->job, name, &answer);
-        return passing(answer.code) ? MXW_E_IO : status == MXW_E_NOT_FOUND ? status : MXW_E_UNSUPPORTED;
+    if (status == MXW_OK && response.code != 200 && response.code != 206) {
+        status = mx_hub_refused(d->job, name, &response);
+        return is_transient(response.code) ? MXW_E_IO : status == MXW_E_NOT_FOUND ? status : MXW_E_UNSUPPORTED;
     }
     if (status < 0)
-        return mx_fail(MXW_E_IO, "%s: %s", name, answer.why);
+        return mx_fail(MXW_E_IO, "%s: %s", name, response.why);
     if (d->file->sized && d->at != d->file->size)
         return mx_fail(MXW_E_IO, "%s: the response ended after %llu of %llu bytes", name, (unsigned long long)d->at,
                        (unsigned long long)d->file->size);
@@ -163,7 +163,7 @@ static mxw_status try_once(download *d, const char *url) {
 }
 
 /* Downloads until the part is complete. */
-static mxw_status bring(download *d, const char *url) {
+static mxw_status fetch_part(download *d, const char *url) {
     mxw_status status = MXW_E_IO;
     int wait = FIRST_WAIT_MS;
     if (d->file->sha256 && d->file->sized && d->at == d->file->size && d->at)
@@ -198,7 +198,7 @@ static mxw_status check_sum(download *d) {
                                          want);
 }
 
-static mxw_status name_it(const download *d, const char *folder) {
+static mxw_status rename_part(const download *d, const char *folder) {
     mx_str path = {0};
     mx_str_print(&path, "%s/%s", folder, d->file->name);
     mxw_status status = mx_str_status(&path);
@@ -215,17 +215,17 @@ mxw_status mx_hub_get_file(mx_hub_job *job, const char *url, const mx_hub_file *
     mxw_status status;
     MX_TRY(mx_str_status(&path));
     job->file = file->name;
-    MX_TRY(take_up(&d));
-    MX_TRY(bring(&d, url));
+    MX_TRY(resume_part(&d));
+    MX_TRY(fetch_part(&d, url));
     status = check_sum(&d);
     if (status == MXW_E_FORMAT) {   /* a resumed part may have been corrupted: once more, from its first byte */
         mx_log(MXW_LOG_WARN, "hub", "%s; fetching it again", mx_error());
         d.etag[0] = 0;
-        MX_TRY(bring(&d, url));
+        MX_TRY(fetch_part(&d, url));
         status = check_sum(&d);
     }
     if (status == MXW_OK)
-        status = name_it(&d, folder);
+        status = rename_part(&d, folder);
     job->done += d.at;
 out:
     if (d.fd >= 0)
@@ -243,9 +243,9 @@ typedef struct text_state {
     mx_str *text;
 } text_state;
 
-static int on_text(void *user, const mx_http_answer *answer, const void *bytes, size_t n) {
+static int on_text(void *user, const mx_http_response *response, const void *bytes, size_t n) {
     text_state *s = user;
-    (void)answer;
+    (void)response;
     if (s->text->n + n > MAX_TEXT_BYTES)
         return 1;
     mx_str_add(s->text, bytes, n);
@@ -256,31 +256,31 @@ static int on_text_tick(void *user) { return mx_hub_report(((text_state *)user)-
 
 mxw_status mx_hub_get_text(mx_hub_job *job, const char *url, mx_str *text) {
     text_state s = {job, text};
-    mx_http_answer answer = {0};
+    mx_http_response response = {0};
     mxw_status status = MXW_E_IO;
     int wait = FIRST_WAIT_MS;
     for (int i = 0; i < IDLE_TRIES; i++) {
         mx_str_clear(text);
         mx_http_request request = {.url = url, .token = job->token, .stall_s = job->options->stall_s,
                                    .body = on_text, .tick = on_text_tick, .user = &s};
-        status = job->curl->get(&request, &answer);
+        status = job->curl->get(&request, &response);
         if (job->stopped)
             return mx_fail(MXW_E_ABORTED, "stopped");
         if (mx_str_status(text) < 0)
             return mx_str_status(text);
-        if (status == MXW_OK && answer.code == 200)
+        if (status == MXW_OK && response.code == 200)
             return MXW_OK;
-        if (status == MXW_OK && !passing(answer.code))
-            return mx_hub_refused(job, url, &answer);
-        if (i + 1 < IDLE_TRIES && (status == MXW_OK || answer.code))   /* no retry if the host is unreachable */
+        if (status == MXW_OK && !is_transient(response.code))
+            return mx_hub_refused(job, url, &response);
+        if (i + 1 < IDLE_TRIES && (status == MXW_OK || response.code))   /* no retry if the host is unreachable */
             wait_ms(job, 0, wait);
         else
             break;
         wait *= 2;
     }
     if (status == MXW_OK)
-        return mx_hub_refused(job, url, &answer);
+        return mx_hub_refused(job, url, &response);
     if (status == MXW_E_ABORTED)
         return mx_fail(MXW_E_FORMAT, "%s: more than %u bytes, too large for a file list", url, MAX_TEXT_BYTES);
-    return mx_fail(MXW_E_IO, "%s: %s", url, answer.why);
+    return mx_fail(MXW_E_IO, "%s: %s", url, response.why);
 }

@@ -96,7 +96,7 @@ static mxw_status transcribe(mx_session *s, mx_features *f) {
     MX_TRY(add_numbers(f, "recording.frames", &frames, 1));
     MX_TRY(add_numbers(f, "recording.windows", windows, n_windows));
     MX_TRY(add_numbers(f, "recording.tokens", tokens, n_tokens));
-    MX_TRY(mx_features_note(f, "text", result->text));
+    MX_TRY(mx_features_set_note(f, "text", result->text));
 out:
     mx_free(tokens);
     mx_free(windows);
@@ -110,14 +110,14 @@ static mxw_status add_notes(const mx_recognizer *r, const char *language, mx_fea
     char heads[32];
     mx_recognizer_info(r, &info);
     snprintf(heads, sizeof(heads), "%d %d", info.checkpoint.dims.n_audio_head, info.checkpoint.dims.n_text_head);
-    MX_TRY(mx_features_note(f, "made_by", "max-whisper " MXW_VERSION));
-    MX_TRY(mx_features_note(f, "model", info.checkpoint.size_name));
-    MX_TRY(mx_features_note(f, "engine", engines[info.engine]));
-    MX_TRY(mx_features_note(f, "device", info.device));
-    MX_TRY(mx_features_note(f, "precision", info.precision == MXW_PRECISION_F16 ? "f16" : "exact"));
-    MX_TRY(mx_features_note(f, "heads", heads));
-    MX_TRY(mx_features_note(f, "language", language));
-    MX_TRY(mx_features_note(f, "injected", info.injected));
+    MX_TRY(mx_features_set_note(f, "made_by", "max-whisper " MXW_VERSION));
+    MX_TRY(mx_features_set_note(f, "model", info.checkpoint.size_name));
+    MX_TRY(mx_features_set_note(f, "engine", engines[info.engine]));
+    MX_TRY(mx_features_set_note(f, "device", info.device));
+    MX_TRY(mx_features_set_note(f, "precision", info.precision == MXW_PRECISION_F16 ? "f16" : "exact"));
+    MX_TRY(mx_features_set_note(f, "heads", heads));
+    MX_TRY(mx_features_set_note(f, "language", language));
+    MX_TRY(mx_features_set_note(f, "injected", info.injected));
 out:
     return status;
 }

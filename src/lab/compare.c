@@ -23,7 +23,7 @@ static int is_decoder_stage(const char *name) {
     return strncmp(name, "decoder.", 8) == 0 && !strstr(name, "cross_attn.k") && !strstr(name, "cross_attn.v");
 }
 
-static const char *say(mx_arena *arena, const char *text) {
+static const char *keep_text(mx_arena *arena, const char *text) {
     const char *copy = mx_arena_strdup(arena, text);
     return copy ? copy : "";
 }
@@ -96,7 +96,7 @@ static int candidates_differ(const mx_features *a, const mx_features *b, const m
 
 /* The bound of a stage with that many stages before it. */
 static double bound_of(const mx_features *b, const char *name, size_t depth) {
-    const char *precision = mx_features_told(b, "precision");
+    const char *precision = mx_features_get_note(b, "precision");
     int halves = precision && strcmp(precision, "f16") == 0;
     if (strcmp(name, "mel") == 0)
         return MEL_BOUND;
@@ -121,7 +121,7 @@ static mxw_status compare_stage(mx_comparison *c, const mx_stage *x, size_t dept
         mx_tensor_describe(&x->tensor, p, sizeof(p));
         mx_tensor_describe(&y->tensor, q, sizeof(q));
         snprintf(text, sizeof(text), "%s and %s", p, q);
-        d->apart = say(&c->arena, text);
+        d->apart = keep_text(&c->arena, text);
         d->bad = 1;
         return MXW_OK;
     }
@@ -159,7 +159,7 @@ mxw_status mx_comparison_open(const mx_features *a, const mx_features *b, mx_com
     }
     for (size_t i = 0; i < a->n && status >= 0; i++)
         status = compare_stage(c, &a->stages[i], i, same_tokens);
-    const char *p = mx_features_told(a, "text"), *q = mx_features_told(b, "text");
+    const char *p = mx_features_get_note(a, "text"), *q = mx_features_get_note(b, "text");
     if (p && q) {
         int equal = strcmp(p, q) == 0;
         c->rows[c->n++] = (mxw_difference){.name = "recording.text", .cosine = equal, .l2 = NAN, .mean_abs = NAN,

@@ -77,7 +77,7 @@ mxw_status mx_features_add(mx_features *f, const char *name, const mx_tensor *va
     return MXW_OK;
 }
 
-mxw_status mx_features_note(mx_features *f, const char *key, const char *text) {
+mxw_status mx_features_set_note(mx_features *f, const char *key, const char *text) {
     if (!text || f->n_notes == MX_COUNT(f->notes))
         return MXW_OK;
     mx_note note = {mx_arena_strdup(&f->arena, key), mx_arena_strdup(&f->arena, text)};
@@ -87,7 +87,7 @@ mxw_status mx_features_note(mx_features *f, const char *key, const char *text) {
     return MXW_OK;
 }
 
-const char *mx_features_told(const mx_features *f, const char *key) {
+const char *mx_features_get_note(const mx_features *f, const char *key) {
     for (size_t i = 0; i < f->n_notes; i++)
         if (strcmp(f->notes[i].key, key) == 0)
             return f->notes[i].text;
@@ -137,7 +137,7 @@ static mxw_status read_note(mx_features *f, const char *key, const mx_tensor *t)
     for (int64_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
             text[i] = '?';
-    return mx_features_note(f, key, text);
+    return mx_features_set_note(f, key, text);
 }
 
 static mxw_status take_arrays(const mx_npz *npz, mx_features **out) {

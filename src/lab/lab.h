@@ -34,8 +34,8 @@ struct mxw_features {
 
 /* Copies the values (any float to f32); an existing name is not replaced. */
 mxw_status mx_features_add(mx_features *f, const char *name, const mx_tensor *value);
-mxw_status mx_features_note(mx_features *f, const char *key, const char *text);
-const char *mx_features_told(const mx_features *f, const char *key);
+mxw_status mx_features_set_note(mx_features *f, const char *key, const char *text);
+const char *mx_features_get_note(const mx_features *f, const char *key);
 const mx_stage *mx_features_find(const mx_features *f, const char *name);
 mxw_status mx_features_capture(mx_recognizer *r, const float *samples, size_t n, const mxw_features_options *options,
                                mx_features **out);

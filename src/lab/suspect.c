@@ -69,7 +69,7 @@ static void name_in(char *out, const char *side, int block, const char *part) {
 /* heads: "encoder decoder", of the run's notes. */
 static int heads_of(const mx_features *f, int decoder) {
     int heads[2] = {0, 0};
-    const char *told = mx_features_told(f, "heads");
+    const char *told = mx_features_get_note(f, "heads");
     if (told)
         sscanf(told, "%d %d", &heads[0], &heads[1]);
     return heads[decoder];

@@ -9,11 +9,11 @@
 #define UNLIMITED 1000   /* characters of a line, words of a chunk: the reference's own limit */
 
 typedef struct cue_word {
-    size_t begin, end;       /* bytes of making.text */
+    size_t begin, end;       /* bytes of cue_builder.text */
     const mxw_word *word;
 } cue_word;
 
-typedef struct making {
+typedef struct cue_builder {
     const mx_cue_options *options;
     mx_cue_fn emit;
     void *user;
@@ -25,7 +25,7 @@ typedef struct making {
     size_t line_length, n_lines;
     double last;             /* start of the previous word */
     mx_str marked;           /* scratch */
-} making;
+} cue_builder;
 
 static size_t characters(const char *text, size_t n) {
     size_t count = 0;
@@ -45,7 +45,7 @@ void mx_cue_escape(mx_str *out, const char *text, size_t n) {
 /* ---- complete cues ----------------------------------------------------------------------------------------------- */
 
 /* The cue's text with word i underlined, without the white space before it. */
-static void mark(making *m, size_t i) {
+static void mark(cue_builder *m, size_t i) {
     const char *text = mx_str_get(&m->text);
     size_t end = m->words[i].end, n = end - m->words[i].begin;
     const char *stripped = mx_utf8_strip(text + m->words[i].begin, &n);
@@ -58,7 +58,7 @@ static void mark(making *m, size_t i) {
     mx_str_add(&m->marked, text + end, m->text.n - end);
 }
 
-static mxw_status emit_marked(making *m, int64_t start_ms) {
+static mxw_status emit_marked(cue_builder *m, int64_t start_ms) {
     mxw_status status = MXW_OK;
     int64_t last = start_ms;
     for (size_t i = 0; i < m->n_words; i++) {
@@ -76,7 +76,7 @@ out:
     return status;
 }
 
-static mxw_status emit_cue(making *m) {
+static mxw_status emit_cue(cue_builder *m) {
     mxw_status status;
     int64_t start_ms, end_ms;
     if (m->n_words == 0)
@@ -97,7 +97,7 @@ out:
 
 /* ---- word by word ------------------------------------------------------------------------------------------------ */
 
-static mxw_status add_word(making *m, const mxw_word *word, const char *text, size_t n, int breaks) {
+static mxw_status add_word(cue_builder *m, const mxw_word *word, const char *text, size_t n, int breaks) {
     mxw_status status = mx_grow(&m->words, &m->room, m->n_words + 1, sizeof(*m->words));
     if (status < 0)
         return status;
@@ -113,7 +113,7 @@ static mxw_status add_word(making *m, const mxw_word *word, const char *text, si
 }
 
 /* begins: the first of its segment, or of a chunk of it. */
-static mxw_status take_word(making *m, const mxw_word *word, const char *text, size_t n, int begins) {
+static mxw_status take_word(cue_builder *m, const mxw_word *word, const char *text, size_t n, int begins) {
     int pause = !m->keeps_segments && word->start - m->last > LONG_PAUSE_S;
     int segment = begins && m->n_words > 0 && m->keeps_segments;
     size_t length = characters(text, n);
@@ -137,7 +137,7 @@ static mxw_status take_word(making *m, const mxw_word *word, const char *text, s
 }
 
 /* A word as written: the first of a segment is preceded by its speaker. */
-static mxw_status take_spoken(making *m, const mxw_segment *segment, size_t i, mx_str *named) {
+static mxw_status take_segment_word(cue_builder *m, const mxw_segment *segment, size_t i, mx_str *named) {
     const mxw_word *word = &segment->words[i];
     int begins = i % m->words_per_chunk == 0;
     if (i > 0 || !segment->speaker)
@@ -166,13 +166,13 @@ int mx_cues_have_words(const mxw_result *result) {
 mxw_status mx_cues_of_words(const mxw_result *result, const mx_cue_options *options, mx_cue_fn emit, void *user) {
     mxw_status status = MXW_OK;
     mx_str named = {0};
-    making m = {.options = options, .emit = emit, .user = user, .n_lines = 1, .last = first_start(result)};
+    cue_builder m = {.options = options, .emit = emit, .user = user, .n_lines = 1, .last = first_start(result)};
     m.keeps_segments = !options->max_line_count || !options->max_line_width;
     m.width = options->max_line_width ? options->max_line_width : UNLIMITED;
     m.words_per_chunk = options->max_words_per_line ? options->max_words_per_line : UNLIMITED;
     for (size_t i = 0; i < result->n_segments; i++)
         for (size_t j = 0; j < result->segments[i].n_words; j++)
-            MX_TRY(take_spoken(&m, &result->segments[i], j, &named));
+            MX_TRY(take_segment_word(&m, &result->segments[i], j, &named));
     MX_TRY(emit_cue(&m));
 out:
     mx_str_free(&named);

@@ -42,6 +42,7 @@ struct mx_slot {
 };
 
 struct mx_batcher {
+    mx_recognizer *recognizer;
     pthread_mutex_t lock;
     int has_leader;            /* some thread is running requests */
     int private;               /* belongs to a single session */
@@ -356,12 +357,13 @@ mxw_status mx_slot_step(mx_slot *slot, const mx_decode_step *step, int k, int32_
 
 /* ---- batchers ---------------------------------------------------------------------------------------------------- */
 
-static mxw_status batcher_open(const mx_recognizer *r, const mx_slot_size *size, int n_slots, int width,
+static mxw_status batcher_open(mx_recognizer *r, const mx_slot_size *size, int n_slots, int width,
                                  mx_batcher **out) {
     mxw_status status;
     mx_batcher *b = mx_alloc_zero(1, sizeof(*b));
     if (!b)
         return MXW_E_MEMORY;
+    b->recognizer = r;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -463,7 +465,8 @@ static mxw_status take_shared(mx_recognizer *r, const mx_slot_size *need, mx_slo
 }
 
 static mxw_status attach(void *context, mx_step_runner *runner, int slot) {
-    mx_step_runner_attach(runner, slot, context);
+    const mx_decode_plan *const *plan = context;
+    mx_step_runner_attach(runner, slot, *plan);
     return MXW_OK;
 }
 
@@ -491,7 +494,7 @@ mxw_status mx_slot_attach(mx_recognizer *r, const mx_decode_plan *plan, int forc
     }
     if (status < 0)
         return status;
-    mx_slot_exclusive(slot, attach, (void *)(uintptr_t)plan);
+    mx_slot_exclusive(slot, attach, &plan);
     slot->stop = stop;
     slot->stop_context = context;
     *out = slot;
@@ -502,7 +505,7 @@ void mx_slot_detach(mx_slot *slot) {
     if (!slot)
         return;
     mx_batcher *b = slot->batcher;
-    mx_recognizer *r = (mx_recognizer *)(uintptr_t)b->runner.recognizer;
+    mx_recognizer *r = b->recognizer;
     slot->stop = NULL;
     mx_slot_exclusive(slot, detach, NULL);
     if (b->private) {

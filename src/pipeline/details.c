@@ -7,11 +7,11 @@
 #include "base/base.h"
 #include "pipeline/session.h"
 
-typedef struct reading {
+typedef struct details_context {
     mx_session *session;
     size_t n, k;
     mxw_status status;
-} reading;
+} details_context;
 
 /* One token with its human-readable text, in the session's memory. */
 static mxw_status set_token(mx_session *s, mxw_token *to, int32_t id, double logprob) {
@@ -55,7 +55,7 @@ static mxw_status set_unknown(mx_session *s, size_t i, size_t k) {
 }
 
 static void take_forced(void *context, const mx_forced *forced) {
-    reading *r = context;
+    details_context *r = context;
     for (size_t i = 0; i < r->n && r->status >= 0; i++)
         r->status = take_token(r->session, forced, i, r->k);
 }
@@ -64,7 +64,7 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
     mxw_status status;
     const mx_tokens *tokens = &s->window.tokens;
     int64_t start = mx_now_ns();
-    reading r = {.session = s, .k = (size_t)s->options.token_details};
+    details_context r = {.session = s, .k = (size_t)s->options.token_details};
     mx_force force = {.wanted = tokens->items, .k = (int)r.k + 1, .take = take_forced, .context = &r};
     s->window.details = mx_arena_alloc(&s->memory, MX_MAX(tokens->n, 1) * sizeof(*s->window.details));
     s->window.alternatives = mx_arena_alloc(&s->memory, MX_MAX(tokens->n * r.k, 1) * sizeof(*s->window.alternatives));

@@ -14,16 +14,16 @@ typedef struct seen {
     const mx_decode_step *step;
 } seen;
 
-static void look(mx_step_runner *runner, const mx_inspection *i) {
+static void observe(mx_step_runner *runner, const mx_inspection *i) {
     mx_step_runner_tap(runner, i ? i->tap : NULL, i ? i->context : NULL);
     mx_step_runner_watch(runner, i ? i->watch : NULL, i ? i->context : NULL);
 }
 
 static mxw_status encode_seen(void *context, mx_step_runner *runner, int slot) {
     const seen *s = context;
-    look(runner, s->inspection);
+    observe(runner, s->inspection);
     mxw_status status = mx_step_runner_encode(runner, &(mx_request){.slot = slot, .mel = s->session->window.mel}, 1);
-    look(runner, NULL);
+    observe(runner, NULL);
     return status;
 }
 
@@ -32,9 +32,9 @@ static mxw_status step_seen(void *context, mx_step_runner *runner, int slot) {
     mx_request request = {.slot = slot, .step = s->step, .k = MX_FORCE_CANDIDATES};
     int padded = runner->padded;
     runner->padded = 0;   /* show the rows of the step, without padding */
-    look(runner, s->inspection);
+    observe(runner, s->inspection);
     mxw_status status = mx_step_runner_step(runner, &request, 1, NULL, NULL);
-    look(runner, NULL);
+    observe(runner, NULL);
     runner->padded = padded;
     return status;
 }
@@ -99,15 +99,15 @@ mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *
 }
 
 /* An encode with a tap. */
-typedef struct viewing {
+typedef struct encode_context {
     const float *mel;
     float *out;
     mx_tap_fn tap;
     void *tap_context;
-} viewing;
+} encode_context;
 
 static mxw_status encode_tapped(void *context, mx_step_runner *runner, int slot) {
-    const viewing *v = context;
+    const encode_context *v = context;
     const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
     const float *features;
     mx_step_runner_tap(runner, v->tap, v->tap_context);
@@ -121,7 +121,7 @@ static mxw_status encode_tapped(void *context, mx_step_runner *runner, int slot)
 }
 
 mxw_status mx_session_encode(mx_session *s, const float *mel, float *out, mx_tap_fn tap, void *tap_context) {
-    return mx_slot_exclusive(s->slot, encode_tapped, &(viewing){mel, out, tap, tap_context});
+    return mx_slot_exclusive(s->slot, encode_tapped, &(encode_context){mel, out, tap, tap_context});
 }
 
 /* The log probability of each token among its pick's candidates. */

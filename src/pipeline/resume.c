@@ -12,10 +12,10 @@
 #define RECORD_MAGIC 0x7277786d   /* "mxwr" */
 #define RECORD_FORM 1             /* incremented when the contents of a record change */
 
-/* A new field of a segment, or a new option that text depends on, must be added to carry_segment or options_digest,
+/* A new field of a segment, or a new option that text depends on, must be added to serialize_segment or options_digest,
  * and then be named here as the last one. */
 #define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
-_Static_assert(IS_LAST(mxw_segment, n_alternatives), "carry_segment has every field of a segment");
+_Static_assert(IS_LAST(mxw_segment, n_alternatives), "serialize_segment has every field of a segment");
 _Static_assert(IS_LAST(mxw_session_options, features), "options_digest has every option that text depends on");
 
 /* ---- fingerprints ------------------------------------------------------------------------------------------------ */
@@ -105,7 +105,7 @@ static int has(archive *a, size_t n) {
     return a->status >= 0;
 }
 
-static void carry(archive *a, void *value, size_t n) {
+static void serialize(archive *a, void *value, size_t n) {
     if (n == 0)
         return;
     if (a->out) {
@@ -118,7 +118,7 @@ static void carry(archive *a, void *value, size_t n) {
     }
 }
 
-#define CARRY(a, field) carry(a, &(field), sizeof(field))
+#define FIELD(a, field) serialize(a, &(field), sizeof(field))
 
 /* Zeroed memory for n + 1 items to be read; an item takes at least one byte of the input. */
 static void *make_room(archive *a, uint64_t n, size_t size) {
@@ -130,9 +130,9 @@ static void *make_room(archive *a, uint64_t n, size_t size) {
     return room;
 }
 
-static void carry_text(archive *a, const char **text) {
+static void serialize_text(archive *a, const char **text) {
     uint64_t n = *text ? strlen(*text) : 0;
-    CARRY(a, n);
+    FIELD(a, n);
     if (a->out) {
         mx_str_add(a->out, *text ? *text : "", (size_t)n);
         return;
@@ -141,70 +141,82 @@ static void carry_text(archive *a, const char **text) {
     *text = copy ? copy : "";
     if (!copy)
         return;
-    carry(a, copy, (size_t)n);
+    serialize(a, copy, (size_t)n);
     if (strlen(copy) != n || mx_utf8_check(copy, (size_t)n) != n)
         fail(a, MXW_E_FORMAT);
 }
 
-static void carry_tokens(archive *a, const int32_t **tokens, size_t *n_tokens) {
+static void serialize_tokens(archive *a, const int32_t **tokens, size_t *n_tokens) {
     uint64_t n = *n_tokens;
-    CARRY(a, n);
-    if (!a->out) {
-        *tokens = make_room(a, n, sizeof(**tokens));
-        *n_tokens = *tokens ? (size_t)n : 0;
+    FIELD(a, n);
+    if (a->out) {
+        mx_str_add(a->out, *tokens, *n_tokens * sizeof(**tokens));
+        return;
     }
-    carry(a, (void *)(uintptr_t)*tokens, *n_tokens * sizeof(**tokens));
+    int32_t *items = make_room(a, n, sizeof(*items));
+    *tokens = items;
+    *n_tokens = items ? (size_t)n : 0;
+    serialize(a, items, *n_tokens * sizeof(*items));
 }
 
-static void carry_words(archive *a, mxw_segment *s) {
+static void serialize_words(archive *a, mxw_segment *s) {
     uint64_t n = s->words ? s->n_words : UINT64_MAX;   /* no words is not the same as words not wanted */
-    CARRY(a, n);
+    FIELD(a, n);
     if (n == UINT64_MAX)
         return;
-    mxw_word *words = a->out ? (mxw_word *)(uintptr_t)s->words : make_room(a, n, sizeof(*words));
-    s->words = words;
-    s->n_words = words ? (size_t)n : 0;
-    for (size_t i = 0; i < s->n_words; i++) {
-        CARRY(a, words[i].start);
-        CARRY(a, words[i].end);
-        carry_text(a, &words[i].word);
-        CARRY(a, words[i].probability);
+    mxw_word *items = a->out ? NULL : make_room(a, n, sizeof(*items));
+    for (uint64_t i = 0; (a->out || items) && i < n; i++) {
+        mxw_word word = a->out ? s->words[i] : (mxw_word){0};
+        FIELD(a, word.start);
+        FIELD(a, word.end);
+        serialize_text(a, &word.word);
+        FIELD(a, word.probability);
+        if (items)
+            items[i] = word;
+    }
+    if (!a->out) {
+        s->words = items;
+        s->n_words = items ? (size_t)n : 0;
     }
 }
 
-static void carry_details(archive *a, const mxw_token **tokens, uint64_t n) {
-    mxw_token *items = a->out ? (mxw_token *)(uintptr_t)*tokens : make_room(a, n, sizeof(*items));
-    *tokens = items;
-    for (uint64_t i = 0; items && i < n && a->status >= 0; i++) {
-        CARRY(a, items[i].id);
-        CARRY(a, items[i].logprob);
-        carry_text(a, &items[i].text);
+static void serialize_details(archive *a, const mxw_token **tokens, uint64_t n) {
+    mxw_token *items = a->out ? NULL : make_room(a, n, sizeof(*items));
+    for (uint64_t i = 0; (a->out || items) && i < n && a->status >= 0; i++) {
+        mxw_token token = a->out ? (*tokens)[i] : (mxw_token){0};
+        FIELD(a, token.id);
+        FIELD(a, token.logprob);
+        serialize_text(a, &token.text);
+        if (items)
+            items[i] = token;
     }
+    if (!a->out)
+        *tokens = items;
 }
 
-static void carry_segment(archive *a, mxw_segment *s) {
+static void serialize_segment(archive *a, mxw_segment *s) {
     uint64_t n_alternatives = s->details ? s->n_alternatives : UINT64_MAX;
-    CARRY(a, s->seek);
-    CARRY(a, s->start);
-    CARRY(a, s->end);
-    carry_text(a, &s->text);
-    carry_tokens(a, &s->tokens, &s->n_tokens);
-    CARRY(a, s->temperature);
-    CARRY(a, s->avg_logprob);
-    CARRY(a, s->compression_ratio);
-    CARRY(a, s->no_speech_prob);
-    carry_words(a, s);
-    CARRY(a, n_alternatives);
+    FIELD(a, s->seek);
+    FIELD(a, s->start);
+    FIELD(a, s->end);
+    serialize_text(a, &s->text);
+    serialize_tokens(a, &s->tokens, &s->n_tokens);
+    FIELD(a, s->temperature);
+    FIELD(a, s->avg_logprob);
+    FIELD(a, s->compression_ratio);
+    FIELD(a, s->no_speech_prob);
+    serialize_words(a, s);
+    FIELD(a, n_alternatives);
     if (n_alternatives != UINT64_MAX) {
         s->n_alternatives = (size_t)MX_MIN(n_alternatives, 32);
-        carry_details(a, &s->details, s->n_tokens);
-        carry_details(a, &s->alternatives, s->n_tokens * s->n_alternatives);
+        serialize_details(a, &s->details, s->n_tokens);
+        serialize_details(a, &s->alternatives, s->n_tokens * s->n_alternatives);
     }
     /* id, channel and speaker are the session's own */
 }
 
 /* Where the loop over windows stands after the record's window. */
-typedef struct standing {
+typedef struct loop_state {
     int64_t number;                 /* of windows done */
     int64_t seek, clip;
     uint64_t prompt_reset_since;
@@ -214,22 +226,22 @@ typedef struct standing {
     const char *language;
     mxw_segment *segments;          /* of this window */
     uint64_t n_segments;
-} standing;
+} loop_state;
 
-static void carry_standing(archive *a, standing *s) {
-    CARRY(a, s->number);
-    CARRY(a, s->seek);
-    CARRY(a, s->clip);
-    CARRY(a, s->prompt_reset_since);
-    CARRY(a, s->n_fallbacks);
-    CARRY(a, s->language_probability);
-    CARRY(a, s->last_speech_s);
-    carry_text(a, &s->language);
-    CARRY(a, s->n_segments);
+static void serialize_loop_state(archive *a, loop_state *s) {
+    FIELD(a, s->number);
+    FIELD(a, s->seek);
+    FIELD(a, s->clip);
+    FIELD(a, s->prompt_reset_since);
+    FIELD(a, s->n_fallbacks);
+    FIELD(a, s->language_probability);
+    FIELD(a, s->last_speech_s);
+    serialize_text(a, &s->language);
+    FIELD(a, s->n_segments);
     if (!a->out)
         s->segments = make_room(a, s->n_segments, sizeof(*s->segments));
     for (uint64_t i = 0; i < s->n_segments && a->status >= 0; i++)
-        carry_segment(a, &s->segments[i]);
+        serialize_segment(a, &s->segments[i]);
 }
 
 typedef struct head {
@@ -243,7 +255,7 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
     mx_str bytes = {0};
     archive a = {.out = &bytes};
     head h = {RECORD_MAGIC, RECORD_FORM, s->fingerprint};
-    standing now = {.number = s->result.n_windows,
+    loop_state now = {.number = s->result.n_windows,
                     .seek = s->at.seek,
                     .clip = s->at.clip,
                     .prompt_reset_since = s->at.prompt_reset_since,
@@ -255,8 +267,8 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
                     .n_segments = s->segments.n - first};
     if (!s->options.on_window)
         return MXW_OK;
-    CARRY(&a, h);
-    carry_standing(&a, &now);
+    FIELD(&a, h);
+    serialize_loop_state(&a, &now);
     mxw_status status = mx_str_status(&bytes);
     if (status >= 0)
         s->options.on_window(s->options.user, bytes.data, bytes.n);
@@ -268,7 +280,7 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
 
 static mxw_status check_head(archive *a, const mx_session *s) {
     head h;
-    CARRY(a, h);
+    FIELD(a, h);
     if (a->status < 0)
         return a->status;
     if (h.magic != RECORD_MAGIC)
@@ -285,7 +297,7 @@ static mxw_status check_head(archive *a, const mx_session *s) {
 }
 
 /* Rejects a state that no window can produce. */
-static mxw_status check_standing(const mx_session *s, const standing *then) {
+static mxw_status check_loop_state(const mx_session *s, const loop_state *then) {
     uint64_t n_tokens = s->at.tokens.n;
     int right = then->seek >= 0 && then->seek < INT64_MAX / 2 && then->clip >= 0 && then->clip <= s->at.n_clips &&
                 then->n_fallbacks >= 0 && mx_language_find(then->language) != NULL;
@@ -304,7 +316,7 @@ static mxw_status check_standing(const mx_session *s, const standing *then) {
 }
 
 /* Allocates everything first, so that nothing can fail half-way. */
-static mxw_status take(mx_session *s, const standing *then) {
+static mxw_status take(mx_session *s, const loop_state *then) {
     mxw_status status;
     size_t n = (size_t)then->n_segments, n_tokens = s->at.tokens.n;
     for (size_t i = 0; i < n; i++)
@@ -336,7 +348,7 @@ out:
 
 mxw_status mx_session_resume(mx_session *s, const void *record, size_t n) {
     archive a = {.in = record, .n = n, .memory = &s->memory};
-    standing then = {0};
+    loop_state then = {0};
     if (s->failure.status < 0)
         return mx_fail(s->failure.status, "%s", s->failure.line);
     if (!s->options.on_window)
@@ -346,10 +358,10 @@ mxw_status mx_session_resume(mx_session *s, const void *record, size_t n) {
     mxw_status status = check_head(&a, s);
     if (status < 0)
         return status;
-    carry_standing(&a, &then);
+    serialize_loop_state(&a, &then);
     if (a.status >= 0 && a.at != a.n)
         fail(&a, MXW_E_FORMAT);
     if (a.status >= 0)
-        a.status = check_standing(s, &then);
+        a.status = check_loop_state(s, &then);
     return a.status < 0 ? a.status : take(s, &then);
 }

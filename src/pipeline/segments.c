@@ -89,7 +89,7 @@ static mxw_status copy_words(mx_session *s, const mx_piece *piece, const mxw_wor
     if (!words)
         return MXW_E_MEMORY;
     for (size_t i = 0; i < piece->n_words; i++) {
-        const mx_spoken *word = &s->window.spoken[piece->first_word + i];
+        const mx_timed_word *word = &s->window.timed[piece->first_word + i];
         size_t n = word->end - word->begin;
         char *text = mx_arena_alloc(&s->memory, n + 1);
         if (!text)

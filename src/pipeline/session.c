@@ -78,7 +78,7 @@ static mxw_status encode_initial_prompt(mx_session *s) {
     size_t n = 0;
     if (!s->options.initial_prompt)
         return MXW_OK;
-    mxw_status status = mx_encode_spoken(s->recognizer->text, "initial_prompt", s->options.initial_prompt, &tokens, &n);
+    mxw_status status = mx_encode_prompt(s->recognizer->text, "initial_prompt", s->options.initial_prompt, &tokens, &n);
     if (status >= 0)
         status = mx_tokens_add(&s->at.tokens, tokens, n);
     if (status >= 0)
@@ -196,7 +196,7 @@ void mx_session_close(mx_session *s) {
     mx_free(s->window.tokens.items);
     mx_free(s->window.text.items);
     mx_free(s->window.pieces);
-    mx_free(s->window.spoken);
+    mx_free(s->window.timed);
     mx_words_free(&s->window.words);
     mx_free(s->segments.items);
     mx_str_free(&s->text);

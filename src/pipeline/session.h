@@ -19,10 +19,10 @@ typedef struct mx_clip {
 } mx_clip;
 
 /* A word of the current window; times in seconds from the recording's first sample. */
-typedef struct mx_spoken {
+typedef struct mx_timed_word {
     size_t begin, end;    /* bytes of mx_words.text */
     double start, end_s, probability;
-} mx_spoken;
+} mx_timed_word;
 
 /* A part of a window's text, cut at its timestamps, before it becomes a segment. */
 typedef struct mx_piece {
@@ -52,8 +52,8 @@ typedef struct mx_window {
     mx_piece *pieces;
     size_t n_pieces, room_pieces;
     mx_words words;                   /* as aligned, ... */
-    mx_spoken *spoken;                /* ... and as assigned to the pieces */
-    size_t n_spoken, room_spoken;
+    mx_timed_word *timed;                /* ... and as assigned to the pieces */
+    size_t n_timed, room_timed;
     mxw_token *details, *alternatives;   /* of its tokens, in the session's memory; NULL: not wanted */
 } mx_window;
 

@@ -16,7 +16,8 @@ mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, 
 }
 
 static mxw_status take_features(void *context, mx_step_runner *runner, int slot) {
-    return mx_step_runner_encode(runner, &(mx_request){.slot = slot, .features = context}, 1);
+    const float *const *features = context;
+    return mx_step_runner_encode(runner, &(mx_request){.slot = slot, .features = *features}, 1);
 }
 
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded) {
@@ -28,7 +29,7 @@ mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frame
     if (!s->result.times.first_encode_ns)
         s->result.times.first_encode_ns = start;
     if (s->features && s->result.n_windows == 0)
-        MX_TRY(mx_slot_exclusive(s->slot, take_features, (void *)(uintptr_t)s->features));
+        MX_TRY(mx_slot_exclusive(s->slot, take_features, &s->features));
     else
         MX_TRY(mx_slot_encode(s->slot, s->window.mel));
     s->result.times.encode_ms += mx_since_ms(start);

@@ -15,7 +15,7 @@ static int64_t s_to_frames(double seconds) { return (int64_t)nearbyint(seconds *
 
 /* ---- alignment --------------------------------------------------------------------------------------------------- */
 
-typedef struct aligning {
+typedef struct align_context {
     mx_session *session;
     mx_align_scores scores;
     size_t n_tokens;
@@ -23,11 +23,11 @@ typedef struct aligning {
     const mx_inspection *seen;   /* or NULL */
     double *probabilities;   /* [n_tokens] */
     mxw_status status;
-} aligning;
+} align_context;
 
 /* Called on the batch leader's thread; forced is valid only during the call. */
 static void take_forced(void *context, const mx_forced *forced) {
-    aligning *a = context;
+    align_context *a = context;
     for (size_t i = 0; i < a->n_tokens; i++) {
         const float *stats = forced->candidates.stats + i * MX_SELECT_STATS;
         a->probabilities[i] = exp((double)forced->logits[i] - (double)stats[MX_SELECT_LOG_SUM]);
@@ -51,7 +51,7 @@ static mxw_status gather_text(mx_session *s) {
     return status;
 }
 
-static void show(const aligning *a, int32_t *frames) {
+static void show(const align_context *a, int32_t *frames) {
     int64_t rows = (int64_t)a->n_tokens + 1, shape[] = {rows, (int64_t)a->scores.n_frames};
     mx_tensor matrix = mx_tensor_of(MXW_F32, 2, shape, a->matrix), begins = mx_tensor_of(MXW_I32, 1, &rows, frames);
     a->seen->tap(a->seen->context, "words.attention", &matrix);
@@ -62,7 +62,7 @@ static void show(const aligning *a, int32_t *frames) {
 static mxw_status force_align(mx_session *s, const int32_t *tokens, size_t n, size_t n_frames, int32_t *frames,
                          double *probabilities, const mx_inspection *seen) {
     mxw_status status;
-    aligning a = {.session = s, .n_tokens = n, .probabilities = probabilities, .seen = seen};
+    align_context a = {.session = s, .n_tokens = n, .probabilities = probabilities, .seen = seen};
     mx_force force = {.wanted = tokens, .k = 1, .wants_scores = 1, .take = take_forced, .context = &a};
     MX_TRY(mx_decoding_align(s->decoding, s->language, tokens, n, &force.step, &a.scores.n_before));
     a.scores.n_frames = n_frames;
@@ -139,26 +139,26 @@ static size_t text_tokens(const mx_session *s, const mx_piece *piece) {
 static mxw_status assign_words(mx_session *s, mx_piece *piece, size_t *next) {
     size_t n = text_tokens(s, piece), covered = 0;
     double offset = mx_mel_frames_to_s(s->at.seek);
-    piece->first_word = s->window.n_spoken;
+    piece->first_word = s->window.n_timed;
     for (; *next < s->window.words.n && covered < n; (*next)++) {
         const mx_word *word = &s->window.words.items[*next];
         covered += word->n_tokens;
         if (word->begin == word->end)
             continue;
-        mxw_status status = mx_grow(&s->window.spoken, &s->window.room_spoken, s->window.n_spoken + 1,
-                                    sizeof(*s->window.spoken));
+        mxw_status status = mx_grow(&s->window.timed, &s->window.room_timed, s->window.n_timed + 1,
+                                    sizeof(*s->window.timed));
         if (status < 0)
             return status;
         double start = hundredths(offset + word->start_s), end = hundredths(offset + word->end_s);
-        s->window.spoken[s->window.n_spoken++] = (mx_spoken){word->begin, word->end, MX_MAX(start, 0), MX_MAX(end, 0),
+        s->window.timed[s->window.n_timed++] = (mx_timed_word){word->begin, word->end, MX_MAX(start, 0), MX_MAX(end, 0),
                                                word->probability};
     }
-    piece->n_words = s->window.n_spoken - piece->first_word;
+    piece->n_words = s->window.n_timed - piece->first_word;
     return MXW_OK;
 }
 
 /* Limits the first two words after a pause to twice the median duration. */
-static void cut_after_pause(mx_spoken *words, size_t n, double last_speech, double median) {
+static void cut_after_pause(mx_timed_word *words, size_t n, double last_speech, double median) {
     double most = median * 2;
     if (!(words[0].end_s - last_speech > median * 4 &&
           (words[0].end_s - words[0].start > most || (n > 1 && words[1].end_s - words[0].start > most * 2))))
@@ -169,8 +169,8 @@ static void cut_after_pause(mx_spoken *words, size_t n, double last_speech, doub
 }
 
 /* Sets a piece's times to those of its words, unless the first or last word extends far beyond the piece's own. */
-static void set_ends(mx_piece *piece, mx_spoken *words, double median) {
-    mx_spoken *first = &words[0], *last = &words[piece->n_words - 1];
+static void set_ends(mx_piece *piece, mx_timed_word *words, double median) {
+    mx_timed_word *first = &words[0], *last = &words[piece->n_words - 1];
     if (piece->start < first->end_s && piece->start - LONG_PIECE_S > first->start)
         first->start = MX_MAX(0, MX_MIN(first->end_s - median, piece->start));
     else
@@ -184,7 +184,7 @@ static void set_ends(mx_piece *piece, mx_spoken *words, double median) {
 static mxw_status set_words(mx_session *s) {
     double last_speech = s->at.last_speech_s, median = s->window.words.median_s;
     size_t next = 0;
-    s->window.n_spoken = 0;
+    s->window.n_timed = 0;
     for (size_t i = 0; i < s->window.n_pieces; i++) {
         mx_piece *piece = &s->window.pieces[i];
         mxw_status status = assign_words(s, piece, &next);
@@ -192,8 +192,8 @@ static mxw_status set_words(mx_session *s) {
             return status;
         if (piece->n_words == 0)
             continue;
-        cut_after_pause(s->window.spoken + piece->first_word, piece->n_words, last_speech, median);
-        set_ends(piece, s->window.spoken + piece->first_word, median);
+        cut_after_pause(s->window.timed + piece->first_word, piece->n_words, last_speech, median);
+        set_ends(piece, s->window.timed + piece->first_word, median);
         last_speech = piece->end;
     }
     return MXW_OK;
@@ -205,7 +205,7 @@ static mxw_status set_words(mx_session *s) {
 static int last_end(const mx_session *s, double *end) {
     for (size_t i = s->window.n_pieces; i-- > 0;)
         if (s->window.pieces[i].n_words > 0) {
-            *end = s->window.spoken[s->window.pieces[i].first_word + s->window.pieces[i].n_words - 1].end_s;
+            *end = s->window.timed[s->window.pieces[i].first_word + s->window.pieces[i].n_words - 1].end_s;
             return 1;
         }
     if (s->window.n_pieces > 0)
@@ -214,7 +214,7 @@ static int last_end(const mx_session *s, double *end) {
 }
 
 /* The anomaly score of a word: improbable, very short or very long. */
-static double anomaly(const mx_spoken *word) {
+static double anomaly(const mx_timed_word *word) {
     double duration = word->end_s - word->start, score = 0;
     if (word->probability < 0.15)
         score += 1;
@@ -232,7 +232,7 @@ static int is_anomaly(const mx_session *s, const mx_piece *piece) {
     if (!piece || piece->n_words == 0)
         return 0;
     for (size_t i = 0; i < piece->n_words && n < 8; i++) {
-        const mx_spoken *word = &s->window.spoken[piece->first_word + i];
+        const mx_timed_word *word = &s->window.timed[piece->first_word + i];
         if (mx_words_contains(PUNCTUATION, mx_str_get(&s->window.words.text) + word->begin, word->end - word->begin))
             continue;
         score += anomaly(word);
@@ -260,7 +260,7 @@ static void drop_anomalies(mx_session *s, mx_cut *cut, double threshold) {
             continue;
         if (is_anomaly(s, piece)) {
             const mx_piece *next = with_words(s, i + 1);
-            double next_start = next ? s->window.spoken[next->first_word].start
+            double next_start = next ? s->window.timed[next->first_word].start
                                      : offset + mx_mel_frames_to_s(cut->n_frames);
             int silence_before = piece->start - last > threshold || piece->start < threshold ||
                                  piece->start - offset < 2;

@@ -24,13 +24,13 @@ typedef struct encoder {
     size_t n_tokens, token_capacity;
 } encoder;
 
-static int comes_first(const merge *a, const merge *b) {
+static int precedes(const merge *a, const merge *b) {
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
 static void heap_push(encoder *e, merge item) {
     size_t i = e->n_heap++;
-    for (; i > 0 && comes_first(&item, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && precedes(&item, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
         e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = item;
 }
@@ -39,9 +39,9 @@ static merge heap_pop(encoder *e) {
     merge top = e->heap[0], item = e->heap[--e->n_heap];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < e->n_heap; i = child) {
-        if (child + 1 < e->n_heap && comes_first(&e->heap[child + 1], &e->heap[child]))
+        if (child + 1 < e->n_heap && precedes(&e->heap[child + 1], &e->heap[child]))
             child++;
-        if (!comes_first(&e->heap[child], &item))
+        if (!precedes(&e->heap[child], &item))
             break;
         e->heap[i] = e->heap[child];
     }

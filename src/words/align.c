@@ -63,7 +63,7 @@ static int is_in(const mx_words *words, const mx_word *word, const char *charact
 }
 
 /* A pause is often attributed to the mark that ends a sentence, or to the word after it. */
-static void cut_long(mx_words *words, double most) {
+static void limit_durations(mx_words *words, double most) {
     for (size_t i = 1; i < words->n; i++) {
         mx_word *word = &words->items[i];
         if (!(word->end_s - word->start_s > most))
@@ -129,7 +129,7 @@ mxw_status mx_words_align(const mx_text *text, const char *language, const mx_wo
     MX_TRY(median_duration(out, &median, &n_durations));
     out->median_s = MX_MIN(LONGEST_MEDIAN_S, median);
     if (n_durations > 0)
-        cut_long(out, out->median_s * 2);
+        limit_durations(out, out->median_s * 2);
     prepend(out, options->prepend);
     append(out, options->append);
 out:

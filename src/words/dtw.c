@@ -10,7 +10,7 @@
 enum { STEP_BOTH, STEP_ROW, STEP_FRAME };
 
 /* The costs of one frame from those of the frame before; trace [n + 1] has the predecessors. */
-static void go_on(const float *matrix, size_t n, size_t n_frames, size_t frame, const double *before, double *cost,
+static void next_costs(const float *matrix, size_t n, size_t n_frames, size_t frame, const double *before, double *cost,
                   uint8_t *trace) {
     cost[0] = INFINITY;
     trace[0] = STEP_FRAME;
@@ -48,7 +48,7 @@ mxw_status mx_words_dtw(const float *matrix, size_t n, size_t n_frames, int32_t 
         before[i] = i == 0 ? 0 : INFINITY;
     for (size_t j = 0; whole && j < n_frames; j++) {
         double *swapped = before;
-        go_on(matrix, n, n_frames, j, before, cost, trace + j * (n + 1));
+        next_costs(matrix, n, n_frames, j, before, cost, trace + j * (n + 1));
         before = cost;
         cost = swapped;
     }

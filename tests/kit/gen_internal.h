@@ -1,4 +1,4 @@
-/* gen_inside.h - what the writers of generated checkpoints share. */
+/* gen_internal.h - what the writers of generated checkpoints share. */
 #ifndef GEN_INSIDE_H
 #define GEN_INSIDE_H
 #include "kit/gen_checkpoint.h"

@@ -178,6 +178,6 @@ int golden_clip_matches(const golden_clip *clip, const json_t *row) {
     int64_t n = golden_integer(row, "samples");
     if ((int64_t)clip->n == n && strcmp(clip->sha256, golden_string(row, "sha256")) == 0)
         return 1;
-    printf("    %zu samples, the reference heard %lld; the bytes differ (another FFmpeg?)\n", clip->n, (long long)n);
+    printf("    %zu samples, the reference had %lld; the bytes differ (another FFmpeg?)\n", clip->n, (long long)n);
     return 0;
 }

@@ -27,7 +27,7 @@ const char *golden_clip_path(const char *clip, char *path, size_t n);
 /* Its samples as audio/ gives them: 0, or -1 after a line. */
 int golden_clip_read(const char *path, golden_clip *clip);
 void golden_clip_free(golden_clip *clip);
-/* Whether these are the samples the reference heard; a line if not. */
+/* Whether these are the samples that the reference had; prints a line if not. */
 int golden_clip_matches(const golden_clip *clip, const json_t *row);
 
 /* The model by its released name; exits as skipped, with a line, where it is not installed or the engine has no usable

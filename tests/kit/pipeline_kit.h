@@ -1,4 +1,4 @@
-/* pipeline_kit.h - what the tests of the whole road share: small generated models, generated recordings, and a
+/* pipeline_kit.h - what the tests of the whole pipeline share: small generated models, generated recordings, and a
  * transcription in one call through the public API. Every function that can fail prints why. */
 #ifndef PIPELINE_KIT_H
 #define PIPELINE_KIT_H
@@ -6,10 +6,10 @@
 #include "kit/gen_checkpoint.h"
 
 /* A model that transcribes (a released vocabulary, 30-second windows) with n_state wide layers, heads, and layers a
- * side: random, so that its text means nothing, but the same everywhere. */
+ * side: random, so its text is meaningless, but the same everywhere. */
 mxw_dims kit_dims(int n_vocab, int n_state, int heads, int layers);
 
-/* n samples that rise and fall as speech does: a gliding buzz with pauses, over noise; multiples of 1/32768.
+/* n samples that resemble speech: a gliding buzz with pauses, over noise; multiples of 1/32768.
  * Sample i depends on the seed and i alone. */
 void kit_samples(uint64_t seed, size_t first, size_t n, float *out);
 /* As a 16-bit mono WAV said to be of that rate; 0, or non-zero after a line. */

@@ -1,8 +1,8 @@
-/* tests/lab/test_diverge.c - every fault that can be made on purpose is found at the stage where it was made and named
- * for what it is; without one there is no finding.
+/* tests/lab/test_diverge.c - every injectable fault is found at the stage where it was injected and named correctly;
+ * without one there is no finding.
  *
  * test_diverge small: a generated model (fast). test_diverge MODEL [FAULT...]: a released one on real speech, engine
- * cpu as the reference, the faults (all if none is named) in engine max with every stage in sight. */
+ * cpu as the reference, the faults (all if none is named) in engine max with every stage kept. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* tests/lab/test_exact.c - every op of a window against float64 on a generated model: all outputs are within their
- * bounds, the bounds are not empty, and an op that is off is told. */
+ * bounds, the bounds are not empty, and an op with a wrong result is reported. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void test_run(const char *path, int all) {
     free(samples);
 }
 
-/* A result that is off by a few bounds is beyond it: the bound means something. */
+/* An error of a few bounds is detected: the bound is meaningful. */
 static void test_bound(void) {
     float x[384], w[384], y;
     int64_t in[] = {1, 384}, out[] = {1, 1};

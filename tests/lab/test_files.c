@@ -1,5 +1,5 @@
-/* tests/lab/test_files.c - dumps: what is written comes back bit for bit; files of strangers in every layout numpy has
- * are read; damaged ones are refused with one line.
+/* tests/lab/test_files.c - dumps round-trip bit for bit; foreign files in every layout of numpy are read; damaged
+ * ones are rejected with one error line.
  *
  * test_lab_files: all of it. test_lab_files write PATH: a dump for numpy to read. test_lab_files read PATH: prints what
  * numpy wrote, "name: dims | values". */
@@ -30,7 +30,7 @@ static mx_features *make(void) {
     CHECK_EQ_INT(mx_features_add(f, "a", &n), MXW_OK);
     CHECK_EQ_INT(mx_features_add(f, "empty", &empty), MXW_OK);
     CHECK_EQ_INT(mx_features_add(f, "a", &t), MXW_OK);   /* the first stays */
-    CHECK_EQ_INT(mx_features_note(f, "text", " Grüße, \"welt\""), MXW_OK);
+    CHECK_EQ_INT(mx_features_set_note(f, "text", " Grüße, \"welt\""), MXW_OK);
     return f;
 }
 
@@ -46,7 +46,7 @@ static void test_round_trip(const char *folder) {
         CHECK(memcmp(g->stages[0].tensor.data, values, sizeof(values)) == 0);
         CHECK(memcmp(g->stages[1].tensor.data, ids, sizeof(ids)) == 0);
         CHECK_EQ_INT(mx_tensor_count(&g->stages[2].tensor), 0);
-        CHECK_STR(mx_features_told(g, "text"), " Grüße, \"welt\"");
+        CHECK_STR(mx_features_get_note(g, "text"), " Grüße, \"welt\"");
         CHECK_EQ_INT(g->stages[0].info.n_not_finite, 1);
         CHECK(fabs(g->stages[1].info.mean - (7 - 1 + 2e9) / 4) < 1);
         CHECK_EQ_INT(mxw_features_find(g, "a"), 1);
@@ -58,7 +58,7 @@ static void test_round_trip(const char *folder) {
     mx_features_close(g);
 }
 
-/* Every cut, and every byte of the first member's header and of the directory changed: an answer, never a crash. */
+/* Every cut, and every byte of the first member's header and of the directory changed: a status, never a crash. */
 static void test_damage(const char *folder) {
     char path[4200];
     mx_map map;

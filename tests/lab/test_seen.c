@@ -1,5 +1,5 @@
-/* tests/lab/test_seen.c - what a run shows of itself: the attention behind its word times among its features, and the
- * arithmetic of every op in its trace, held against the model's sizes multiplied out by hand. */
+/* tests/lab/test_seen.c - observability of a run: the attention of its word times among its features, and the FLOP and
+ * bytes of every op in its trace, compared with a computation from the model's sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static int close_to(double got, double want) {
     return ok;
 }
 
-/* On the fake device, whose memory the host cannot follow, as on a GPU. */
+/* On the fake device, whose memory the host cannot dereference, as on a GPU. */
 static void test_work(const char *path, mxw_engine engine, const char *device) {
     sums s = {0};
     mxw_model *model = NULL;

@@ -13,7 +13,7 @@
 
 typedef struct transfer {
     const mx_http_request *request;
-    mx_http_answer *answer;
+    mx_http_response *response;
     int stopped;
 } transfer;
 
@@ -41,7 +41,7 @@ static void copy_value(char *to, size_t size, const char *value, size_t n) {
 }
 
 /* "bytes 100-199/200" */
-static void read_range(mx_http_answer *a, const char *value, size_t n) {
+static void read_range(mx_http_response *a, const char *value, size_t n) {
     char text[96];
     long long from, to, total;
     copy_value(text, sizeof(text), value, n);
@@ -52,11 +52,11 @@ static void read_range(mx_http_answer *a, const char *value, size_t n) {
 }
 
 static size_t on_header(char *line, size_t size, size_t n, void *user) {
-    mx_http_answer *a = ((transfer *)user)->answer;
+    mx_http_response *a = ((transfer *)user)->response;
     size_t value_n;
     const char *value;
     n *= size;
-    if (n > 5 && strncmp(line, "HTTP/", 5) == 0) {   /* of the next answer on the way: what the last said is gone */
+    if (n > 5 && strncmp(line, "HTTP/", 5) == 0) {   /* of the next response on the way: what the last said is gone */
         a->length = a->from = a->total = -1;
         a->etag[0] = a->error[0] = 0;
     } else if ((value = value_of(line, n, "etag", &value_n))) {
@@ -76,9 +76,9 @@ static size_t on_header(char *line, size_t size, size_t n, void *user) {
 
 static void note_head(transfer *t, CURL *curl) {
     curl_off_t length = -1;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &t->answer->code);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &t->response->code);
     if (curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length) == CURLE_OK)
-        t->answer->length = length;
+        t->response->length = length;
 }
 
 typedef struct body_state {
@@ -91,9 +91,9 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *user) {
     transfer *t = b->transfer;
     n *= size;
     note_head(t, b->curl);
-    if (t->answer->code != 200 && t->answer->code != 206)
+    if (t->response->code != 200 && t->response->code != 206)
         return n;
-    t->stopped = t->stopped || t->request->body(t->request->user, t->answer, bytes, n) != 0;
+    t->stopped = t->stopped || t->request->body(t->request->user, t->response, bytes, n) != 0;
     return t->stopped ? 0 : n;
 }
 
@@ -167,14 +167,14 @@ static void set_options(CURL *curl, const mx_http_request *request, transfer *t,
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, t);
 }
 
-static mxw_status get(const mx_http_request *request, mx_http_answer *answer) {
+static mxw_status get(const mx_http_request *request, mx_http_response *response) {
     char words[CURL_ERROR_SIZE] = "";
-    transfer t = {.request = request, .answer = answer};
+    transfer t = {.request = request, .response = response};
     CURL *curl = curl_easy_init();
     body_state body = {&t, curl};
-    *answer = (mx_http_answer){.length = -1, .from = -1, .total = -1};
+    *response = (mx_http_response){.length = -1, .from = -1, .total = -1};
     if (!curl) {
-        snprintf(answer->why, sizeof(answer->why), "libcurl cannot be started");
+        snprintf(response->why, sizeof(response->why), "libcurl cannot be started");
         return MXW_E_IO;
     }
     set_options(curl, request, &t, &body);
@@ -184,7 +184,7 @@ static mxw_status get(const mx_http_request *request, mx_http_answer *answer) {
     CURLcode code = failed ? CURLE_OUT_OF_MEMORY : curl_easy_perform(curl);
     note_head(&t, curl);
     if (code != CURLE_OK)
-        snprintf(answer->why, sizeof(answer->why), "%.250s", words[0] ? words : curl_easy_strerror(code));
+        snprintf(response->why, sizeof(response->why), "%.250s", words[0] ? words : curl_easy_strerror(code));
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
     return t.stopped ? MXW_E_ABORTED : code == CURLE_OK ? MXW_OK : MXW_E_IO;

@@ -115,7 +115,7 @@ static mxw_status unknown(const char *name) {
                    mx_show(name, strlen(name)).text, nearest);
 }
 
-static mxw_status not_here(const char *name, const char *model_dir) {
+static mxw_status fail_not_found(const char *name, const char *model_dir) {
     const char *beside = model_dir && *model_dir ? "" : ", nor in the caches of openai-whisper, Hugging Face and "
                                                         "faster-whisper";
     return mx_fail(MXW_E_NOT_FOUND, "model '%s' is not in %s (looked for %s.pt and a folder %s)%s; "
@@ -143,7 +143,7 @@ mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_s
         return mx_str_status(path);
     }
     if (r)
-        return not_here(r->name, model_dir);
+        return fail_not_found(r->name, model_dir);
     if (is_name)
         return unknown(name_or_path);
     if (!mx_is_repository(name_or_path))

@@ -2,6 +2,7 @@
  * against the file; an array's bytes are complete before its view is returned. */
 #include <stdlib.h>
 #include <string.h>
+#define ZLIB_CONST   /* next_in is const */
 #include <zlib.h>
 
 #include "weights/format/cursor.h"
@@ -161,7 +162,7 @@ static mxw_status inflate_member(const mx_zip_entry *e, const uint8_t *packed, c
     if (!to)
         return MXW_E_MEMORY;
     *total += e->size;
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)packed, .avail_in = (uInt)e->stored, .next_out = to,
+    z_stream z = {.next_in = packed, .avail_in = (uInt)e->stored, .next_out = to,
                   .avail_out = (uInt)e->size};
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
         return mx_fail(MXW_E_MEMORY, "array %s: no memory to inflate it", name);
@@ -187,7 +188,7 @@ static mxw_status member_bytes(mx_npz *npz, const mx_zip *zip, const mx_zip_entr
     return MXW_OK;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const mx_zip_entry *x = *(const mx_zip_entry *const *)a, *y = *(const mx_zip_entry *const *)b;
     return (x->header > y->header) - (x->header < y->header);
 }
@@ -200,7 +201,7 @@ static mxw_status read_members(mx_npz *npz, const mx_zip *zip) {
         return MXW_E_MEMORY;
     for (size_t i = 0; i < zip->n_entries; i++)
         order[i] = &zip->entries[i];
-    qsort(order, zip->n_entries, sizeof(*order), by_place);
+    qsort(order, zip->n_entries, sizeof(*order), by_offset);
     for (size_t i = 0; i < zip->n_entries; i++) {
         const mx_zip_entry *e = order[i];
         if (e->name_n <= 4 || memcmp(e->name + e->name_n - 4, ".npy", 4) != 0 || memchr(e->name, 0, e->name_n))

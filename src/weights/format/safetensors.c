@@ -126,12 +126,12 @@ static mxw_status check_spans(span *spans, size_t n, uint64_t n_data) {
     return MXW_OK;
 }
 
-static mxw_status check_metadata(const json_t *metadata) {
+static mxw_status check_metadata(json_t *metadata) {
     const char *key;
     const json_t *value;
     if (!json_is_object(metadata))
         return mx_fail(MXW_E_FORMAT, METADATA " is not an object");
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
+    json_object_foreach(metadata, key, value)
         if (!json_is_string(value))
             return mx_fail(MXW_E_FORMAT, METADATA ": %s is not a text", shown(key).text);
     return MXW_OK;

@@ -1,5 +1,5 @@
 /* test_audio_data.c - every clip of the development set: samples byte-equal to the ffmpeg command's.
- * The set lies in ../shared/data beside the project; skipped where it, the command or the module is not there. */
+ * The set is in ../shared/data beside the project; skipped where it, the command or the module is not there. */
 #include <ftw.h>
 #include <sys/stat.h>
 

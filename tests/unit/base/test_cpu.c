@@ -1,4 +1,4 @@
-/* test_cpu.c - base/cpu.h: MXW_CPU takes away what is better than it names, and gives nothing that is not there. */
+/* test_cpu.c - base/cpu.h: MXW_CPU caps the instruction sets and never adds one that the CPU lacks. */
 #include "base/cpu.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ int main(void) {
         for (size_t i = 0; i < MX_COUNT(sets); i++)
             CHECK_EQ_INT(mx_cpu_may(sets[i]), i <= cap && mx_cpu_has(sets[i]));
     }
-    setenv("MXW_CPU", "something else", 1);   /* names none of them: all stay */
+    setenv("MXW_CPU", "something else", 1);   /* unknown names change nothing */
     for (size_t i = 0; i < MX_COUNT(sets); i++)
         CHECK_EQ_INT(mx_cpu_may(sets[i]), mx_cpu_has(sets[i]));
     return check_done();

@@ -1,6 +1,6 @@
 /* test_pool.c - every piece of every region runs exactly once before the call returns: with 1 to 64 threads, many
  * callers at once, regions inside regions, workers awake and asleep, pools that come and go; and moving threads between
- * cores binds none of them. `full` hammers longer. */
+ * cores pins none of them. `full` runs longer. */
 #include "kit/check.h"
 
 #include <pthread.h>
@@ -65,7 +65,7 @@ static void run_piece_in_slot(void *context, int64_t i, int slot) {
     atomic_fetch_sub(&r->in_slot[slot], 1);
 }
 
-/* Faults of a region that has ended. */
+/* Errors of a region that has ended. */
 static int count_faults(region *r) {
     int faults = atomic_load(&r->faults);
     for (int64_t i = 0; i < MAX_PIECES; i++)
@@ -213,7 +213,7 @@ static int seen_waiting(pthread_t thread, int waiting) {
     for (int i = 0; i < 5000; i++) {
         if (mx_core_is_waiting(thread) == waiting)
             return 1;
-        mx_core_step_aside();   /* on our own core it waits whatever it does */
+        mx_core_leave();   /* on our own core it waits whatever it does */
         usleep(500);
     }
     return 0;
@@ -231,20 +231,20 @@ static void test_cores(void) {
     CHECK_EQ_INT(sched_getaffinity(0, sizeof(all), &all), 0);
     CHECK_EQ_INT(mx_core_count(), CPU_COUNT(&all));
     CHECK(CPU_ISSET(mx_core_now(), &all));
-    mx_core_step_aside();
+    mx_core_leave();
     check_mask(pthread_self(), &all);
 
     CPU_ZERO(&narrow);
     CPU_SET(mx_core_now(), &narrow);
     CHECK_EQ_INT(sched_setaffinity(0, sizeof(narrow), &narrow), 0);
-    mx_core_step_aside();   /* nowhere to go */
+    mx_core_leave();   /* nowhere to go */
     check_mask(pthread_self(), &narrow);
     CHECK_EQ_INT(pthread_create(&other, NULL, other_thread, NULL), 0);
     CHECK_EQ_INT(pthread_setaffinity_np(other, sizeof(all), &all), 0);
-    mx_core_give(other);
+    mx_core_move_here(other);
     check_mask(other, &all);
     CHECK_EQ_INT(sched_setaffinity(0, sizeof(all), &all), 0);
-    mx_core_give(other);
+    mx_core_move_here(other);
     check_mask(other, &all);
     CHECK(seen_waiting(other, 1));
     atomic_store(&other_state, 1);

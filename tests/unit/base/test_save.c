@@ -1,6 +1,5 @@
-/* tests/unit/base/test_save.c - files that are saved whole or not at all: a process killed in the middle, several
- * that save one file at once, places that cannot be written; on files without a name
- * and as where the system knows none. */
+/* tests/unit/base/test_save.c - atomic saving: a process killed in the middle, several that save one file at once,
+ * paths that cannot be written; with unnamed files and without support for them. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>

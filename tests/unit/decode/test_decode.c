@@ -163,7 +163,7 @@ static void check_case(json_t *golden, const mx_text *text, selector *s, size_t 
     mx_decode_plan_close(plan);
 }
 
-/* Each set of options stands three times in a row, under three seeds; the quick run takes one of them. */
+/* Each set of options occurs three times in a row, with three seeds; the quick run takes one of them. */
 static void check_goldens(size_t stride) {
     char path[4096];
     json_error_t error;

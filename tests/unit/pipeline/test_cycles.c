@@ -1,4 +1,4 @@
-/* test_cycles.c - models opened and closed over and over: nothing is left behind, on the host or on the device.
+/* test_cycles.c - opens and closes models repeatedly: no memory leaks, on the host or on the device.
  *
  * usage: test_cycles [DEVICE] [CYCLES]    cpu (the default), fake or cuda[:N]; every tenth cycle also transcribes */
 #include "kit/check.h"

@@ -1,5 +1,5 @@
-/* test_device_memory.c - a device that has not enough memory: a line that says what for, everything given back, and the
- * same model goes on with a smaller batch, byte for byte. Memory is what was taken at first, to the end.
+/* test_device_memory.c - a device without enough memory: an error that says what it was for, everything released, and
+ * the same model works with a smaller batch, byte for byte. Memory stays what was reserved at first.
  *
  * usage: test_device_memory WHERE [full]    "max fake", "max cpu", "max cuda": compiled; fake: op by op */
 #include "kit/check.h"
@@ -14,7 +14,7 @@
 #include "pipeline/session.h"
 
 #define N 6
-#define PLENTY ((uint64_t)1 << 30)   /* more than is taken, less than any device has */
+#define PLENTY ((uint64_t)1 << 30)   /* more than is needed, less than any device has */
 
 static char path[4200];
 static mxw_session_options options[N];
@@ -39,7 +39,7 @@ static mxw_model *open_model(int batch) {
     return model;
 }
 
-/* Bytes that can still be taken where the model is. */
+/* Bytes available on the model's device. */
 static uint64_t bytes_left(const mxw_model *model) {
     mxw_model_info model_info;
     mxw_device_info info = {0};
@@ -63,7 +63,7 @@ static void *transcribe(void *argument) {
     return NULL;
 }
 
-/* The first n at once; each as it is alone. */
+/* The first n at once; each must equal its result alone. */
 static void transcribe_all(mxw_model *model, int n) {
     pthread_t threads[N];
     shared = model;
@@ -97,7 +97,7 @@ static void prepare(void) {
     mxw_model_close(shared);
 }
 
-/* A session that asks for as much as any of them. */
+/* A session with the largest requests of all. */
 static mxw_session_options widest(void) {
     mxw_session_options o = options[2];
     o.word_timestamps = 1;
@@ -130,7 +130,7 @@ static void test_variable(void) {
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* What the model takes, and what each batch takes besides. */
+/* The memory of the model, and of each batch. */
 static uint64_t of_model, of_batch[N + 1];
 
 static void measure(void) {
@@ -157,7 +157,7 @@ static int tells(const char *what) {
     return right;
 }
 
-/* Room for `fits` to the byte: more is refused and leaves nothing behind; so many run, and take nothing more. */
+/* Exactly enough memory for `fits`: more fails and leaks nothing; that many run without further allocations. */
 static void test_fitting(int fits, int compiled) {
     mxw_session_options wide = widest();
     mxw_session *one = NULL;
@@ -186,7 +186,7 @@ static void test_fitting(int fits, int compiled) {
     mxw_model_close(model);
 }
 
-/* With every slot taken, one more has no room, and says so; nobody else notices. */
+/* With every slot attached, one more fails; the others are not affected. */
 static void test_one_more(void) {
     mxw_session_options wide = widest();
     mxw_session *sessions[2], *third = NULL;
@@ -208,7 +208,7 @@ static void test_one_more(void) {
 
 /* ---- every block in turn ----------------------------------------------------------------------------------------- */
 
-/* A byte less than all: whichever block it is that finds no room, nothing stays, and with that byte all is well. */
+/* One byte too few: whichever block fails, nothing leaks, and with that byte all succeeds. */
 static void test_limits(int n_limits) {
     mxw_session_options wide = widest();
     uint64_t all = of_model + of_batch[2];
@@ -251,7 +251,7 @@ static void test_allocations(int64_t stride) {
 
 /* ---- op by op ---------------------------------------------------------------------------------------------------- */
 
-/* Holds the device until so many others wait for it, so that they are merged. */
+/* Holds the device until that many others wait for it, so that they are batched. */
 typedef struct gate {
     mx_slot *slot;
     int wanted;
@@ -303,7 +303,7 @@ static void count_lines(void *user, const mxw_log_message *message) {
               strstr(message->text, "windows do not fit into one encoder run") != NULL;
 }
 
-/* Values are taken as they come: too many windows at once become fewer, said once. */
+/* The eager executor allocates on demand: if too many windows do not fit, fewer are tried, with one warning. */
 static void test_narrower(void) {
     mx_session *sessions[5];
     mxw_session_options o = widest();

@@ -1,6 +1,6 @@
 /* test_failing_memory.c - every allocation made to fail in turn over a short transcription, from opening the model to
- * the written output: always a failure with its line, never a crash, never a block left behind. jansson is put on the
- * library's allocator here, by the test: in the library that would change it under a caller who uses jansson too.
+ * the written output: always an error line, never a crash, never a leak. The test makes jansson use the library's
+ * allocator; the library itself must not, since callers may use jansson, too.
  *
  * usage: test_failing_memory [full]    one allocation in seven; full: every one */
 #include "kit/check.h"
@@ -38,7 +38,7 @@ static mxw_status take_all(mxw_session *session) {
     return status;
 }
 
-/* Model to files. A failure of any step is the run's. */
+/* From model to files; fails if any step fails. */
 static mxw_status transcribe(const run_case *c) {
     mxw_status status;
     mxw_model *model = NULL;
@@ -75,7 +75,7 @@ out:
     return status;
 }
 
-/* jansson's lexer takes no notice of a buffer that could not grow: so long as nothing was lost, a run may pass. */
+/* jansson's lexer ignores a buffer that could not grow: if nothing was lost, a run may succeed. */
 static int json_failed;
 
 static void *json_alloc(size_t bytes) {
@@ -102,7 +102,7 @@ static void fail_one(const run_case *c, int64_t n, int64_t live, const char *wan
 
 static void run(const run_case *c, int64_t stride) {
     static char want[4096];
-    if (!CHECK_EQ_INT(transcribe(c), MXW_OK))   /* what is opened once for the process is open now */
+    if (!CHECK_EQ_INT(transcribe(c), MXW_OK))   /* opens what is opened once per process */
         printf("    %s: %s\n", c->what, mxw_last_error());
     snprintf(want, sizeof(want), "%s", mx_str_get(&srt));
     CHECK(strstr(want, "-->") != NULL);

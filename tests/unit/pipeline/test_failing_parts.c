@@ -1,6 +1,6 @@
 /* test_failing_parts.c - every allocation made to fail in turn over parts that a plain transcription does not touch:
- * the laboratory, records of windows taken back, channels merged, a repository's list and files from a hub. Always a
- * failure with its line, never a crash, never a block left behind.
+ * the laboratory, resuming from window records, merging channels, a hub's listing and files. Always an error line,
+ * never a crash, never a leak.
  *
  * usage: test_failing_parts [full]    some allocations of each, evenly; full: every one */
 #include "kit/check.h"
@@ -52,14 +52,14 @@ static mxw_status run_op_checks(void) {
 
 /* ---- records, and channels --------------------------------------------------------------------------------------- */
 
-static mx_str record;   /* of the only window; its memory is not part of what fails */
+static mx_str record;   /* of the only window; allocated outside of the failing part */
 
 static void on_window(void *user, const void *bytes, size_t n) {
     if (user)
         mx_str_add(user, bytes, n);
 }
 
-static mxw_status open_heard(void *user, mxw_session **session) {
+static mxw_status open_fed(void *user, mxw_session **session) {
     mxw_session_options options = kit_short_options(6);
     options.word_timestamps = 1;
     options.token_details = 2;
@@ -80,7 +80,7 @@ static mxw_status run_records(void) {
     mxw_status status;
     mxw_session *session = NULL;
     mxw_merge *merge = NULL;
-    MX_TRY(open_heard(NULL, &session));
+    MX_TRY(open_fed(NULL, &session));
     MX_TRY(mxw_session_resume(session, record.data, record.n));
     const mxw_result *result = mxw_session_result(session), *both = NULL;
     status = result ? mxw_merge_open(&merge) : MXW_E_MEMORY;
@@ -106,10 +106,10 @@ static const char listing[] =
     "{\"rfilename\": \"model.safetensors\", \"lfs\": {\"sha256\": \"" SUM "\", \"size\": 3}},"
     "{\"rfilename\": \"config.json\", \"size\": 3}, {\"rfilename\": \"README.md\", \"size\": 3}]}";
 
-static mxw_status answer(const mx_http_request *request, mx_http_answer *a) {
+static mxw_status answer(const mx_http_request *request, mx_http_response *a) {
     int list = strstr(request->url, "/api/") != NULL;
     const char *body = list ? listing : "foo";
-    *a = (mx_http_answer){.code = 200, .length = (int64_t)strlen(body), .from = -1, .total = -1};
+    *a = (mx_http_response){.code = 200, .length = (int64_t)strlen(body), .from = -1, .total = -1};
     return request->body(request->user, a, body, strlen(body)) ? MXW_E_ABORTED : MXW_OK;
 }
 
@@ -137,7 +137,7 @@ out:
 
 /* n_failures: 0: every one */
 static void run(const char *what, mxw_status (*part)(void), int64_t n_failures) {
-    if (!CHECK_EQ_INT(part(), MXW_OK))   /* what is opened once for the process is open now */
+    if (!CHECK_EQ_INT(part(), MXW_OK))   /* opens what is opened once per process */
         printf("    %s: %s\n", what, mxw_last_error());
     int64_t live = mx_mem_live();
     mx_mem_fail_after(-1);
@@ -161,7 +161,7 @@ static void run(const char *what, mxw_status (*part)(void), int64_t n_failures) 
 static mxw_status make_record(void) {
     mxw_session *session = NULL;
     const mxw_segment *segment;
-    mxw_status status = open_heard(&record, &session);
+    mxw_status status = open_fed(&record, &session);
     while (status == MXW_OK)
         status = mxw_session_next(session, &segment);
     mxw_session_close(session);

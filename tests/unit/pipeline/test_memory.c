@@ -1,7 +1,7 @@
-/* test_memory.c - peak memory does not follow the length of a recording: tiny.en on an hour within 50 MB of tiny.en on
- * a minute. Each file is transcribed by a process of its own, whose peak the system tells. All of the hour is read and
- * turned into log-mel; of its text the first and the last minute and one in the middle are decoded, since what one
- * window takes every window takes. With a generated model, which is quick, every window of three hours is decoded, with
+/* test_memory.c - peak memory does not grow with the length of a recording: tiny.en on an hour within 50 MB of tiny.en
+ * on a minute. Each file is transcribed by a process of its own, whose peak the system reports. All of the hour is read
+ * and turned into log-mel; of its text the first and the last minute and one in the middle are decoded, since every
+ * window takes the same memory. With a generated model, which is quick, every window of three hours is decoded, with
  * words: within 8 MB of ten minutes, the results included.
  *
  * usage: test_memory [MODEL | generated]    exits as skipped where the model is not installed */

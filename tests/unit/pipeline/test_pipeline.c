@@ -1,6 +1,6 @@
-/* test_pipeline.c - what a session promises, on a small generated model: the pieces in which samples arrive change
- * nothing, text comes when it can and not before, calls out of order and options out of range are refused in one line
- * that names the option, a stop is final, callbacks come in order. */
+/* test_pipeline.c - the contract of a session, on a small generated model: results do not depend on how samples are
+ * split, text comes as early as possible, calls out of order and options out of range fail with a line that names the
+ * option, a stop is final, callbacks come in order. */
 #include "kit/check.h"
 #include "kit/pipeline_kit.h"
 
@@ -122,19 +122,19 @@ static void test_bad_samples(void) {
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 
-typedef struct heard {
+typedef struct callbacks {
     int64_t n_segments, n_asked, stop_at, n_audio, n_text;
     double done_s;
     int wrong;
-} heard;
+} callbacks;
 
 static void on_segment(void *user, const mxw_segment *segment) {
-    heard *h = user;
+    callbacks *h = user;
     h->wrong += segment->id != h->n_segments++;
 }
 
 static void on_progress(void *user, const mxw_progress *p) {
-    heard *h = user;
+    callbacks *h = user;
     int text = strcmp(p->stage, "text") == 0;
     h->wrong += !text && (strcmp(p->stage, "audio") != 0 || h->n_text > 0);
     if (text && h->n_text == 0)
@@ -146,11 +146,11 @@ static void on_progress(void *user, const mxw_progress *p) {
 }
 
 static int should_abort(void *user) {
-    heard *h = user;
+    callbacks *h = user;
     return h->stop_at >= 0 && h->n_asked++ >= h->stop_at;
 }
 
-static mxw_session_options callback_options(heard *h) {
+static mxw_session_options callback_options(callbacks *h) {
     mxw_session_options o = kit_short_options(8);
     o.user = h;
     o.on_segment = on_segment;
@@ -160,7 +160,7 @@ static mxw_session_options callback_options(heard *h) {
 }
 
 static void test_callbacks(void) {
-    heard h = {.stop_at = -1};
+    callbacks h = {.stop_at = -1};
     char path[4200];
     mxw_audio *audio = NULL;
     mxw_audio_options a;
@@ -190,7 +190,7 @@ static void test_callbacks(void) {
 
 static void test_abort(void) {
     for (int64_t stop_at = 0; stop_at < 12; stop_at += 5) {
-        heard h = {.stop_at = stop_at};
+        callbacks h = {.stop_at = stop_at};
         mxw_session_options o = callback_options(&h);
         mxw_session *session = open_session(english, &o);
         const mxw_segment *segment;
@@ -340,7 +340,7 @@ static void test_clips(void) {
     mxw_session_close(session);
 }
 
-/* A recording that begins at 1.5 s of its container: the same segments, every time 1.5 s later, clips read likewise.
+/* A recording that begins at 1.5 s of its container: the same segments, all times and clips shifted by 1.5 s.
  * A channel and a speaker are passed through. */
 static void test_start(void) {
     mxw_session_options o = kit_short_options(6), late = o;
@@ -372,7 +372,7 @@ static void test_start(void) {
     mxw_session_close(moved);
 }
 
-/* A program that has set a locale with a decimal comma: the options are read and the json is written as ever. */
+/* A locale with a decimal comma changes neither the parsing of options nor the json. */
 static void test_comma_locale(void) {
     char command[8192];
     mx_str plain = {0}, comma = {0};

@@ -1,9 +1,9 @@
-/* test_pipeline_batch.c - sessions that share a device give what each gives alone, byte for byte: other lengths, other
- * searches, other prompts, languages to detect, fallbacks, clips, words; for batches of 1, 2, 3, 8 and 16 and several
- * thread counts; sessions that fail, stop, or find no slot. That runs are merged is seen, not hoped for.
+/* test_pipeline_batch.c - sessions that share a device give the result of each alone, byte for byte: different lengths,
+ * searches, prompts, detected languages, fallbacks, clips, words; for batches of 1, 2, 3, 8 and 16 and several
+ * thread counts; sessions that fail, stop, or find no slot. The counters prove that requests were batched.
  *
- * usage: test_pipeline_batch [WHERE] [full|beside]    full: every batch with every thread count, every allocation
- * failing; beside: only what is encoded while others decode */
+ * usage: test_pipeline_batch [WHERE] [full|overlap]    full: every batch with every thread count, every allocation
+ * failing; overlap: only windows encoded while others decode */
 #include "kit/check.h"
 #include "kit/pipeline_kit.h"
 
@@ -122,7 +122,7 @@ static void check_equal(const char *what, int a, int b) {
                    mxw_status_name(jobs[i].status), mx_str_get(&jobs[i].json), mx_str_get(&jobs[i].alone));
 }
 
-/* Each on a model of its own, one thread: what all others must equal. */
+/* Each on its own model, one thread: the expected results. */
 static void run_alone(void) {
     mxw_model *model = open_batch(1, 1, 1);
     for (int i = 0; i < N_JOBS && model; i++) {
@@ -130,7 +130,7 @@ static void run_alone(void) {
         if (!CHECK_EQ_INT(jobs[i].status, MXW_OK))
             printf("    session %d: %s\n", i, jobs[i].line);
         mx_str_text(&jobs[i].alone, mx_str_get(&jobs[i].json));
-        for (int k = 0; k < i; k++)   /* different texts, or the comparison shows nothing */
+        for (int k = 0; k < i; k++)   /* different texts, or the comparison would prove nothing */
             CHECK(strcmp(mx_str_get(&jobs[i].alone), mx_str_get(&jobs[k].alone)) != 0);
     }
     mxw_model_close(model);
@@ -150,7 +150,7 @@ static void test_batches(int full) {
         }
 }
 
-/* Twelve at once where there are three slots, the first of them small: the rest run apart. */
+/* Twelve sessions with three slots, the first of them small: the rest get private batchers. */
 static void test_without_a_seat(void) {
     mxw_model *model = open_batch(3, 2, 2);
     if (model)
@@ -161,9 +161,9 @@ static void test_without_a_seat(void) {
 
 /* ---- merged for sure --------------------------------------------------------------------------------------------- */
 
-#define N_SEATS 7
+#define N_SLOTS 7
 
-/* Holds the device until so many others wait for it: then what they ask is merged, whatever the timing. */
+/* Holds the device until that many others wait for it: then their requests are batched, whatever the timing. */
 typedef struct gate {
     mx_slot *slot;
     int wanted, gave_up;
@@ -186,11 +186,11 @@ static void *hold_gate(void *argument) {
     return NULL;
 }
 
-/* One window of a session, its stages apart. */
+/* One window of a session, stage by stage. */
 typedef struct window {
     mx_session *session;
     int n_steps;
-    int spoil_at;   /* the step that asks for a token that there is not */
+    int spoil_at;   /* the step with an invalid token */
     mx_decode_row bad;
     mxw_status status;
     char line[256];
@@ -239,14 +239,14 @@ static void *decode(void *argument) {
 
 /* All windows through a stage, each on its thread, at the same moment. */
 static void together(mx_session *holder, window *windows, void *(*stage)(void *)) {
-    pthread_t threads[N_SEATS], gate_thread;
-    gate g = {.slot = holder->slot, .wanted = N_SEATS};
+    pthread_t threads[N_SLOTS], gate_thread;
+    gate g = {.slot = holder->slot, .wanted = N_SLOTS};
     CHECK_EQ_INT(pthread_create(&gate_thread, NULL, hold_gate, &g), 0);
-    while (!g.held)   /* a window that came before it would start alone */
+    while (!g.held)   /* a window submitted earlier would run alone */
         pause_briefly();
-    for (int i = 0; i < N_SEATS; i++)
+    for (int i = 0; i < N_SLOTS; i++)
         CHECK_EQ_INT(pthread_create(&threads[i], NULL, stage, &windows[i]), 0);
-    for (int i = 0; i < N_SEATS; i++)
+    for (int i = 0; i < N_SLOTS; i++)
         pthread_join(threads[i], NULL);
     pthread_join(gate_thread, NULL);
     CHECK(!g.gave_up);
@@ -271,13 +271,13 @@ static mx_session *open_holder(mxw_model *model) {
 }
 
 /* Seven windows: the encoder takes four at once, the decoder all of them until each has ended. Then again, with one
- * that asks for what cannot be. */
+ * invalid request. */
 static void test_merged(int spoilt) {
-    mxw_model *model = open_batch(N_SEATS + 1, 3, 4), *apart = open_batch(1, 1, 1);
+    mxw_model *model = open_batch(N_SLOTS + 1, 3, 4), *apart = open_batch(1, 1, 1);
     mx_session *holder = open_holder(model);
-    window windows[N_SEATS] = {{0}}, alone[N_SEATS] = {{0}};
+    window windows[N_SLOTS] = {{0}}, alone[N_SLOTS] = {{0}};
     int most = 0;
-    for (int i = 0; i < N_SEATS; i++) {
+    for (int i = 0; i < N_SLOTS; i++) {
         alone[i].session = open_session(apart, i);
         encode(&alone[i]);
         decode(&alone[i]);
@@ -289,11 +289,11 @@ static void test_merged(int spoilt) {
     together(holder, windows, encode);
     together(holder, windows, decode);
     mx_batcher_counts counts = mx_slot_counts(holder->slot);
-    CHECK_EQ_INT(counts.windows, N_SEATS);
+    CHECK_EQ_INT(counts.windows, N_SLOTS);
     CHECK_EQ_INT(counts.encoder_runs, 2);
     CHECK_EQ_INT(counts.decoder_runs, most);
     CHECK_EQ_INT(counts.waiting, 0);
-    for (int i = 0; i < N_SEATS; i++) {
+    for (int i = 0; i < N_SLOTS; i++) {
         if (i == spoilt) {
             if (!CHECK(windows[i].status < 0 && strstr(windows[i].line, "1048576")))
                 printf("    %s: %s\n", mxw_status_name(windows[i].status), windows[i].line);
@@ -316,7 +316,7 @@ static void test_merged(int spoilt) {
 
 static atomic_int may_encode;
 
-/* At the third step another one comes with a window to encode. */
+/* At the third step another session submits a window to encode. */
 static int next_with_company(void *context, mx_decode_step *step, int *k) {
     window *w = context;
     int more = next(context, step, k);
@@ -335,7 +335,7 @@ static void *come_later(void *argument) {
     return decode(argument);
 }
 
-/* A device that replays steps encodes behind one; what comes out is the same. */
+/* A device that captures steps encodes windows behind them; the results are the same. */
 static void test_beside(void) {
     mxw_model *model = open_batch(3, 2, 2), *apart = open_batch(1, 1, 1);
     mx_session *holder = open_holder(model);
@@ -382,7 +382,7 @@ static int should_abort(void *user) {
     return j->n_asked++ >= j->stop_at;
 }
 
-/* One stops, one is fed what is no sound, one asks for a language that there is not; nobody else notices. */
+/* One stops, one gets invalid samples, one an unknown language; the others are not affected. */
 static void test_failures(void) {
     mxw_model *model = open_batch(8, 2, 2);
     job before[3] = {jobs[1], jobs[4], jobs[7]};
@@ -409,14 +409,14 @@ static void test_failures(void) {
     mxw_model_close(model);
 }
 
-/* A session that waits for the device while another holds it stops within moments, not when its turn comes. */
+/* A session that waits for the device while another holds it stops within moments, not when the device is free. */
 static void test_stop_while_waiting(void) {
     mxw_model *model = open_batch(2, 1, 1);
     mx_session *holder = open_holder(model), *waiting;
     mxw_session_options kept = jobs[1].options;
     const mxw_segment *segment;
     pthread_t gate_thread;
-    gate g = {.slot = holder->slot, .wanted = N_SEATS};   /* never so many: it opens when told to */
+    gate g = {.slot = holder->slot, .wanted = N_SLOTS};   /* never that many: it is opened explicitly */
     jobs[1].options.should_abort = should_abort;
     jobs[1].options.user = &jobs[1];
     jobs[1].stop_at = 3;
@@ -436,7 +436,7 @@ static void test_stop_while_waiting(void) {
     mxw_model_close(model);
 }
 
-/* Whichever allocation fails while three sessions are at work: each gives its text or says that memory ran out. */
+/* Any allocation may fail while three sessions run: each gives its text or E_MEMORY. */
 static void test_failing_memory(int64_t stride) {
     for (int i = 0; i < 3; i++)
         mx_str_free(&jobs[i].json);
@@ -466,7 +466,7 @@ static void test_failing_memory(int64_t stride) {
 
 /* ---- one thread, memory ------------------------------------------------------------------------------------------ */
 
-/* Sessions that take turns on one thread: nobody waits for anyone. */
+/* Sessions used alternately on one thread never wait for each other. */
 static void test_one_thread(void) {
     mxw_model *model = open_batch(3, 2, 2);
     mx_session *sessions[3];
@@ -490,8 +490,8 @@ static void test_one_thread(void) {
     mxw_model_close(model);
 }
 
-/* A batch's memory is taken once: sessions come and go without another allocation for the device, and steps make none
- * at all. */
+/* A batch's memory is reserved once: sessions are attached and detached without another device allocation, and steps
+ * allocate nothing at all. */
 static int64_t at_step[64];
 
 static int counted_next(void *context, mx_decode_step *step, int *k) {
@@ -503,14 +503,14 @@ static int counted_next(void *context, mx_decode_step *step, int *k) {
 static void test_steady(void) {
     mxw_model *model = open_batch(4, 2, 2);
     mx_session *holder = open_holder(model);
-    int records = mx_exec_captures(model->programs[MX_PART_DECODER]);   /* sizes that come a second time */
+    int captures = mx_exec_captures(model->programs[MX_PART_DECODER]);   /* sizes that come a second time */
     for (int round = 0; round < 4; round++) {
         window w = {.session = open_session(model, 1)};
         CHECK_EQ_INT(mx_session_encode_window(w.session, 0, 300, 0), MXW_OK);
         mx_mem_fail_after(-1);
         CHECK_EQ_INT(mx_decoding_start(w.session->decoding, "de", NULL, 0, 0, 0), MXW_OK);
         CHECK_EQ_INT(mx_slot_decode(w.session->slot, &(mx_steps){counted_next, take, &w}), MXW_OK);
-        for (int i = round ? 1 : 3; i <= w.n_steps && round >= 2 * records; i++)   /* warm after the first beams */
+        for (int i = round ? 1 : 3; i <= w.n_steps && round >= 2 * captures; i++)   /* warm after the first beams */
             CHECK_EQ_INT(at_step[i], at_step[i - 1]);
         CHECK(w.n_steps >= 5);
         mxw_session_close(w.session);
@@ -547,8 +547,8 @@ static void test_all(int full) {
 int main(int argc, char **argv) {
     char folder[4096];
     int full = argc > 1 && strcmp(argv[argc - 1], "full") == 0;
-    int beside = argc > 1 && strcmp(argv[argc - 1], "beside") == 0;
-    if (argc > 1 + full + beside)
+    int overlap = argc > 1 && strcmp(argv[argc - 1], "overlap") == 0;
+    if (argc > 1 + full + overlap)
         kit_on("pipeline-batch", argv[1]);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
@@ -558,7 +558,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < N_JOBS; i++)
             fill(&jobs[i], i);
         test_beside();
-        if (!beside)
+        if (!overlap)
             test_all(full);
         for (int i = 0; i < N_JOBS; i++) {
             mx_free(jobs[i].samples);

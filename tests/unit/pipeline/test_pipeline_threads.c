@@ -1,5 +1,5 @@
 /* test_pipeline_threads.c - threads change nothing: a recording transcribed with 1, 2, 3 and 8 threads gives the same
- * bytes, and eight sessions at once on one model give what they give one after another. */
+ * bytes, and eight sessions at once on one model give the same as one after another. */
 #include "kit/check.h"
 #include "kit/pipeline_kit.h"
 
@@ -92,7 +92,7 @@ static void test_sessions_at_once(const char *path) {
         CHECK_EQ_INT(alone[i].status, MXW_OK);
         CHECK_EQ_INT(together[i].status, MXW_OK);
         CHECK_STR(mx_str_get(&together[i].json), mx_str_get(&alone[i].json));
-        for (int k = 0; k < i; k++)   /* different texts, or the comparison shows nothing */
+        for (int k = 0; k < i; k++)   /* different texts, or the comparison would prove nothing */
             CHECK(strcmp(mx_str_get(&alone[i].json), mx_str_get(&alone[k].json)) != 0);
         free_job(&alone[i]);
         free_job(&together[i]);
@@ -100,10 +100,10 @@ static void test_sessions_at_once(const char *path) {
     mxw_model_close(model);
 }
 
-/* Models opened, used and closed by several threads at the same time: nothing is shared that should not be. */
+/* Models opened, used and closed by several threads at the same time: they share no state. */
 static void *open_and_run(void *argument) {
     job *j = argument;
-    j->status = kit_open("", 2, &j->model);   /* fails with a line of this thread's own */
+    j->status = kit_open("", 2, &j->model);   /* fails with this thread's error line */
     int refused = j->status == MXW_E_ARGUMENT && strstr(mxw_last_error(), "model") != NULL;
     j->status = kit_open((const char *)j->options.user, 2, &j->model);
     j->options.user = NULL;

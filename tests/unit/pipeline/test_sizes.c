@@ -1,6 +1,6 @@
 /* test_sizes.c - every released size, with random weights: a checkpoint of its true widths, heads, mel bins and
- * vocabulary loads and transcribes one window through the public API, all numbers finite. The deep ones have fewer
- * layers: a layer is a layer.
+ * vocabulary loads and transcribes one window through the public API, all numbers finite. The deep ones get fewer
+ * layers, which changes nothing in principle.
  *
  * usage: test_sizes [full]    the tiny ones and a narrow one of 128 mel bins; full: all */
 #include "kit/check.h"

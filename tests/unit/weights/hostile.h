@@ -1,5 +1,5 @@
-/* hostile.h - what must hold of a checkpoint's bytes when a stranger has had them: cut off, changed, or opened where
- * memory runs out. For the tests of every container. */
+/* hostile.h - checks for untrusted checkpoints: truncated, modified, or opened while memory runs out. For the tests of
+ * every container. */
 #ifndef HOSTILE_H
 #define HOSTILE_H
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static inline void hostile_truncated(const uint8_t *whole, size_t n) {
     CHECK_EQ_INT(opened, 0);
 }
 
-/* Every byte changed in turn: many are refused, none does harm. */
+/* Every byte changed in turn: many are rejected, none does harm. */
 static inline void hostile_changed(uint8_t *bytes, size_t n) {
     static const uint8_t changes[] = {0x01, 0x80, 0xff};
     int refused = 0;

@@ -1,5 +1,5 @@
 /* test_safetensors.c - Hugging Face checkpoints: the same bits as the .pt of the same values, whole and in shards, in
- * every type; and every fault of a stranger's file refused in one line that names it. With `full`: real widths. */
+ * every type; and every fault of an untrusted file is rejected with a line that names it. With `full`: real widths. */
 #include "kit/check.h"
 #include "kit/gen_checkpoint.h"
 #include "hostile.h"

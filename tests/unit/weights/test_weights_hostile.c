@@ -1,5 +1,5 @@
-/* test_weights_hostile.c - strangers' files: cut anywhere, changed anywhere, made to harm. What must hold: one line
- * that says what is wrong, or a checkpoint all of whose tensors can be read; never a crash, never a leak. */
+/* test_weights_hostile.c - untrusted files: truncated anywhere, modified anywhere, crafted. Invariant: one error line,
+ * or a checkpoint all of whose tensors can be read; never a crash, never a leak. */
 #include "kit/check.h"
 #include "kit/gen_checkpoint.h"
 #include "hostile.h"

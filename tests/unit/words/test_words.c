@@ -167,7 +167,7 @@ static void one_matrix(size_t rows, size_t heads, size_t keys, size_t frames, si
 
 /* ---- the path ---------------------------------------------------------------------------------------------------- */
 
-/* The same with whole tables, as it is written in books; ties as words/dtw.c promises them. */
+/* The textbook algorithm with full tables; ties as documented in words/dtw.c. */
 static void plain_path(const float *m, size_t n, size_t frames, int32_t *starts) {
     double cost[8][16];
     int from[8][16];

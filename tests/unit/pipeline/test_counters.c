@@ -1,4 +1,4 @@
-/* test_use.c - what a model says it did, and what the processor does at most. */
+/* test_counters.c - the counters of a model's programs, and the measured peak of the CPU. */
 #include "kit/check.h"
 #include "kit/pipeline_kit.h"
 
@@ -48,7 +48,7 @@ static void test_arguments(const char *path) {
     CHECK_EQ_INT(mxw_model_get_use(model, &use), MXW_E_ARGUMENT);
     CHECK(strstr(mxw_last_error(), "struct_size") != NULL);
     CHECK_EQ_INT(mxw_model_get_use(NULL, &use), MXW_E_ARGUMENT);
-    /* A caller with an older, shorter struct gets what it knows. */
+    /* A caller with an older, shorter struct gets the fields that it knows. */
     use.struct_size = offsetof(mxw_model_use, cross);
     use.cross.runs = 77;
     CHECK_EQ_INT(mxw_model_get_use(model, &use), MXW_OK);

@@ -1,6 +1,6 @@
-/* test_record.c - a session that goes on from the records of another gives the same bytes, wherever the other stopped:
- * greedy, sampled after fallback, clipped, prompted, in a detected language. Records of another run and broken ones are
- * refused in one line and change nothing. */
+/* test_resume.c - a session that resumes from the window records of another gives the same bytes, wherever the other
+ * stopped: greedy, sampled after fallback, clipped, prompted, in a detected language. Records of another run and
+ * damaged ones are rejected and change nothing. */
 #include "kit/check.h"
 #include "kit/pipeline_kit.h"
 
@@ -54,8 +54,8 @@ static mxw_model *open_model(const char *leaf, int n_vocab, uint64_t seed) {
     return model;
 }
 
-/* A session that has heard everything. */
-static mxw_session *open_heard(mxw_model *model, const mxw_session_options *options, tape *t) {
+/* A session that was fed everything. */
+static mxw_session *open_fed(mxw_model *model, const mxw_session_options *options, tape *t) {
     mxw_session_options o = *options;
     mxw_session *session = NULL;
     o.user = t;
@@ -77,7 +77,7 @@ static mxw_status take_all(mxw_session *session) {
     return status;
 }
 
-/* What the formats leave out. */
+/* What is not in any format. */
 static void add_details(const mxw_result *result, mx_str *out) {
     for (size_t i = 0; i < result->n_segments; i++) {
         const mxw_segment *s = &result->segments[i];
@@ -102,7 +102,7 @@ static void check_result(mxw_session *session, const mx_str *want, size_t n_wind
 
 /* One whole run, and its records. */
 static void run_whole(mxw_model *model, const mxw_session_options *o, tape *t, mx_str *json) {
-    mxw_session *session = open_heard(model, o, t);
+    mxw_session *session = open_fed(model, o, t);
     CHECK_EQ_INT(take_all(session), MXW_END);
     CHECK_EQ_INT(kit_write(session, "json", json), MXW_OK);
     add_details(mxw_session_result(session), json);
@@ -118,10 +118,10 @@ static void check_every_stop(mxw_model *model, const mxw_session_options *o) {
     run_whole(model, o, &whole, &json);
     for (size_t k = 0; k <= whole.n; k++) {
         tape t = {0};
-        mxw_session *session = open_heard(model, o, &t);
+        mxw_session *session = open_fed(model, o, &t);
         for (size_t i = 0; i < k; i++)
             CHECK_EQ_INT(mxw_session_resume(session, whole.records[i].data, whole.records[i].n), MXW_OK);
-        CHECK_EQ_INT(t.n, 0);   /* what is known already is not recorded again */
+        CHECK_EQ_INT(t.n, 0);   /* resumed windows give no new records */
         check_result(session, &json, whole.n);
         CHECK_EQ_INT(t.n, whole.n - k);
         CHECK_EQ_INT(t.n_segments, whole.n_segments);
@@ -135,7 +135,7 @@ static void check_every_stop(mxw_model *model, const mxw_session_options *o) {
     tape_free(&whole);
 }
 
-/* Stopped after every window, each time by a session of its own, as a process that is killed again and again. */
+/* Stopped after every window, each time with a new session, like a process that is killed repeatedly. */
 static void test_stopped_again_and_again(void) {
     mxw_session_options o = kit_short_options(10);
     tape whole = {0}, t = {0};
@@ -144,7 +144,7 @@ static void test_stopped_again_and_again(void) {
     for (t.stop_after = 1; t.n < whole.n; t.stop_after++) {
         size_t known = t.n;
         t.n_segments = 0;
-        mxw_session *session = open_heard(multilingual, &o, &t);   /* hearing is not stopped: nobody asks in feed */
+        mxw_session *session = open_fed(multilingual, &o, &t);   /* feed does not poll should_abort */
         for (size_t i = 0; i < known; i++)
             CHECK_EQ_INT(mxw_session_resume(session, t.records[i].data, t.records[i].n), MXW_OK);
         mxw_status status = take_all(session);
@@ -155,7 +155,7 @@ static void test_stopped_again_and_again(void) {
     }
     t.stop_after = 0;
     t.n_segments = 0;
-    mxw_session *session = open_heard(multilingual, &o, &t);
+    mxw_session *session = open_fed(multilingual, &o, &t);
     for (size_t i = 0; i < whole.n; i++)
         CHECK_EQ_INT(mxw_session_resume(session, t.records[i].data, t.records[i].n), MXW_OK);
     check_result(session, &json, whole.n);
@@ -200,20 +200,20 @@ static void test_other_runs(void) {
     tape whole = {0}, t = {0};
     mx_str json = {0};
     run_whole(english, &o, &whole, &json);
-    mxw_session *session = open_heard(other, &o, &t);
+    mxw_session *session = open_fed(other, &o, &t);
     check_refused(session, &whole.records[0], MXW_E_ARGUMENT, "record: made with another model");
     mxw_session_close(session);
     changed.logprob_threshold = -0.5;
-    session = open_heard(english, &changed, &t);
+    session = open_fed(english, &changed, &t);
     check_refused(session, &whole.records[0], MXW_E_ARGUMENT,
                   "record: made with other options, or by another version or engine");
     mxw_session_close(session);
     samples[N_SAMPLES / 2] += 1.0f / 32768;
-    session = open_heard(english, &o, &t);
+    session = open_fed(english, &o, &t);
     check_refused(session, &whole.records[0], MXW_E_ARGUMENT, "record: made from another recording");
     mxw_session_close(session);
     samples[N_SAMPLES / 2] -= 1.0f / 32768;
-    session = open_heard(english, &o, &t);
+    session = open_fed(english, &o, &t);
     check_refused(session, &whole.records[1], MXW_E_STATE, "record: window 2, but window 1 is next");
     CHECK_EQ_INT(mxw_session_resume(session, whole.records[0].data, whole.records[0].n), MXW_OK);
     check_refused(session, &whole.records[0], MXW_E_STATE, "record: window 1, but window 2 is next");
@@ -242,14 +242,14 @@ static void test_out_of_order(void) {
     CHECK_STR(mxw_last_error(), "on_window: needs mel_reference file");
 }
 
-/* Cut anywhere, or with a byte changed: refused, or taken for what it says; never a crash. */
+/* Truncated anywhere, or with a byte changed: rejected or accepted as it is; never a crash. */
 static void test_broken(void) {
     mxw_session_options o = kit_short_options(10);
     tape whole = {0}, t = {0};
     mx_str json = {0};
     run_whole(english, &o, &whole, &json);
     const mx_str *record = &whole.records[0];
-    mxw_session *session = open_heard(english, &o, &t);
+    mxw_session *session = open_fed(english, &o, &t);
     for (size_t n = 0; n < record->n; n++) {
         char *copy = mx_alloc(n);   /* of exactly that size: a sanitizer sees a read beyond */
         memcpy(copy, record->data, n);
@@ -263,7 +263,7 @@ static void test_broken(void) {
     mxw_session_close(session);
     uint64_t random = 1;
     t.n_segments = 0;
-    session = open_heard(english, &o, &t);
+    session = open_fed(english, &o, &t);
     for (int i = 0, n_taken = 0; i < 3000; i++) {
         char *copy = mx_alloc(record->n);
         memcpy(copy, record->data, record->n);
@@ -274,7 +274,7 @@ static void test_broken(void) {
         if (mxw_session_resume(session, copy, record->n) == MXW_OK && n_taken++ < 10) {
             mxw_session_close(session);   /* the next ones are of its first window, too */
             t.n_segments = 0;
-            session = open_heard(english, &o, &t);
+            session = open_fed(english, &o, &t);
         }
         mx_free(copy);
     }
