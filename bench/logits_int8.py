@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/logits_int8.py - what a coarse vocabulary costs in exactness: the logarithm of the sum over all ids, as
+"""bench/logits_int8.py - what an int8 vocabulary costs in accuracy: the logarithm of the sum over all ids, as
 src/device/cpu/logits/logits_int8.h makes it, against float64, on the decoder's rows of a real transcription.
 
 In: an OpenAI checkpoint and a recording; needs PyPI's openai-whisper (make bench-peers installs it: run this with
@@ -26,7 +26,7 @@ def log_sum(logits):
     return top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
 
 
-class Coarse:
+class Int8Vocabulary:
     """A byte for a weight, columns brought to one size first, as logits_int8.c packs it."""
 
     def __init__(self, weight):
@@ -44,14 +44,14 @@ class Coarse:
 
 def measure(rows, weight, thresholds):
     """{what: [(error of the logarithm, ids that were exact)]}"""
-    found, coarse = {}, Coarse(weight)
+    found, int8 = {}, Int8Vocabulary(weight)
     wide = weight.T.astype(np.float64)
     for first in range(0, len(rows), BLOCK):
         some = rows[first : first + BLOCK]
-        exact, rough = some.astype(np.float64) @ wide, coarse.logits(some)
+        exact, rough = some.astype(np.float64) @ wide, int8.logits(some)
         sums, share = log_sum(exact), rough - log_sum(rough)[:, None]
         error = np.abs(rough - exact)
-        found.setdefault("logits, coarse", []).append((error.mean(axis=1), np.zeros(len(some))))
+        found.setdefault("logits, int8", []).append((error.mean(axis=1), np.zeros(len(some))))
         found.setdefault("log sum, all f32", []).append(
             (log_sum((some @ weight.T).astype(np.float64)) - sums, np.full(len(some), weight.shape[0])))
         for threshold in thresholds:

@@ -1,5 +1,5 @@
-/* check_logits_int8.c - the kernels of a coarse vocabulary: whole numbers and their scales against f64, sums against
- * plain ones in 64 bits, and the bound on what a coarse logit is off, which select relies on. */
+/* check_logits_int8.c - the kernels of the int8 logit shortlist: quantized values and their scales against f64, sums
+ * against plain ones in 64 bits, and the error bound of an int8 logit, which select relies on. */
 #include "kcheck.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * for a row alone or among others. Argument: how many random calls, where 1500 would take too long. */
 #include "calls.h"
 
-#define COARSE 2e-5   /* ids that weigh less than 3e-6 of the sum go into it by their coarse logits */
+#define INT8 2e-5   /* ids that weigh less than 3e-6 of the sum go into it by their int8 logits */
 
 static int n_calls = 1500;
 
@@ -230,7 +230,7 @@ static void one_fused(int64_t rows, int64_t vocab, int64_t d, int64_t k, int wit
     blank_results(rows, k, again);
     by_parts(in, &weight, n_inputs, &attrs, want);
     CHECK_EQ_INT(run(MX_OP_FUSED_SELECT, &attrs, in, n_inputs, got, 1, pool), MXW_OK);
-    compare(got, want, COARSE, "fused_select");
+    compare(got, want, INT8, "fused_select");
     alone(MX_OP_FUSED_SELECT, &attrs, in, n_inputs, 2, got, below(rows));
     if (below(6) == 0)
         any_threads(MX_OP_FUSED_SELECT, &attrs, in, n_inputs, got);

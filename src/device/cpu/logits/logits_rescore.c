@@ -6,7 +6,7 @@
 #include "device/cpu/logits/logits_select.h"
 
 #define UNLIKELY 3e-6 /* share of the sum below which an id keeps its int8 logit */
-#define TOO_COARSE 10 /* largest error of a logit with which a term of the sum can be replaced */
+#define TOO_INEXACT 10 /* largest error of a logit with which a term of the sum can be replaced */
 
 /* ---- thresholds -------------------------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ void mx_rescore_thresholds(void *context, int64_t row, int slot) {
     mx_select_thresholds *b = mx_select_thresholds_of(s, row);
     (void)slot;
     float off = mx_select_int8_row(s, row)->slack * s->int8->most_scale;
-    b->again = off > TOO_COARSE;
+    b->again = off > TOO_INEXACT;
     if (!isfinite(off) || s->at.k > MX_TOPK || rule.temperature > 1) { /* which makes the unlikely likelier */
         set_all(b, -INFINITY);
         return;
@@ -102,18 +102,18 @@ static void mark(const mx_selection *s, int64_t row, int64_t range, uint16_t *ma
             mask[i] |= bit;
 }
 
-static void exchange(mx_select_side *side, float coarse, float exact) {
+static void exchange(mx_select_side *side, float int8, float exact) {
     double top = (double)side->top;
-    side->sum += exp((double)exact - top) - exp((double)coarse - top);
+    side->sum += exp((double)exact - top) - exp((double)int8 - top);
 }
 
 /* Replaces an int8 logit by the exact one in the state of a range. Ids come in rising order. */
-static void put(const mx_selection *s, mx_select_part *part, const mx_rule *rule, int32_t id, float coarse,
+static void put(const mx_selection *s, mx_select_part *part, const mx_rule *rule, int32_t id, float int8,
                 float exact) {
     const mx_select_bounds at = mx_select_bounds_of(rule, id, 1);
     int side = id >= rule->ts_begin;
     if (rule->no_speech >= 0)
-        exchange(&part->raw, coarse, exact);
+        exchange(&part->raw, int8, exact);
     if (rule->no_speech == id)
         part->no_speech = exact;
     if (at.from[side] > 0 || at.to[side] < 1 || mx_select_suppress(s, rule)[id])
@@ -122,7 +122,7 @@ static void put(const mx_selection *s, mx_select_part *part, const mx_rule *rule
                     mx_select_ids(s, part) + side * mx_select_kept(s), part->side[side].n, mx_select_kept(s)};
     mx_topk_push(&best, exact, id);
     part->side[side].n = (int32_t)best.n;
-    exchange(&part->side[side], coarse, exact);
+    exchange(&part->side[side], int8, exact);
 }
 
 /* Exact logits of up to MX_PANEL ids, to the rows that need them. */
