@@ -117,8 +117,7 @@ static mxw_status read_record(mx_weights *w, mx_cursor *c) {
     const uint8_t *data = mx_cursor_take(c, (size_t)bytes);
     if (!data)
         return mx_fail(MXW_E_FORMAT, "the file is truncated in tensor %s", shown.text);
-    view.dtype = types[type].dtype;
-    view.data = (void *)(uintptr_t)data;
+    view = mx_tensor_of_const(types[type].dtype, view.rank, view.dims, data);
     mx_raw *raw;
     status = mx_raw_add(w, name, strlen(name), &view, &raw);
     if (status < 0)

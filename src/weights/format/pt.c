@@ -113,10 +113,8 @@ static mxw_status add_tensor(reader *r, const mx_pickle *key, const mx_pickle_te
     if (status < 0)
         return status;
     mxw_dtype dtype = t->storage->storage.dtype;
-    mx_tensor view = {.dtype = dtype, .rank = t->rank};
-    memcpy(view.dims, t->dims, sizeof(view.dims));
+    mx_tensor view = mx_tensor_of_const(dtype, t->rank, t->dims, data + (size_t)t->offset * mx_dtype_bytes(dtype));
     memcpy(view.strides, t->strides, sizeof(view.strides));
-    view.data = (void *)(uintptr_t)(data + (size_t)t->offset * mx_dtype_bytes(dtype));
     mx_raw *raw;
     status = mx_raw_add(r->w, key->text.data, key->text.n, &view, &raw);
     if (status == MXW_OK)

@@ -93,7 +93,7 @@ static mxw_status read_entry(mx_weights *w, const char *name, const json_t *entr
     MX_TRY(read_type(name, entry, &dtype));
     MX_TRY(read_shape(name, entry, dtype, &view, &bytes));
     MX_TRY(read_span(name, entry, bytes, n_data, s));
-    view.data = (void *)(uintptr_t)(data + s->begin);
+    view = mx_tensor_of_const(dtype, view.rank, view.dims, data + s->begin);
     MX_TRY(mx_raw_add(w, name, strlen(name), &view, &raw));
     raw->mapped = 1;
 out:
