@@ -297,7 +297,9 @@ static mxw_status upload_inputs(mx_run *run) {
     return status;
 }
 
-/* An output that is an input must not point into the caller's memory, or another run's, once execute has returned. */
+/* An output that is an input must not point into the caller's memory, or another run's, once execute has returned. It
+ * is copied before the first op: memory that cannot be had then leaves the states as they were, so that the run can be
+ * repeated. */
 static mxw_status keep_outputs(mx_run *run) {
     const mx_graph *g = run->program->graph;
     for (size_t i = 0; i < g->n_outputs; i++) {
@@ -334,8 +336,8 @@ mxw_status mx_run_execute(mx_run *run) {
     }
     if (!launched) {
         MX_TRY(upload_inputs(run));
-        MX_TRY(mx_run_nodes(run));
         MX_TRY(keep_outputs(run));
+        MX_TRY(mx_run_nodes(run));
     }
     run->done = 1;
     return MXW_OK;
