@@ -54,6 +54,17 @@ MXW_API mxw_value mxw_graph_mul(mxw_graph *g, mxw_value a, mxw_value b);
 MXW_API mxw_value mxw_graph_div(mxw_graph *g, mxw_value a, mxw_value b);
 MXW_API mxw_value mxw_graph_layer_norm(mxw_graph *g, mxw_value x, mxw_value gamma, mxw_value beta, double eps);
 MXW_API mxw_value mxw_graph_gelu(mxw_graph *g, mxw_value x, mxw_gelu_kind kind);
+/* Elementwise functions of f32 values. */
+MXW_API mxw_value mxw_graph_relu(mxw_graph *g, mxw_value x);                   /* max(x, 0) */
+MXW_API mxw_value mxw_graph_leaky_relu(mxw_graph *g, mxw_value x, double slope);   /* slope * x where x < 0 */
+MXW_API mxw_value mxw_graph_sigmoid(mxw_graph *g, mxw_value x);                /* 1 / (1 + e^-x) */
+MXW_API mxw_value mxw_graph_tanh(mxw_graph *g, mxw_value x);
+MXW_API mxw_value mxw_graph_silu(mxw_graph *g, mxw_value x);                   /* x sigmoid(x) */
+MXW_API mxw_value mxw_graph_exp(mxw_graph *g, mxw_value x);
+MXW_API mxw_value mxw_graph_log(mxw_graph *g, mxw_value x);                    /* natural; of 0: -infinity */
+MXW_API mxw_value mxw_graph_sqrt(mxw_graph *g, mxw_value x);
+MXW_API mxw_value mxw_graph_abs(mxw_graph *g, mxw_value x);
+MXW_API mxw_value mxw_graph_neg(mxw_graph *g, mxw_value x);
 MXW_API mxw_value mxw_graph_softmax(mxw_graph *g, mxw_value x);                /* over the last axis */
 /* start:stop:step as numpy takes them (negative ends count from the end, what lies outside is cut); step 1 or more;
  * stop INT64_MAX: to the end. */

@@ -114,6 +114,11 @@ BUILDER(attention_scores,
         (g, q, k, head, window, heads, scale))
 BUILDER(state_write, (mxw_graph * g, mxw_value state, mxw_value x, mxw_value index), (g, state, x, index))
 
+#define MX_ELEMENTWISE(id, name, ...) BUILDER(name, (mxw_graph * g, mxw_value x), (g, x))
+#define MX_ELEMENTWISE_WITH(id, name, parameter, ...)                                                                  \
+    BUILDER(name, (mxw_graph * g, mxw_value x, double parameter), (g, x, parameter))
+#include "op/elementwise.def"
+
 mxw_status mxw_graph_top_k(mxw_graph *g, mxw_value x, int64_t k, mxw_value out[2]) {
     MX_NEED(g, MXW_E_ARGUMENT);
     MX_NEED(out, MXW_E_ARGUMENT);

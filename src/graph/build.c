@@ -50,6 +50,14 @@ mx_value mx_graph_cast(mx_graph *g, mx_value x, mxw_dtype dtype) {
 mx_value mx_graph_gelu(mx_graph *g, mx_value x, mxw_gelu_kind kind) {
     return unary(g, MX_OP_GELU, x, &(mx_attrs){.kind = (int)kind});
 }
+#define MX_ELEMENTWISE(id, name, ...)                                                                                  \
+    mx_value mx_graph_##name(mx_graph *g, mx_value x) { return unary(g, MX_OP_##id, x, &(mx_attrs){0}); }
+#define MX_ELEMENTWISE_WITH(id, name, parameter_name, ...)                                                             \
+    mx_value mx_graph_##name(mx_graph *g, mx_value x, double parameter_name) {                                         \
+        return unary(g, MX_OP_##id, x, &(mx_attrs){.parameter = parameter_name});                                      \
+    }
+#include "op/elementwise.def"
+
 mx_value mx_graph_reduce(mx_graph *g, mx_value x, mxw_reduce_kind kind, int axis) {
     return unary(g, MX_OP_REDUCE, x, &(mx_attrs){.kind = (int)kind, .axis = plain_axis(g, x, axis)});
 }

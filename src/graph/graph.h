@@ -150,4 +150,9 @@ mx_value mx_graph_state_write(mx_graph *g, mx_value state, mx_value x, mx_value 
  * [rows,k], out[2] statistics f32 [rows,MX_SELECT_STATS]. */
 mxw_status mx_graph_select(mx_graph *g, mx_value logits, mx_value rules, mx_value suppress, int64_t k,
                            mx_value out[3]);
+/* mx_graph_relu and so on; those that have a parameter take it as a double. */
+#define MX_ELEMENTWISE(id, name, ...) mx_value mx_graph_##name(mx_graph *g, mx_value x);
+#define MX_ELEMENTWISE_WITH(id, name, parameter, ...)                                                                  \
+    mx_value mx_graph_##name(mx_graph *g, mx_value x, double parameter);
+#include "op/elementwise.def"
 #endif

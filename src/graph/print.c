@@ -90,6 +90,10 @@ static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
         mx_str_text(out, ", k=");
         print_dim(g, a->k, out);
         break;
+#define MX_ELEMENTWISE(id, name, ...) case MX_OP_##id: break;
+#define MX_ELEMENTWISE_WITH(id, name, parameter_name, ...)                                                             \
+    case MX_OP_##id: print_number(#parameter_name, a->parameter, out); break;
+#include "op/elementwise.def"
     default: break;
     }
 }

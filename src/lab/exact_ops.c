@@ -63,6 +63,23 @@ static mx_exact gelu(const mx_call *c, int64_t index, double *scratch) {
     return (mx_exact){y, SLACK * U * fabs(x)};
 }
 
+/* What rounds to infinity is infinite. */
+static mx_exact within_units(double y, double units) {
+    if (fabs(y) >= 0x1p128 - 0x1p103)
+        return (mx_exact){copysign(INFINITY, y), 0};
+    return (mx_exact){y, units > 0 ? units * U * fabs(y) + 0x1p-149 : 0};
+}
+
+/* The float64 expressions of op/elementwise.def; the bound holds on every device. */
+#define MX_ELEMENTWISE(id, name, cpu_units, cuda_units, cpu_expression, exact_expression, ...)                         \
+    static mx_exact exact_##name(const mx_call *c, int64_t index, double *scratch) {                                   \
+        (void)scratch;                                                                                                 \
+        double x = floats(&c->inputs[0])[index], p = (float)c->attrs->parameter, y = exact_expression;                 \
+        (void)p;                                                                                                       \
+        return within_units(y, fmax(cpu_units, cuda_units));                                                           \
+    }
+#include "op/elementwise.def"
+
 /* Element of an input that is broadcast to the output's shape. */
 static double broadcast(const mx_tensor *in, const mx_tensor *out, int64_t index) {
     int64_t at = 0, stride = 1;
@@ -238,6 +255,9 @@ static const mx_exact_op ops[] = {
     {MX_OP_ATTENTION_WINDOW, "2 (d + 1) u max score sum + (n + 8) u, of sum p|v|", 0, attention_window, keys},
     {MX_OP_ATTENTION_CACHED, "2 (d + 1) u max score sum + (n + 8) u, of sum p|v|", 0, attention_cached, keys},
     {MX_OP_STATE_WRITE, "none: elements move", 0, state_write, none},
+#define MX_ELEMENTWISE(id, name, cpu_units, cuda_units, ...)                                                           \
+    {MX_OP_##id, #cpu_units " u |result|, on CUDA " #cuda_units " u |result|", 0, exact_##name, none},
+#include "op/elementwise.def"
     {MX_OP_SELECT, "64 u (1 + |largest logit| + |logit| + |result|)", 1, candidate, vocabulary},
 };
 

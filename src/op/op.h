@@ -47,6 +47,7 @@ typedef struct mx_attrs {
     int stride[2], pad[2];        /* conv1d uses the first of each */
     int64_t k;                    /* top_k, select, fused_select */
     int act;                      /* fused ops: mx_act */
+    double parameter;             /* of an elementwise function that has one (op/elementwise.def): a finite f32 */
 } mx_attrs;
 
 typedef enum mx_act { MX_ACT_NONE, MX_ACT_GELU_ERF, MX_ACT_GELU_TANH } mx_act;

@@ -161,6 +161,39 @@ static void gelu(const step *s, mx_tensor *error) {
     free(e.data);
 }
 
+static double elementwise64(mx_op op, double x, double p) {
+    switch (op) {
+#define MX_ELEMENTWISE(id, name, cpu_units, cuda_units, cpu_expression, exact_expression, ...)                         \
+    case MX_OP_##id: return exact_expression;
+#include "op/elementwise.def"
+    default: return NAN;
+    }
+}
+
+static double elementwise_units(mx_op op) {
+    switch (op) {
+#define MX_ELEMENTWISE(id, name, cpu_units, ...) case MX_OP_##id: return cpu_units;
+#include "op/elementwise.def"
+    default: return NAN;
+    }
+}
+
+/* How far the function moves when its input moves by e either way. A function that turns around in between has its
+ * largest difference at an end, if it is convex or concave there: a little more is allowed for those that are not. */
+static void elementwise(const step *s, mx_tensor *error) {
+    mx_tensor e = error_of(s->bound[0], &s->in[0]);
+    double p = (double)(float)s->attrs->parameter, units = elementwise_units(s->node->op);
+    for (int64_t i = 0; i < mx_tensor_count(error); i++) {
+        double x = (double)((const float *)s->in[0].data)[i], off = (double)((float *)e.data)[i];
+        double y = elementwise64(s->node->op, x, p), moved_by = 0;
+        for (int side = -1; side <= 1 && off > 0; side += 2)
+            moved_by = larger(moved_by, fabs(elementwise64(s->node->op, x + side * off, p) - y));
+        double sum = 1.1 * moved_by + 2 * units * EPS * (fabs(y) + moved_by) + FLOOR;
+        ((float *)error->data)[i] = isinf(off) ? INFINITY : off > 0 ? (float)sum : 0;
+    }
+    free(e.data);
+}
+
 /* A row of length n: mean and spread move with the largest error of the row. */
 static void norm_row(const float *x, const float *e, const float *gamma, const float *e_gamma, const float *beta,
                      const float *e_beta, int64_t n, double eps, float *error) {
@@ -305,6 +338,8 @@ static void error_of_node(const step *s, mx_tensor *error) {
     case MX_OP_SUB:
     case MX_OP_MUL:
     case MX_OP_DIV: arithmetic(s, error); break;
+#define MX_ELEMENTWISE(id, name, ...) case MX_OP_##id: elementwise(s, error); break;
+#include "op/elementwise.def"
     default: moved(s, error); break;
     }
 }

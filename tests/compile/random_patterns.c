@@ -78,6 +78,17 @@ static mx_value gelu(maker *m, mx_value x) {
     return maker_op(m, MX_OP_GELU, &(mx_attrs){.kind = one_in(m, 4) ? MXW_GELU_TANH : MXW_GELU_ERF}, x, 0, 0);
 }
 
+/* Any function of op/elementwise.def; gelu mostly, which is what the compiler fuses. */
+static mx_value activation(maker *m, mx_value x) {
+    static const mx_op functions[] = {
+#define MX_ELEMENTWISE(id, name, ...) MX_OP_##id,
+#include "op/elementwise.def"
+    };
+    static const double parameters[] = {0.01, 0.25, 1, 0, -0.5};
+    mx_attrs attrs = {.parameter = parameters[below(m, (int64_t)MX_COUNT(parameters))]};
+    return one_in(m, 3) ? maker_op(m, functions[below(m, (int64_t)MX_COUNT(functions))], &attrs, x, 0, 0) : gelu(m, x);
+}
+
 static mx_value norm(maker *m, mx_value x) {
     int64_t n = width_of(m, x);
     return x ? maker_op(m, MX_OP_LAYER_NORM, &(mx_attrs){.eps = one_in(m, 4) ? 0.1 : 1e-5}, x, vector(m, n),
@@ -120,7 +131,7 @@ static void mlp(maker *m) {
     mx_value x = pick(m, 0), h = one_in(m, 2) ? norm(m, x) : x;
     int64_t n = width_of(m, x);
     h = linear(m, h, one_in(m, 2) ? 2 * n : some_width(m), !one_in(m, 3));
-    h = one_in(m, 4) ? h : gelu(m, h);
+    h = one_in(m, 4) ? h : activation(m, h);
     h = one_in(m, 2) ? linear(m, h, n, one_in(m, 2)) : h;
     if (h && !one_in(m, 4))
         add(m, h, x);
@@ -137,7 +148,7 @@ static void convolution(maker *m) {
                  : one_in(m, 6) ? maker_constant(m, MXW_F32, 3, dims, 0)
                                 : maker_weight(m, 3, dims);
     mx_value h = w ? maker_op(m, MX_OP_CONV1D, &attrs, x, w, one_in(m, 3) ? 0 : vector(m, n_out)) : 0;
-    h = one_in(m, 3) ? h : gelu(m, h);
+    h = one_in(m, 3) ? h : activation(m, h);
     if (h && one_in(m, 2))
         add(m, h, x);
 }
@@ -345,11 +356,12 @@ static void rows_of(maker *m) {
     mx_value x = pick(m, 0), out[3];
     int rank = x ? maker_type(m, x)->rank : 0;
     mx_attrs attrs = {.axis = rank ? (int)below(m, rank) : 0, .kind = (int)below(m, 4), .k = below(m, 3) + 1};
-    switch (below(m, 5)) {
+    switch (below(m, 6)) {
     case 0: OP(SOFTMAX, x); break;
     case 1: maker_op(m, MX_OP_REDUCE, &attrs, x, 0, 0); break;
     case 2: maker_append(m, MX_OP_TOP_K, &attrs, &x, x ? 1 : 0, out); break;
     case 3: norm(m, x); break;
+    case 4: activation(m, x); break;
     default: arithmetic(m, x);
     }
 }
@@ -358,7 +370,7 @@ static void constants(maker *m) {
     int64_t dims[] = {below(m, 3) + 1, below(m, 4) + 1};
     mx_value c = maker_constant(m, MXW_F32, 2, dims, 0);
     for (int64_t n = below(m, 3) + 1; n > 0 && c; n--)
-        c = one_in(m, 2) ? move(m, c) : gelu(m, c);
+        c = one_in(m, 2) ? move(m, c) : activation(m, c);
     if (c && one_in(m, 2))
         arithmetic(m, c);
 }
@@ -368,7 +380,7 @@ static void constants(maker *m) {
 static mx_value read_state(maker *m, mx_value s) {
     switch (below(m, 6)) {
     case 0: return linear(m, s, some_width(m), 1);
-    case 1: return gelu(m, s);
+    case 1: return activation(m, s);
     case 2: return maker_op(m, MX_OP_REDUCE, &(mx_attrs){.axis = 0}, s, 0, 0);
     case 3: return norm(m, s);
     default: return move(m, s);
@@ -395,7 +407,7 @@ static void states(maker *m) {
     if (x && write[2] && maker_append(m, MX_OP_STATE_WRITE, &(mx_attrs){0}, write, 3, out) && one_in(m, 2))
         s = out[0];
     if (before && !one_in(m, 3))
-        before = one_in(m, 2) ? move(m, before) : gelu(m, before);
+        before = one_in(m, 2) ? move(m, before) : activation(m, before);
     if (!one_in(m, 3))
         read_state(m, s);
 }
@@ -420,7 +432,7 @@ static void any_op(maker *m) {
     mx_attrs a = {.axis = (int)below(m, 3), .axes = {1, 0, 2, 3, 4, 5}, .rank = 2, .dims = {MX_DIM_INFER, 2}};
     a.start = below(m, 4) - 1, a.stop = below(m, 5), a.step = 1;
     a.dtype = (mxw_dtype)below(m, 8), a.kind = (int)below(m, 2), a.eps = 1e-3, a.k = below(m, 3) + 1;
-    a.heads = 1, a.causal = (int)below(m, 2), a.scale = -0.7;
+    a.heads = 1, a.causal = (int)below(m, 2), a.scale = -0.7, a.parameter = 0.25;
     a.stride[0] = a.stride[1] = 1, a.pad[0] = (int)below(m, 2), a.pad[1] = 1;
     for (int tries = 0; tries < 12; tries++) {
         for (int i = 0; i < n; i++)

@@ -209,6 +209,27 @@ static void test_fold(void) {
     mx_str_free(&bytes);
 }
 
+/* Every function of op/elementwise.def folds, with the bits of a run; and two alike become one. */
+static void test_elementwise(void) {
+    fresh();
+    mx_value c = constant(FLOATS(2, 3, 5)), x = given(FLOATS(1, 3, 5));
+#define MX_ELEMENTWISE(id, name, ...) out(mx_graph_##name(G, c));
+#define MX_ELEMENTWISE_WITH(id, name, parameter, ...) out(mx_graph_##name(G, c, 0.1));
+#include "op/elementwise.def"
+    out(mx_graph_add(G, x, mx_graph_exp(G, c)));
+    CHECK_STR(after("fold"), "add");
+    check_compiled();
+
+    fresh();
+    x = given(FLOATS(1, 2, 6));
+    out(mx_graph_add(G, mx_graph_tanh(G, x), mx_graph_tanh(G, x)));
+    out(mx_graph_sigmoid(G, x));
+    out(mx_graph_add(G, mx_graph_leaky_relu(G, x, 0.1), mx_graph_leaky_relu(G, x, 0.1)));
+    out(mx_graph_leaky_relu(G, x, 0.2));
+    CHECK_STR(after("common"), "tanh add sigmoid leaky_relu add leaky_relu");
+    check_compiled();
+}
+
 /* ---- common, dead ------------------------------------------------------------------------------------------------ */
 
 static void test_common(void) {
@@ -309,6 +330,7 @@ int main(void) {
     test_copies();
     test_constants_last();
     test_fold();
+    test_elementwise();
     test_common();
     test_dead();
     test_names();

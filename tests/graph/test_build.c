@@ -1,6 +1,8 @@
 /* test_build.c - building: every kind of mistake is refused with op, expected and got; the text form; open sizes. */
 #include "graph/graph.h"
 
+#include <math.h>
+
 #include "kit/check.h"
 
 typedef mx_value (*build_fn)(mx_graph *g);
@@ -51,6 +53,10 @@ MISTAKE(norm_gamma, mx_graph_layer_norm(g, F("x", 2, 3, 4, 0, 0), F("g", 1, 3, 0
 MISTAKE(norm_eps, mx_graph_layer_norm(g, F("x", 2, 3, 4, 0, 0), F("g", 1, 4, 0, 0, 0), F("b", 1, 4, 0, 0, 0), -1))
 MISTAKE(gelu_kind, mx_graph_gelu(g, F("x", 1, 3, 0, 0, 0), (mxw_gelu_kind)7))
 MISTAKE(gelu_dtype, mx_graph_gelu(g, I("x", 1, 3, 0, 0, 0), MXW_GELU_ERF))
+MISTAKE(relu_dtype, mx_graph_relu(g, I("x", 1, 3, 0, 0, 0)))
+MISTAKE(exp_half, mx_graph_exp(g, in(g, "x", MXW_F16, 1, 3, 0, 0, 0)))
+MISTAKE(leaky_slope, mx_graph_leaky_relu(g, F("x", 1, 3, 0, 0, 0), NAN))
+MISTAKE(leaky_range, mx_graph_leaky_relu(g, F("x", 1, 3, 0, 0, 0), 1e39))
 MISTAKE(softmax_rank, mx_graph_softmax(g, F("x", 0, 0, 0, 0, 0)))
 MISTAKE(slice_axis, mx_graph_slice(g, F("x", 2, 3, 4, 0, 0), 2, 0, 1, 1))
 MISTAKE(slice_step, mx_graph_slice(g, F("x", 2, 3, 4, 0, 0), 1, 0, 1, 0))
@@ -152,6 +158,10 @@ static const struct {
     ROW(norm_eps, "layer_norm: ", "eps is -1", "expected 0 or more")
     ROW(gelu_kind, "gelu: ", "kind is 7", "expected erf or tanh")
     ROW(gelu_dtype, "gelu: ", "i32 [3]", "expected f32")
+    ROW(relu_dtype, "relu: ", "i32 [3]", "expected f32")
+    ROW(exp_half, "exp: ", "f16 [3]", "expected f32, cast it first")
+    ROW(leaky_slope, "leaky_relu: ", "slope is nan", "expected a finite number")
+    ROW(leaky_range, "leaky_relu: ", "slope is 1e+39", "expected a finite number")
     ROW(softmax_rank, "softmax: ", "f32 []", "expected at least one axis")
     ROW(slice_axis, "slice: ", "axis 2 of [3, 4]", "expected -2 to 1")
     ROW(slice_step, "slice: ", "step is 0", "expected at least 1")

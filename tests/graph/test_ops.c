@@ -417,6 +417,8 @@ static void test_all_named(void) {
     OP(LINEAR), OP(MATMUL), OP(CONV1D), OP(CONV2D), OP(ATTENTION), OP(ATTENTION_CACHED), OP(ATTENTION_WINDOW);
     OP(ATTENTION_SCORES), OP(SELECT);        /* test_ops_nn.c above, test_select.c, test_run.c */
     OP(STATE_WRITE);
+#define MX_ELEMENTWISE(id, name, ...) OP(id);   /* test_ops_elementwise.c */
+#include "op/elementwise.def"
     for (int i = 0; i < MX_OP_PLAIN_COUNT; i++)
         if (!CHECK(tested[i]))
             printf("    op %s has no test\n", mx_op_name((mx_op)i));

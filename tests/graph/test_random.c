@@ -40,6 +40,7 @@ static void random_attrs(mx_attrs *a) {
     a->heads = (int)below(3) + (below(20) != 0);
     a->causal = (int)below(2);
     a->scale = below(30) ? uniform(-1, 1) : INFINITY;
+    a->parameter = below(20) ? uniform(-2, 2) : INFINITY;
     for (int i = 0; i < 2; i++) {
         a->stride[i] = (int)below(3) + (below(10) != 0);
         a->pad[i] = (int)below(3) - (below(30) == 0);

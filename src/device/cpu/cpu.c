@@ -36,6 +36,8 @@ const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION_SCORES] = {mx_cpu_attention_scores_scratch, mx_cpu_attention_scores},
     [MX_OP_STATE_WRITE] = {NULL, mx_cpu_state_write},
     [MX_OP_SELECT] = {mx_cpu_select_scratch, mx_cpu_select},
+#define MX_ELEMENTWISE(id, name, ...) [MX_OP_##id] = {NULL, mx_cpu_elementwise},
+#include "op/elementwise.def"
 };
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */

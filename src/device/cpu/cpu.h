@@ -69,6 +69,7 @@ int64_t mx_cpu_order_rows(const mx_call *call, int64_t most, void *memory, mx_cp
 
 mxw_status mx_cpu_binary(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_layer_norm(const mx_call *call, const mx_kernels *kernels);
+mxw_status mx_cpu_elementwise(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_gelu(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_softmax(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_cast(const mx_call *call, const mx_kernels *kernels);

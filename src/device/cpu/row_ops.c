@@ -164,6 +164,30 @@ mxw_status mx_cpu_gelu(const mx_call *call, const mx_kernels *kernels) {
     return MXW_OK;
 }
 
+typedef void (*unary_fn)(float *y, const float *x, int64_t n, float p);
+
+static unary_fn unary_of(const mx_kernels *kernels, mx_op op) {
+    switch (op) {
+#define MX_ELEMENTWISE(id, name, ...) case MX_OP_##id: return kernels->unary_##name;
+#include "op/elementwise.def"
+    default: return NULL;
+    }
+}
+
+static void run_elementwise(void *context, int64_t piece, int slot) {
+    const rows *r = context;
+    int64_t at = first_of(r, piece);
+    unary_of(r->kernels, r->call->op)((float *)r->call->outputs[0].data + at,
+                                      (const float *)r->call->inputs[0].data + at, count_of(r, piece),
+                                      (float)r->call->attrs->parameter);
+}
+
+mxw_status mx_cpu_elementwise(const mx_call *call, const mx_kernels *kernels) {
+    rows r = begin(call, kernels, mx_tensor_count(&call->inputs[0]), 1);
+    each(&r, run_elementwise);
+    return MXW_OK;
+}
+
 static void run_cast(void *context, int64_t piece, int slot) {
     const rows *r = context;
     const mx_tensor *x = &r->call->inputs[0], *y = &r->call->outputs[0];

@@ -267,6 +267,7 @@ size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call);
+mxw_status mx_cuda_unary(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call);
 /* norm.cu: compiled ones that it takes */

@@ -42,6 +42,8 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_ATTENTION_SCORES] = {NULL, mx_cuda_attention_scores, mx_cuda_check_scores},
     [MX_OP_STATE_WRITE] = {NULL, mx_cuda_state_write, mx_cuda_check_write},
     [MX_OP_SELECT] = {mx_cuda_select_scratch, mx_cuda_select, mx_cuda_check_rules},
+#define MX_ELEMENTWISE(id, name, ...) [MX_OP_##id] = {NULL, mx_cuda_unary},
+#include "op/elementwise.def"
     [MX_OP_FUSED_LINEAR] = {mx_cuda_gemm_op_scratch, mx_cuda_fused_linear},
     [MX_OP_FUSED_CONV1D] = {mx_cuda_gemm_op_scratch, mx_cuda_fused_conv1d},
     [MX_OP_FUSED_SELECT] = {mx_cuda_fused_select_scratch, mx_cuda_fused_select, mx_cuda_check_rules},

@@ -13,6 +13,7 @@
 
 static const kcheck_test *const groups[] = {
     kcheck_plain,
+    kcheck_elementwise,
     kcheck_gemm,
     kcheck_attention,
     kcheck_select,

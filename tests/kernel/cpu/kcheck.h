@@ -18,6 +18,7 @@ typedef struct kcheck_test {
 } kcheck_test;
 
 extern const kcheck_test kcheck_plain[];      /* check_plain.c */
+extern const kcheck_test kcheck_elementwise[]; /* check_elementwise.c */
 extern const kcheck_test kcheck_gemm[];   /* check_gemm.c */
 extern const kcheck_test kcheck_attention[];  /* check_attention.c */
 extern const kcheck_test kcheck_select[];     /* check_select.c */
