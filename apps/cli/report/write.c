@@ -273,7 +273,8 @@ static void write_kernels(doc *d, const report_run *r) {
         }
     }
     doc_table_end(d);
-    doc_paragraph(d, "The %d longest kernels of each engine in one transcription with every op timed by itself. GB/s "
+    doc_paragraph(d, "The %d longest kernels of each engine in one transcription with every op timed by itself; "
+                     "captured graphs, and on CUDA the kernels that run several ops at once, are not used then. GB/s "
                      "counts what a kernel must read and write, wherever that lies: what is in a cache may come faster "
                      "than from memory.", KERNELS_TOLD);
 }

@@ -1,27 +1,27 @@
 /* modules/cuda/capture.c - calls captured as a CUDA graph and launched as one.
  *
  * In: calls of a compiled run. Out: a graph of their kernels, with a copy from pinned memory before them and one to it
- * behind them; few results the kernels write there themselves. A step of a decoder is then one launch.
- * What holds: the GPU's own stream is never captured, so other threads go on using it; calls are captured on a twin of
- * the GPU, which differs in nothing but the stream. Nothing is launched while capturing and no data is looked at: the
- * indices are checked by whoever replays. */
+ * after them; few results are written there by the kernels themselves. A decoder step is then one launch. Invariants:
+ * the GPU's own stream is never captured, so other threads go on using it; calls are captured on a capture context, a
+ * copy of the GPU with a stream of its own. Nothing runs while capturing and no data is read: the indices are checked
+ * by the caller of launch. */
 #include <string.h>
 
 #include "modules/cuda/cuda.h"
 
-#define POLLS 4096   /* at what a kernel says, between two at whether it failed */
+#define POLLS 4096   /* of the host flags, between two checks of whether the graph failed */
 
 typedef struct captured_graph {
     mx_capture shared;
     size_t in_bytes, out_bytes;
     cudaGraphExec_t graph;
-    cudaEvent_t over;        /* of the last replay */
+    cudaEvent_t over;        /* of the last launch */
     void *kept;              /* MX_CUDA_KEPT_BYTES bytes (mx_cuda_keep) */
-    mx_cuda_host_flags host_flags;       /* n is 0: the event alone tells */
+    mx_cuda_host_flags host_flags;       /* n is 0: only the event signals completion */
     int launched;
 } captured_graph;
 
-/* The twin, made when first needed and kept, as the GPU itself is; with the lock of recording held. */
+/* Creates the capture context on first use; it is kept, as the GPU itself is. capture_lock is held. */
 static mxw_status open_capture_ctx(mx_cuda *gpu) {
     static mx_cuda capture_contexts[MX_CUDA_MAX_GPUS];
     mx_cuda *capture_ctx = &capture_contexts[gpu->index];
@@ -31,7 +31,7 @@ static mxw_status open_capture_ctx(mx_cuda *gpu) {
     pthread_mutex_init(&capture_ctx->lock, NULL);
     capture_ctx->blas = NULL;
     mxw_status status = mx_cuda_check(gpu, cudaStreamCreateWithFlags(&capture_ctx->stream, cudaStreamNonBlocking),
-                                      "opening a stream to record");
+                                      "opening a stream for graph capture");
     if (status < 0) {
         cudaGetLastError();
         pthread_mutex_destroy(&capture_ctx->lock);
@@ -86,7 +86,7 @@ static mxw_status capture_open(const mx_device *device, size_t in_bytes, size_t 
     if (error == cudaSuccess)
         error = cudaMalloc(&r->kept, MX_CUDA_KEPT_BYTES);
     if (error != cudaSuccess) {
-        status = mx_cuda_check(gpu, error, "memory of a recording");
+        status = mx_cuda_check(gpu, error, "memory of a captured graph");
         capture_close(device, &r->shared);
         return status;
     }
@@ -94,7 +94,7 @@ static mxw_status capture_open(const mx_device *device, size_t in_bytes, size_t 
     return MXW_OK;
 }
 
-/* What the calls launch, into the twin's stream. */
+/* Launches the calls into the capture context's stream. */
 static mxw_status launch_calls(mx_cuda *capture_ctx, const captured_graph *r, const mx_call *const *calls, size_t n) {
     mxw_status status =
         mx_cuda_copy_small(capture_ctx, r->shared.in, r->shared.in_host, r->in_bytes, cudaMemcpyHostToDevice);
@@ -115,7 +115,7 @@ mxw_status mx_cuda_keep(mx_cuda *capture_ctx, const void *from, size_t bytes, co
     *to = capture_ctx->kept;
     mxw_status status = mx_cuda_check(
         capture_ctx, cudaMemcpyAsync(capture_ctx->kept, from, bytes, cudaMemcpyHostToDevice, capture_ctx->copies),
-        "recording");
+        "graph capture");
     capture_ctx->kept += MX_MIN(room, capture_ctx->kept_left);
     capture_ctx->kept_left -= MX_MIN(room, capture_ctx->kept_left);
     return status;
@@ -131,18 +131,18 @@ static mxw_status capture(mx_cuda *gpu, captured_graph *r, const mx_call *const 
     capture_ctx->out_bytes = r->out_bytes;
     capture_ctx->host_flags.n = 0;
     mxw_status status =
-        mx_cuda_check(gpu, cudaStreamBeginCapture(capture_ctx->stream, cudaStreamCaptureModeRelaxed), "recording");
+        mx_cuda_check(gpu, cudaStreamBeginCapture(capture_ctx->stream, cudaStreamCaptureModeRelaxed), "graph capture");
     if (status < 0)
         return status;
     status = launch_calls(capture_ctx, r, calls, n);
     r->host_flags = capture_ctx->host_flags;
     cudaError_t ended = cudaStreamEndCapture(capture_ctx->stream, &graph);
     if (status >= 0)
-        status = mx_cuda_check(gpu, ended, "end of recording");
+        status = mx_cuda_check(gpu, ended, "end of graph capture");
     if (status >= 0)
-        status = mx_cuda_check(gpu, cudaGraphInstantiate(&r->graph, graph, 0), "recorded calls");
+        status = mx_cuda_check(gpu, cudaGraphInstantiate(&r->graph, graph, 0), "instantiating a captured graph");
     if (status >= 0)
-        status = mx_cuda_check(gpu, cudaGraphUpload(r->graph, gpu->stream), "recorded calls");
+        status = mx_cuda_check(gpu, cudaGraphUpload(r->graph, gpu->stream), "instantiating a captured graph");
     if (graph)
         cudaGraphDestroy(graph);
     if (status < 0)
@@ -185,9 +185,9 @@ static mxw_status capture_launch(const mx_device *device, mx_capture *shared) {
     mxw_status status = mx_cuda_enter(gpu);
     reset_flags(&r->host_flags);
     if (status >= 0)
-        status = mx_cuda_check(gpu, cudaGraphLaunch(r->graph, gpu->stream), "replay");
+        status = mx_cuda_check(gpu, cudaGraphLaunch(r->graph, gpu->stream), "launching a captured graph");
     if (status >= 0)
-        status = mx_cuda_check(gpu, cudaEventRecord(r->over, gpu->stream), "replay");
+        status = mx_cuda_check(gpu, cudaEventRecord(r->over, gpu->stream), "launching a captured graph");
     r->launched = status >= 0;
     return status;
 }
@@ -204,10 +204,10 @@ static mxw_status capture_wait(const mx_device *device, mx_capture *shared) {
         if (looks % POLLS == 0 && cudaEventQuery(r->over) != cudaErrorNotReady)
             break;
     }
-    return status < 0 ? status : mx_cuda_check(gpu, cudaEventSynchronize(r->over), "replay");
+    return status < 0 ? status : mx_cuda_check(gpu, cudaEventSynchronize(r->over), "launching a captured graph");
 }
 
-/* An error is for wait() to tell. */
+/* wait() reports errors. */
 static int capture_done(const mx_device *device, const mx_capture *shared) {
     const captured_graph *r = (const captured_graph *)shared;
     return !r->launched || flags_written(&r->host_flags) || cudaEventQuery(r->over) != cudaErrorNotReady;

@@ -1,13 +1,13 @@
-/* modules/cuda/checks.c - indices and rules checked before a launch, with the lines of the CPU device.
+/* modules/cuda/checks.c - indices and rules checked before a launch, with the messages of the CPU device.
  * In: a call. Out: OK, or E_ARGUMENT with the first element that is wrong.
- * What holds: what came from host memory in this run is read there, so the check costs no waiting; only indices that
+ * Invariants: what came from host memory in this run is read there, so the check does not wait; only indices that
  * the GPU itself computed are downloaded. */
 #include "modules/cuda/cuda.h"
 
 /* An i32 input in host memory. */
 typedef struct view {
     const int32_t *at;
-    void *block;   /* downloaded into; NULL: none was needed */
+    void *block;   /* the downloaded copy; NULL: not needed */
 } view;
 
 static mxw_status open_view(mx_cuda *gpu, const mx_call *call, int input, view *v) {
@@ -36,7 +36,7 @@ static mxw_status check_index(mx_cuda *gpu, const mx_call *call, int input, cons
     return status;
 }
 
-/* Every cell that a row will read lies in the cache. After seq and pos were checked. */
+/* Every cell that a row will read is in the cache. seq and pos are checked already. */
 static mxw_status check_cells(mx_cuda *gpu, const mx_call *call) {
     int64_t rows = call->inputs[0].dims[0], n_cells = call->inputs[1].dims[0], ctx = call->inputs[5].dims[1];
     view seq = {0}, pos = {0}, cells = {0};
@@ -60,7 +60,7 @@ out:
 }
 
 mxw_status mx_cuda_check_rules(mx_cuda *gpu, const mx_call *call) {
-    int fused = call->op == MX_OP_FUSED_SELECT;   /* x and the vocabulary, where select has logits */
+    int fused = call->op == MX_OP_FUSED_SELECT;   /* x and the vocabulary, in place of the logits of select */
     int64_t rows = call->inputs[0].dims[0], vocab = fused ? call->inputs[1].dims[0] : call->inputs[0].dims[1];
     int64_t sets = call->inputs[fused ? 3 : 2].dims[0];
     view rules;

@@ -1,8 +1,8 @@
-/* modules/cuda/cublas.c - products by cuBLAS, whose library is opened at run time.
- * In: products of one shape. Out: each by the algorithm that cuBLAS takes for that shape, in f32: TF32 and emulation
+/* modules/cuda/cublas.c - f32 GEMM by cuBLAS, whose library is opened at run time.
+ * In: matrices of one shape. Out: c, by the algorithm that cuBLAS chooses for that shape, in f32: TF32 and emulation
  * are off, nothing is accumulated atomically.
- * What holds: a missing library is a reason in one line, not a module that cannot be opened; equal calls give equal
- * bits, so a caller that makes one call for each entry gets bits that do not depend on the batch. */
+ * Invariants: a missing library is a reason in one line, not a module that cannot be opened; equal calls give equal
+ * bits, so one call per entry gives bits that do not depend on the batch. */
 #include <cublas_v2.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define LIBRARY "libcublas.so." TEXT(CUBLAS_VER_MAJOR)
-#define WORKSPACE_BYTES ((size_t)32 << 20)   /* what cuBLAS takes for itself on the largest GPUs */
+#define WORKSPACE_BYTES ((size_t)32 << 20)   /* its default on the largest GPUs */
 
-/* The functions that we call, under the names that the library exports. */
+/* The functions that are called, under the names that the library exports. */
 #define FUNCTIONS(X)                                                                                                   \
     X(cublasCreate_v2)                                                                                                 \
     X(cublasDestroy_v2)                                                                                                \
@@ -38,7 +38,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char why_not[256];
 static int found;
 
-/* By name, as the loader finds it; else where a toolkit puts it. */
+/* By name, in the loader's paths; else where a toolkit installs it. */
 static void *open_library(void) {
     static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH"};
     char path[4096];
@@ -96,7 +96,8 @@ static mxw_status check(const mx_cuda *gpu, const mx_call *call, cublasStatus_t 
                               gpu->id, mx_cuda_op_name(call->op), blas.cublasGetStatusString(status));
 }
 
-/* With the lock held. The handle, with a workspace of its own so that what it may use never changes, stays. */
+/* The lock is held. The handle is kept, with a workspace of a fixed size, so that the choice of algorithms never
+ * changes. */
 static mxw_status open_handle(mx_cuda *gpu, const mx_call *call) {
     cublasHandle_t handle = NULL;
     void *workspace = NULL;
@@ -130,7 +131,7 @@ mxw_status mx_cuda_blas_open(mx_cuda *gpu) {
     return status;
 }
 
-/* cuBLAS counts columns first: to it our row-major c is c^T = b^T a^T. */
+/* cuBLAS is column-major: it computes our row-major c as c^T = b^T a^T. */
 mxw_status mx_cuda_sgemm_cublas(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p) {
     static const float one = 1, zero = 0;
     cublasOperation_t of_b = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;

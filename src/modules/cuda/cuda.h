@@ -1,10 +1,10 @@
-/* modules/cuda/cuda.h - what the files of the CUDA module share; private to the folder.
+/* modules/cuda/cuda.h - what the files of the CUDA module share; private to the module.
  *
- * A GPU is an mx_cuda: an mx_device with the stream that everything on it runs in, one after the other, whichever host
- * thread asks. So a buffer may be used again as soon as its last reader was launched, and results never depend on
- * which session came first. Launching is free of locks; the lock is for cuBLAS and for the ring of upload().
+ * A GPU is an mx_cuda: an mx_device with the one stream that everything on it runs in, whichever host thread asks. So a
+ * buffer may be reused as soon as its last reader has been launched, and results never depend on which session came
+ * first. Launching takes no lock; the lock is for cuBLAS and for the ring of upload().
  *
- * What holds for every kernel: the order of every sum follows from the shape of one entry or one row, never from the
+ * Invariants of every kernel: the order of every sum follows from the shape of one entry or one row, never from the
  * batch around it or from timing; no float is added atomically. Indices are checked on the host before a launch. */
 #ifndef MX_CUDA_H
 #define MX_CUDA_H
@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/* Words of host memory that a kernel writes once, as results: each is its own signal, since before it is something that
- * no result is. */
+/* Results that a kernel writes straight to host memory, word by word. Each word is its own flag: before the launch it
+ * is set to a value that no result has. */
 typedef struct mx_cuda_host_flags {
     uint32_t *at[3];
     int words[3], n;
 } mx_cuda_host_flags;
-#define MX_CUDA_NOT_WRITTEN 0xffc5a5a5u   /* no id, and a NaN that no arithmetic gives */
+#define MX_CUDA_NOT_WRITTEN 0xffc5a5a5u   /* no valid id, and a NaN that no arithmetic produces */
 
 typedef struct mx_cuda {
     mx_device device;            /* first: a pointer to the one is a pointer to the other */
@@ -32,44 +32,47 @@ typedef struct mx_cuda {
     char id[16], description[128], features[256], reason[384];
     pthread_mutex_t lock;
     int opened;
-    int shared_bytes;            /* that a block may have at most */
-    int wgmma;                    /* 1: kernels made for sm_90a run here, -1: not, 0: not asked yet */
-    int overlaps;                /* its kernels were compiled to begin early (launch_kernel) */
+    int shared_bytes;            /* shared memory of a block, at most */
+    int has_wgmma;               /* the kernels in sm90/ folders run here; like has_pdl, known once the GPU is opened */
+    int has_pdl;                 /* its kernels wait for the one before by themselves (launch_kernel) */
     cudaStream_t stream;
-    void *blas;                  /* cublasHandle_t; NULL until the first product */
-    char *ring;                  /* pinned: bytes on their way to the GPU */
+    void *blas;                  /* cublasHandle_t; NULL until the first GEMM */
+    char *ring;                  /* pinned staging memory of uploads */
     size_t ring_at;
-    unsigned *arrivals;          /* counters of blocks that join their results; 0 between kernels */
-    void *flagged_at;                  /* what blocks of a kernel tell each other (megakernel/stages.cuh); 0 at first */
-    cudaStream_t copies;         /* of a twin: the GPU's own stream, by which what is kept ... */
-    char *kept;                  /* ... gets into the recording's memory: the next byte of it, and how many there are */
+    unsigned *arrivals;          /* counters of blocks that reduce together; 0 between kernels */
+    void *flagged_at;            /* values that blocks of the megakernel pass to each other; 0 at first */
+    cudaStream_t copies;         /* of a capture context: the GPU's own stream, by which constants ... */
+    char *kept;                  /* ... get into the captured graph's memory: its next byte, and the bytes left */
     size_t kept_left;
-    char *out;                   /* of a twin: host memory that the results are written to; NULL: elsewhere ... */
+    char *out;                   /* of a capture context: host memory that the results are written to, or NULL ... */
     size_t out_bytes;
-    mx_cuda_host_flags host_flags;           /* ... and what the last kernel says there by itself */
-    pthread_mutex_t capture_lock;   /* held by who records ... */
-    struct mx_cuda *capture_ctx;        /* ... on the twin: the same GPU with another stream; NULL until then */
+    mx_cuda_host_flags host_flags;   /* ... and which of them the last kernel writes by itself */
+    pthread_mutex_t capture_lock;    /* held while capturing ... */
+    struct mx_cuda *capture_ctx;     /* ... on this: the same GPU with another stream; NULL until then */
 } mx_cuda;
 
 #define MX_CUDA_ARRIVALS 65536
 #define MX_CUDA_FLAGGED_BYTES ((size_t)8 << 20)   /* bytes */
-#define MX_CUDA_KEPT_BYTES ((size_t)64 << 10)  /* bytes that a recording keeps at most */
-#define MX_CUDA_MAX_GPUS 64   /* GPUs that are looked at */
+#define MX_CUDA_KEPT_BYTES ((size_t)64 << 10)  /* bytes of constants of a captured graph, at most */
+#define MX_CUDA_MAX_GPUS 64   /* more are ignored */
 
 extern const mx_host *mx_cuda_host;   /* the library's services */
 
 /* ---- module.c, memory.c ------------------------------------------------------------------------------------------ */
 
 mx_cuda *mx_cuda_of(const mx_device *device);
-/* Makes the GPU the calling thread's, opened if this is the first time. */
+/* Makes the GPU current for the calling thread; opens it the first time. */
 mxw_status mx_cuda_enter(mx_cuda *gpu);
-/* E_MEMORY or E_DEVICE with "cuda:0: what: the error in words"; OK when there is none. */
+/* E_MEMORY or E_DEVICE with "cuda:0: what: error text"; OK if there is no error. */
 mxw_status mx_cuda_check(const mx_cuda *gpu, cudaError_t error, const char *what);
-/* What launches since the last one met; `call` names the op. */
+/* The error of the launches since the last check; `call` names the op. */
 mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call);
 
-/* Lets blocks of a kernel have so many bytes of shared memory; `allowed`, of the kernel, has what each GPU was told. */
+/* Raises a kernel's limit of dynamic shared memory; `allowed`, of the kernel, has the limit on each GPU. */
 void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int *allowed);
+
+/* common/arch.cu: sets has_wgmma and has_pdl. */
+void mx_cuda_probe(mx_cuda *gpu);
 
 void *mx_cuda_alloc(const mx_device *device, size_t bytes);
 void mx_cuda_free(const mx_device *device, void *block);
@@ -103,34 +106,34 @@ static inline size_t mx_cuda_bytes(const mx_tensor *t) {
     return (size_t)mx_cuda_count(t) * mx_cuda_dtype_bytes(t->dtype);
 }
 
-/* Input i, or NULL where it was left out. */
+/* Input i; NULL if it was left out. */
 static inline const void *mx_cuda_input(const mx_call *call, int i) {
     return i < call->n_inputs ? call->inputs[i].data : NULL;
 }
 
 const char *mx_cuda_op_name(mx_op op);
 
-/* ---- checks.c: what only the data can tell, with the lines of the CPU device ------------------------------------- */
+/* ---- checks.c: checks of data, with the messages of the CPU device ------------------------------------- */
 
-/* Of an op: every index in its range. Read where it came from in host memory; else downloaded. */
+/* Every index of an op is in range. Read from host memory where the data came from there, else downloaded. */
 mxw_status mx_cuda_check_gather(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_check_write(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_check_cached(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_check_window(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_check_scores(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_check_rules(mx_cuda *gpu, const mx_call *call);
-/* All that the call's op checks. */
+/* Everything that the call's op checks. */
 mxw_status mx_cuda_check_call(mx_cuda *gpu, const mx_call *call);
 
 /* ---- cublas.c: cuBLAS, opened at run time ------------------------------------------------------------------------ */
 
-/* Whether cuBLAS can be opened; if not, why, in one line. */
+/* Whether cuBLAS can be opened; if not, the reason in one line. */
 int mx_cuda_blas_found(const char **why);
 void mx_cuda_blas_version(char *text, size_t n);   /* "13.0.2" */
-mxw_status mx_cuda_blas_open(mx_cuda *gpu);        /* its handle, if it has none yet */
+mxw_status mx_cuda_blas_open(mx_cuda *gpu);        /* creates the handle if there is none */
 
-/* c = a b for `entries` products of one shape. a [m][k]; b [k][n], or [n][k] if transposed; c [m][n]; ld*: elements
- * from row to row, *_step: from entry to entry. */
+/* c = a b in f32, for `entries` matrices of one shape. a [m][k]; b [k][n], or [n][k] if transposed; c [m][n]; ld*:
+ * elements from row to row, *_step: from entry to entry. */
 typedef struct mx_cuda_sgemm {
     int64_t m, n, k, entries;
     const float *a, *b;
@@ -139,27 +142,27 @@ typedef struct mx_cuda_sgemm {
     int b_transposed;
 } mx_cuda_sgemm;
 
-/* By cuBLAS in f32, as one call; the number of entries must follow from the shape of what is computed, not from the
- * batch: cuBLAS chooses an algorithm by it. */
+/* One call of cuBLAS. The number of entries must follow from the shape of what is computed, not from the batch: cuBLAS
+ * chooses an algorithm by it. */
 mxw_status mx_cuda_sgemm_cublas(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p);
-/* By our own tiles: for what cuBLAS might multiply one way at one address and another way at the next (gemm.cu). */
+/* Our own tiles (ops/gemm.cu), for operands whose alignment varies: cuBLAS might choose another algorithm by it. */
 mxw_status mx_cuda_sgemm_tiles(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p);
 /* Zeros where k is 0; by cuBLAS if `even`: every matrix of every entry of the op begins on a boundary of
  * MX_CUDA_CUBLAS_ALIGN floats; else by tiles. */
 mxw_status mx_cuda_sgemm_run(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p, int even);
-#define MX_CUDA_CUBLAS_ALIGN 64   /* 256 bytes: the alignment that cuBLAS takes for granted at most */
+#define MX_CUDA_CUBLAS_ALIGN 64   /* floats: 256 bytes, the most that an algorithm of cuBLAS depends on */
 
-/* ---- gemm/pack.cu, gemm/select.cu: compiled products, on tensor cores -------------------------------------------- */
+/* ---- gemm/pack.cu, gemm/select.cu: compiled GEMMs, on tensor cores -------------------------------------------- */
 
-/* A weight [n][k] as compiled products read it: in blocks of 64 of k, each of tiles of 8 columns of the result, each of
- * 8 pieces of 128 bytes, that is, 4 bytes for each lane: two f16 of column lane / 4. Pieces 2 s and 2 s + 1 are step s
- * of 16 of k: 4 t and 4 t + 1, then 4 t + 2 and 4 t + 3, t = lane % 4. Zeros past n and k. Of two parts, the second is
- * all of that again: what is left of each element, times 2^11. */
+/* A packed weight [n][k], the B operand: blocks of 64 of k, each of tiles of 8 columns of y, each of 8 pieces of 128
+ * bytes, 4 bytes for each lane: two f16 of column lane / 4. Pieces 2 s and 2 s + 1 are k step s of 16: 4 t and 4 t + 1,
+ * then 4 t + 2 and 4 t + 3, t = lane % 4. Zeros past n and k. A second term is all of that again, with the remainder of
+ * each element times 2^11. */
 typedef struct mx_cuda_weight {
     const void *bytes;   /* of the packed tensor, on the GPU */
     int64_t n, k;
-    int terms;           /* 1: every element was an f16; 2: not, and an element is two f16 */
-    int fresh;           /* packed by a kernel right before: a product must wait for it */
+    int terms;           /* 1: every element is an f16; 2: an element is the sum of two */
+    int fresh;           /* packed by the kernel right before, which the GEMM must wait for */
 } mx_cuda_weight;
 
 static inline int64_t mx_cuda_tiles_of(int64_t n) { return (n + 7) / 8; }
@@ -178,7 +181,7 @@ static inline mx_cuda_weight mx_cuda_weight_of(const mx_tensor *packed) {
         w.k *= packed->dims[i];
     return w;
 }
-/* Packs a plain f32 [n][k] (or [n][k / taps][taps], taps first in the packed k) that lies on the GPU. */
+/* Packs an f32 [n][k] (or [n][k / taps][taps], taps first in the packed k) on the GPU. */
 mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_weight *to, const float *from,
                               int64_t taps);
 
@@ -188,16 +191,16 @@ mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_w
  * QKV: queries, keys and values, heads 64 wide, as operands of attention: [entry][head][q, k, v][64 rows][term], each
  * MX_CUDA_QKV_TILE bytes: rows of 128 bytes, in row r the 16-byte piece p at p ^ (r % 8); a row for each query or key,
  * but of values for each of a head's elements. */
-#define MX_CUDA_QKV_TILE 8192
+#define MX_CUDA_QKV_TILE 8192   /* bytes */
 
 /* y [m][n] = act(norm(x) w^T + bias) + residual. An element is summed over k in an order that (n, k) alone decide, so a
- * row's bits are the same among however many rows. Begin with zeros; what is left 0 or NULL is not there. */
+ * row's bits do not depend on the other rows. Start from zeros; what is 0 or NULL is absent. */
 typedef struct gemm_desc {
     int64_t m, n, k;
     const float *x;                  /* row r: k elements from x + r * ldx */
     int64_t ldx;
-    /* A convolution, where positions is not 0: row r is position r % out_positions of entry r / out_positions; it
-     * begins at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside. */
+    /* A convolution if positions is not 0: row r is position r % out_positions of entry r / out_positions; it starts
+     * at position (that * stride - pad) of the entry's `positions`, each of `channels`; zeros outside. */
     int64_t positions, out_positions, channels, stride, pad;
     const float *gamma, *beta;       /* [k]: the norm; none if gamma is NULL */
     double eps;
@@ -209,56 +212,59 @@ typedef struct gemm_desc {
     mxw_precision precision;
     float *y;                        /* rows ldy apart */
     int64_t ldy;
-    void *scratch;                   /* gemm_scratch_bytes(m, k) bytes, if rows are kept and not held */
-    mx_layout x_rows, y_rows;     /* not plain: nothing of ldx, a convolution, a norm; of ldy, a residual */
+    void *scratch;                   /* mx_cuda_gemm_scratch() bytes */
+    mx_layout x_rows, y_rows;        /* x not DENSE: no ldx, convolution or norm; y not DENSE: no ldy or residual */
     int64_t entry_rows;              /* rows of an entry of y; 1 if it has no entries */
 } gemm_desc;
 
-/* Whether something is kept of the rows between two kernels: what their norm needs; or they themselves, as operands,
- * where that is cheaper than to make them for every tile of columns. */
+/* Whether a kernel before the GEMM prepares its rows: their statistics, or the rows themselves as operands where that
+ * is cheaper than to convert them for every tile of columns. */
 static inline int gemm_needs_scratch(const gemm_desc *p) {
     return p->x_rows == MX_LAYOUT_DENSE && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
 }
-/* For that: as operands of two parts, in blocks of 64 by 64. */
+/* Its output: operands of two terms, in tiles of 64 by 64. */
 static inline size_t gemm_scratch_bytes(int64_t m, int64_t k) {
     return (size_t)((m + 63) / 64 * mx_cuda_blocks_of(MX_MAX(k, 1))) * 16384;
 }
-/* Bytes of rows that are ready. */
+/* Bytes of MX_LAYOUT_OPERAND. */
 static inline size_t gemm_operand_bytes(int64_t m, int64_t k, mxw_precision precision) {
     return gemm_scratch_bytes(m, k) / (precision == MXW_PRECISION_F16 ? 2 : 1);
 }
-/* Bytes of the operands of attention. */
+/* Bytes of MX_LAYOUT_QKV. */
 static inline size_t gemm_qkv_bytes(int64_t entries, int64_t rows, int64_t heads, mxw_precision precision) {
     return (size_t)(entries * heads * ((rows + 63) / 64) * 3 * (precision == MXW_PRECISION_F16 ? 1 : 2)) *
            MX_CUDA_QKV_TILE;
 }
-int mx_cuda_gemm_is_skinny(mx_cuda *gpu, int64_t rows);   /* whether the kernels for few rows take them */
+/* What follows the GEMM in its label. */
+typedef enum gemm_then { GEMM_THEN_NOTHING, GEMM_THEN_SELECT_PARTIAL, GEMM_THEN_SELECT_ROWS } gemm_then;
+
+/* All of these ask gemm_select() (gemm/gemm.cuh), so they agree on the kernel. The GPU is open. */
 mxw_status mx_cuda_gemm_run(mx_cuda *gpu, const mx_call *call, const gemm_desc *p);
-/* Whether blocks hold its rows, and so it needs no scratch and can leave its result as operands; whether it can take
- * its x as operands. */
-int mx_cuda_gemm_writes_layouts(mx_cuda *gpu, const gemm_desc *p);
-int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *p);
+size_t mx_cuda_gemm_scratch(mx_cuda *gpu, const gemm_desc *p);           /* bytes */
+int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *p);        /* its y_rows, which are not f32 */
+int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *p);        /* whether x as operands pays off */
+const char *mx_cuda_gemm_label(mx_cuda *gpu, const gemm_desc *p, gemm_then then);   /* human-readable */
 
 /* gemm/describe.c: the ops */
-int mx_cuda_gemm_describe(const mx_call *call, gemm_desc *p);   /* what it computes; whether its weight is packed */
+int mx_cuda_gemm_describe(const mx_call *call, gemm_desc *p);   /* whether its weight is packed */
 mxw_status mx_cuda_fused_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_gemm_op_scratch(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *producer, const mx_call *consumer,
                                    int input, mx_layout *layout);
-const char *mx_cuda_gemm_kernel(mx_cuda *gpu, const mx_call *call);
+const char *mx_cuda_gemm_op_label(mx_cuda *gpu, const mx_call *call);
 
 /* ---- the ops ----------------------------------------------------------------------------------------------------- */
 
 typedef struct mx_cuda_op {
     size_t (*scratch)(mx_cuda *gpu, const mx_call *call);     /* bytes; NULL: none */
-    mxw_status (*run)(mx_cuda *gpu, const mx_call *call);     /* launches; looks at no data, waits for nothing */
-    mxw_status (*check)(mx_cuda *gpu, const mx_call *call);   /* what is to be checked before; NULL: nothing */
+    mxw_status (*run)(mx_cuda *gpu, const mx_call *call);     /* launches; reads no data, waits for nothing */
+    mxw_status (*check)(mx_cuda *gpu, const mx_call *call);   /* checks data before; NULL: nothing to check */
 } mx_cuda_op;
 
 extern const mx_cuda_op mx_cuda_ops[MX_OP_COUNT];
 
-/* gemm.cu */
+/* ops/gemm.cu */
 mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call);
@@ -270,10 +276,10 @@ mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_unary(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call);
-/* norm.cu: compiled ones that it takes */
+/* ops/norm.cu: compiled norms */
 int mx_cuda_fast_norm_takes(const mx_call *call);
 mxw_status mx_cuda_fast_norm(mx_cuda *gpu, const mx_call *call);
-/* move.cu */
+/* ops/move.cu */
 mxw_status mx_cuda_permute(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_transpose(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_reshape(mx_cuda *gpu, const mx_call *call);
@@ -282,52 +288,52 @@ mxw_status mx_cuda_concat(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_cast(mx_cuda *gpu, const mx_call *call);
-/* attention.cu */
+/* ops/attention.cu */
 mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_scratch(mx_cuda *gpu, const mx_call *call);
-/* attention/flash_mma.cu: compiled calls of attention over whole windows */
+/* attention/flash_mma.cu: compiled attention over whole windows */
 int mx_cuda_flash_takes(const mx_call *call);
-int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call);   /* whether it takes operands, too (MX_LAYOUT_QKV) */
+int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call);   /* whether it reads MX_LAYOUT_QKV */
 mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_flash_scratch(const mx_call *call);
-const char *mx_cuda_flash_kernel(const mx_call *call);
+const char *mx_cuda_flash_label(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call);
-/* attention/decode_paged.cu: compiled calls of the two above, heads of 64 */
+/* attention/decode_paged.cu: compiled attention of decoder rows over a cache or a window, heads of 64 */
 int mx_cuda_decode_attention_takes(const mx_call *call);
 mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_decode_attention_scratch(const mx_call *call);
 /* ops/gather_scatter.cu: compiled calls that move rows */
-int mx_cuda_overlaps(void);   /* whether the kernels that this GPU runs wait by themselves */
 int mx_cuda_fast_gather_takes(const mx_call *call);
 mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call);
 int mx_cuda_fast_write_takes(const mx_call *call);
 mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call);
-/* Between device memory and pinned memory, which a GPU can reach too. */
+/* Copies between device memory and pinned memory. */
 mxw_status mx_cuda_copy_small(mx_cuda *gpu, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
-#define MX_CUDA_COPY_SMALL_MAX (32 << 10)   /* bytes at most that a kernel carries */
-#define MX_CUDA_DIRECT_MAX (4 << 10)     /* bytes of results at most that kernels write to host memory themselves */
-/* Runs the first few of the calls as one kernel, if there is one for them; returns how many it took. */
+#define MX_CUDA_COPY_SMALL_MAX (32 << 10)   /* bytes that a kernel copies, at most; more go by the copy engine */
+#define MX_CUDA_DIRECT_MAX (4 << 10)        /* bytes of results that kernels write straight to host memory, at most */
+/* Runs the first few of the calls as one kernel, if there is one for them; returns how many it ran. */
 size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status);
-/* select.cu, logits/logits_select.cu */
+/* ops/select.cu, logits/logits_select.cu */
 mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_select_scratch(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_fused_select_scratch(mx_cuda *gpu, const mx_call *call);
-/* The two halves of it: the product, if its weight is packed, and what is done with the logits. */
+const char *mx_cuda_fused_select_label(mx_cuda *gpu, const mx_call *call);
+/* Its two halves: the GEMM of the logits (and whether its weight is packed), and the selection. */
 int mx_cuda_logits_describe(const mx_call *call, gemm_desc *p);
 mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call);
 /* capture.c */
-/* A copy on the GPU that lasts as long as what is recorded; there must be as many bytes left. */
+/* A copy on the GPU that lives as long as the captured graph; kept_left must suffice. */
 mxw_status mx_cuda_keep(mx_cuda *capture_ctx, const void *from, size_t bytes, const void **to);
 extern const mx_device_capture mx_cuda_capture;
 
-/* Rows [rows][n] of x, ld apart in groups of `group` rows that are group_step apart, softmaxed in place with scale; row
- * i of a group has first_keys + i keys if causal, else n, and zeros behind them (ops/elementwise.cu). */
+/* Softmax of rows [rows][n] with scale, in place; rows are ld apart, in groups of `group` rows that are group_step
+ * apart. Row i of a group has first_keys + i keys if causal, else n, and zeros after them (ops/elementwise.cu). */
 typedef struct mx_cuda_softmax_rows {
     float *y;
     const float *x;

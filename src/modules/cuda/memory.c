@@ -1,6 +1,6 @@
-/* modules/cuda/memory.c - memory of a GPU, and bytes on their way to it and back.
- * In: calls from any thread. Out: work put into the GPU's stream in the order of the calls.
- * What holds: a block is given back to the driver when it is freed, so memory is what models and sessions hold and no
+/* modules/cuda/memory.c - opening a GPU, its memory, uploads and downloads.
+ * In: calls from any thread. Out: work in the GPU's stream, in the order of the calls.
+ * Invariants: a block goes back to the driver when it is freed, so memory is what models and sessions hold and no
  * more; exec keeps its own buffers, so that nothing is allocated once a run is warm. */
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #define RING_BYTES ((size_t)8 << 20)      /* inputs of some tens of decoder steps, or of several windows */
 #define RING_LARGEST (RING_BYTES / 4)
 #define MEBI (1024.0 * 1024.0)
-#define KEPT_BYTES ((size_t)128 << 20)    /* left to the driver: kernels, loaded when they first run, and recordings */
-#define LARGE_BYTES ((size_t)1 << 20)     /* of blocks that may not touch them */
+#define KEPT_BYTES ((size_t)128 << 20)    /* left to the driver: kernels, loaded on first use, and captured graphs */
+#define LARGE_BYTES ((size_t)1 << 20)     /* smaller blocks may use those, too */
 
 static mxw_status open_gpu(mx_cuda *gpu) {
     mxw_status status = MXW_OK;
@@ -24,7 +24,7 @@ static mxw_status open_gpu(mx_cuda *gpu) {
         status = mx_cuda_check(gpu, cudaMalloc((void **)&gpu->arrivals, bytes), "counters");
         if (status >= 0)
             status = mx_cuda_check(gpu, cudaMemsetAsync(gpu->arrivals, 0, bytes, gpu->stream), "counters");
-        gpu->overlaps = mx_cuda_overlaps();
+        mx_cuda_probe(gpu);
     }
     if (status >= 0 && !gpu->flagged_at) {
         status = mx_cuda_check(gpu, cudaMalloc(&gpu->flagged_at, MX_CUDA_FLAGGED_BYTES), "values between blocks");
@@ -35,7 +35,6 @@ static mxw_status open_gpu(mx_cuda *gpu) {
     if (status < 0)
         cudaGetLastError();
     gpu->opened = status >= 0;
-    mx_cuda_gemm_is_skinny(gpu, 0);   /* so that it is known before anything is recorded */
     return status;
 }
 
@@ -50,7 +49,7 @@ mxw_status mx_cuda_enter(mx_cuda *gpu) {
     return status;
 }
 
-/* Whether two threads both tell the driver does not matter. */
+/* Two threads may both set the attribute: that does no harm. */
 void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int *allowed) {
     if (bytes <= __atomic_load_n(&allowed[gpu->index], __ATOMIC_RELAXED))
         return;
@@ -58,7 +57,7 @@ void mx_cuda_allow_shared(const mx_cuda *gpu, const void *kernel, int bytes, int
         __atomic_store_n(&allowed[gpu->index], bytes, __ATOMIC_RELAXED);
 }
 
-/* A GPU that is full to the last byte can run nothing more: its last ones are for small things. */
+/* A GPU that is full to the last byte can run nothing more: the last ones are for small blocks. */
 static cudaError_t take(size_t bytes, void **block) {
     size_t left = 0, all = 0;
     if (bytes >= LARGE_BYTES && cudaMemGetInfo(&left, &all) == cudaSuccess && left < bytes + KEPT_BYTES)
@@ -75,7 +74,7 @@ void *mx_cuda_alloc(const mx_device *device, size_t bytes) {
     cudaError_t error = take(bytes, &block);
     if (error == cudaSuccess)
         return block;
-    cudaGetLastError();   /* a refusal is not a fault: a smaller block may follow */
+    cudaGetLastError();   /* a refusal is no fault: the caller may try a smaller block */
     if (error == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
         mx_cuda_host->fail(MXW_E_MEMORY, "%s: not enough memory: %.1f MiB asked, %.1f of %.1f MiB free, of which %.1f "
                            "are for kernels", gpu->id, (double)bytes / MEBI, (double)left / MEBI, (double)all / MEBI,
@@ -85,7 +84,7 @@ void *mx_cuda_alloc(const mx_device *device, size_t bytes) {
     return NULL;
 }
 
-/* What was launched may still read the block. */
+/* Kernels in flight may still read the block. */
 void mx_cuda_free(const mx_device *device, void *block) {
     mx_cuda *gpu = mx_cuda_of(device);
     if (!block || cudaSetDevice(gpu->index) != cudaSuccess)
@@ -95,8 +94,8 @@ void mx_cuda_free(const mx_device *device, void *block) {
     cudaGetLastError();
 }
 
-/* Small pieces go through pinned memory, where they wait while the caller goes on; the ring is used again from its
- * start once everything in it has arrived. Large ones are waited for. */
+/* Small uploads go through pinned memory, so that the caller need not wait; the ring starts over once everything in it
+ * has arrived. Large uploads are waited for. */
 mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes) {
     mx_cuda *gpu = mx_cuda_of(device);
     cudaError_t error = cudaSuccess;

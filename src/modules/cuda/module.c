@@ -1,12 +1,12 @@
-/* modules/cuda/module.c - the module's entry: which GPUs there are and what they are, and the table of a device.
- * What holds: nothing here needs a driver; where there is none, or a GPU cannot be used, one line says why. Asking
- * makes no context on a GPU: that happens with the first memory or op. */
+/* modules/cuda/module.c - the module's entry point: which GPUs there are, and the function table of a device.
+ * Invariants: nothing here needs a driver; where there is none, or a GPU cannot be used, one line has the reason.
+ * Listing creates no context on a GPU: that happens with the first allocation or op. */
 #include <stdio.h>
 #include <string.h>
 
 #include "modules/cuda/cuda.h"
 
-#define LEAST_CAPABILITY 75   /* what the PTX is for: newer GPUs compile it for themselves */
+#define LEAST_CAPABILITY 75   /* of the PTX, which the driver compiles for newer GPUs */
 
 const mx_host *mx_cuda_host;
 
@@ -72,7 +72,7 @@ mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_check(gpu, cudaGetLastError(), mx_cuda_op_name(call->op));
 }
 
-/* ---- the table of a device --------------------------------------------------------------------------------------- */
+/* ---- the function table of a device ------------------------------------------------------------------------------ */
 
 static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < MX_OP_COUNT && mx_cuda_ops[op].run; }
 
@@ -92,16 +92,21 @@ static int strided(const mx_device *device, mx_op op, int input) {
     }
 }
 
+/* The kernel that a call runs outside of captured graphs, in which neighbours may be fused. */
 static const char *kernel(const mx_device *device, const mx_call *call) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    if (mx_cuda_enter(gpu) < 0)
+        return "none";
     switch (call->op) {
     case MX_OP_FUSED_LINEAR:
-    case MX_OP_FUSED_CONV1D: return mx_cuda_gemm_kernel(mx_cuda_of(device), call);
-    case MX_OP_ATTENTION: return mx_cuda_flash_kernel(call);
-    case MX_OP_ATTENTION_CACHED:
-    case MX_OP_ATTENTION_WINDOW: return mx_cuda_decode_attention_takes(call) ? "tiles of 128 keys" : "plain";
-    case MX_OP_GATHER: return mx_cuda_fast_gather_takes(call) ? "rows" : "plain";
-    case MX_OP_STATE_WRITE: return mx_cuda_fast_write_takes(call) ? "rows" : "plain";
-    case MX_OP_FUSED_SELECT: return "mma and select, ranges by multiprocessor";
+    case MX_OP_FUSED_CONV1D: return mx_cuda_gemm_op_label(gpu, call);
+    case MX_OP_ATTENTION: return mx_cuda_flash_label(gpu, call);
+    case MX_OP_ATTENTION_CACHED: return mx_cuda_decode_attention_takes(call) ? "decode_paged" : "plain";
+    case MX_OP_ATTENTION_WINDOW: return mx_cuda_decode_attention_takes(call) ? "decode_cross" : "plain";
+    case MX_OP_LAYER_NORM: return mx_cuda_fast_norm_takes(call) ? "norm, a warp per row" : "plain";
+    case MX_OP_GATHER: return mx_cuda_fast_gather_takes(call) ? "gather_rows" : "plain";
+    case MX_OP_STATE_WRITE: return mx_cuda_fast_write_takes(call) ? "write_rows" : "plain";
+    case MX_OP_FUSED_SELECT: return mx_cuda_fused_select_label(gpu, call);
     default: return "plain";
     }
 }
@@ -147,7 +152,7 @@ static const mx_device table = {
     .capture = &mx_cuda_capture,
 };
 
-/* ---- what is there ----------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 /* CUDA writes 13.0 as 13000. */
 #define MAJOR(version) ((version) / 1000)
@@ -162,7 +167,7 @@ static void judge(mx_cuda *gpu, int capability, int driver) {
         snprintf(gpu->reason, sizeof(gpu->reason), "%s", why);
     else {
         gpu->device.info.usable = 1;
-        snprintf(gpu->reason, sizeof(gpu->reason), "the driver speaks CUDA %d.%d, cuBLAS is there", MAJOR(driver),
+        snprintf(gpu->reason, sizeof(gpu->reason), "driver supports CUDA %d.%d, cuBLAS found", MAJOR(driver),
                  MINOR(driver));
     }
 }
@@ -199,7 +204,7 @@ static void look(void) {
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     cudaError_t error = cudaGetDeviceCount(&n_gpus);
-    cudaGetLastError();   /* asking is no failure of what comes next */
+    cudaGetLastError();   /* clears the error */
     if (error == cudaSuccess && n_gpus > 0) {
         n_gpus = MX_MIN(n_gpus, MX_CUDA_MAX_GPUS);
         for (int i = 0; i < n_gpus; i++)
@@ -210,7 +215,7 @@ static void look(void) {
     if (driver == 0)
         snprintf(why_none, sizeof(why_none), "no NVIDIA driver is installed (libcuda.so.1)");
     else if (error == cudaErrorInsufficientDriver)
-        snprintf(why_none, sizeof(why_none), "the NVIDIA driver is too old: it speaks CUDA %d.%d, expected %d.%d",
+        snprintf(why_none, sizeof(why_none), "the NVIDIA driver is too old: it supports CUDA %d.%d, expected %d.%d",
                  MAJOR(driver), MINOR(driver), MAJOR(runtime), MINOR(runtime));
     else if (error == cudaSuccess || error == cudaErrorNoDevice)
         snprintf(why_none, sizeof(why_none), "the NVIDIA driver shows no GPU");

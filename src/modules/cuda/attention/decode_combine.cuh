@@ -5,10 +5,12 @@
 #define MX_CUDA_ATTENTION_DECODE_COMBINE_CUH
 #include "modules/cuda/attention/decode_tile.cuh"
 
-#define DECODE_THREADS (TILE_WARPS * WARP_SIZE)   /* of a block */
-#define PARTIAL_FLOATS                                                                                                 \
-    (HEAD_DIM + 4)         /* floats of a partial result: values, row max, sum of weights, two of padding */
-#define MAX_WEIGHTS 32     /* tiles per row whose weights are kept in shared memory */
+namespace mx::attention {
+
+constexpr int DECODE_THREADS = TILE_WARPS * WARP_SIZE;   /* of a block */
+constexpr int PARTIAL_FLOATS =
+    HEAD_DIM + 4;                 /* floats of a partial result: values, row max, sum of weights, two of padding */
+constexpr int MAX_WEIGHTS = 32;   /* tiles per row whose weights are kept in shared memory */
 
 struct combine_smem {
     tile_smem pad;
@@ -18,7 +20,7 @@ struct combine_smem {
 
 /* ---- row groups -------------------------------------------------------------------------------------------------- */
 
-#define ROW_CHUNK 512     /* rows grouped together: one row of the grid each */
+constexpr int ROW_CHUNK = 512;   /* rows grouped together: one row of the grid each */
 
 /* Row groups: adjacent rows with something in common, limited in size. */
 struct row_groups {
@@ -221,4 +223,6 @@ __device__ static void finish_group(const decode_params &job, const row_group &p
 }
 
 void decode_cross_attention(mx_cuda *gpu, const decode_params &job);   /* attention/decode_cross.cu */
+
+}   /* namespace mx::attention */
 #endif

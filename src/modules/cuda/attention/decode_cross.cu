@@ -8,7 +8,11 @@
  * assignment of tiles to blocks, or which block is last. */
 #include "modules/cuda/attention/decode_combine.cuh"
 
-#define BLOCKS_PER_SM 2      /* resident blocks per SM */
+namespace mx::attention {
+
+namespace {
+
+constexpr int BLOCKS_PER_SM = 2;   /* resident blocks per SM */
 
 struct cross_smem {
     combine_smem s;
@@ -124,9 +128,13 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_ke
     }
 }
 
+}   /* namespace */
+
 void decode_cross_attention(mx_cuda *gpu, const decode_params &job) {
     int64_t tiles = (int64_t)job.rows * job.heads * job.tiles, most = MX_MAX(1, ((int64_t)1 << 31) / tiles);
     int64_t blocks = MX_MIN(MX_MIN((int64_t)gpu->device.info.cores * BLOCKS_PER_SM, tiles), most);
     launch_kernel(gpu, decode_cross_kernel, dim3((unsigned)blocks, (unsigned)((job.rows + ROW_CHUNK - 1) / ROW_CHUNK)),
                   dim3(DECODE_THREADS), 0, job);
 }
+
+}   /* namespace mx::attention */

@@ -8,7 +8,11 @@
  * assignment of rows to blocks. */
 #include "modules/cuda/attention/decode_combine.cuh"
 
-#define BLOCKS_PER_SM 3      /* resident blocks per SM */
+namespace mx::attention {
+
+namespace {
+
+constexpr int BLOCKS_PER_SM = 3;   /* resident blocks per SM */
 
 struct paged_smem {
     combine_smem s;
@@ -133,7 +137,9 @@ static int even(const mx_tensor *t) {
     return (uintptr_t)t->data % 16 == 0 && t->dtype == MXW_F32 && t->dims[t->rank - 1] % 4 == 0;
 }
 
-int mx_cuda_decode_attention_takes(const mx_call *call) {
+}   /* namespace */
+
+extern "C" int mx_cuda_decode_attention_takes(const mx_call *call) {
     const mx_tensor *q = &call->inputs[0];
     return call->compiled && q->dims[1] == (int64_t)call->attrs->heads * HEAD_DIM && longest(call) < (1 << 24) &&
            q->dims[0] * call->attrs->heads <= MX_CUDA_ARRIVALS - 2 && q->dims[0] <= 65535 && even(&call->inputs[1]) &&
@@ -142,7 +148,7 @@ int mx_cuda_decode_attention_takes(const mx_call *call) {
 
 static int64_t tiles_of(const mx_call *call) { return (longest(call) + TILE_KEYS - 1) / TILE_KEYS; }
 
-size_t mx_cuda_decode_attention_scratch(const mx_call *call) {
+extern "C" size_t mx_cuda_decode_attention_scratch(const mx_call *call) {
     return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * PARTIAL_FLOATS) * sizeof(float);
 }
 
@@ -181,7 +187,7 @@ static void decode_paged_attention(mx_cuda *gpu, const decode_params &job) {
                   dim3(DECODE_THREADS), 0, job, items > at_once ? TILE_ROWS : 1);
 }
 
-mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call) {
     decode_params job = decode_params_of(gpu, call);
     if (job.rows == 0 || job.heads == 0)
         return MXW_OK;
@@ -191,3 +197,5 @@ mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call) {
         decode_cross_attention(gpu, job);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::attention */

@@ -9,13 +9,15 @@
  * Invariants: the order of every sum follows from the number of keys alone, not from the rows that share a tile. */
 #ifndef MX_CUDA_ATTENTION_DECODE_TILE_CUH
 #define MX_CUDA_ATTENTION_DECODE_TILE_CUH
+#include "modules/cuda/attention/head.cuh"
 #include "modules/cuda/common/mma.cuh"
 
-#define HEAD_DIM 64          /* of a head */
-#define TILE_KEYS 128          /* keys of a tile */
-#define TILE_ROWS 8            /* rows that share a tile, at most */
-#define TILE_WARPS 8       /* warps of a tile, 16 keys each */
-#define LOG2_E 1.4426950408889634f
+namespace mx::attention {
+
+constexpr int TILE_KEYS = 128;   /* keys of a tile */
+constexpr int TILE_ROWS = 8;   /* rows that share a tile, at most */
+constexpr int TILE_WARPS = 8;   /* warps of a tile, 16 keys each */
+constexpr float LOG2_E = 1.4426950408889634f;
 
 struct decode_params {
     const float *q, *k, *v;
@@ -183,9 +185,9 @@ __device__ __forceinline__ static tile_result finish_tile(tile_smem &s, const fl
     }
     r.sum = sum_of_row(s.sums[lane / 4]);
     r.y.x = combine_terms(__fadd_rn(first[0][0], first[1][0]), __fadd_rn(first[0][2], first[1][2]),
-                   __fadd_rn(second[0][0], second[1][0]));
+                          __fadd_rn(second[0][0], second[1][0]));
     r.y.y = combine_terms(__fadd_rn(first[0][1], first[1][1]), __fadd_rn(first[0][3], first[1][3]),
-                   __fadd_rn(second[0][1], second[1][1]));
+                          __fadd_rn(second[0][1], second[1][1]));
     return r;
 }
 
@@ -202,4 +204,6 @@ __device__ __forceinline__ static float2 times(float2 v, float by) {
 }
 
 decode_params decode_params_of(const mx_cuda *gpu, const mx_call *call);   /* attention/decode_paged.cu */
+
+}   /* namespace mx::attention */
 #endif

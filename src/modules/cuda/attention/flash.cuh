@@ -2,10 +2,12 @@
  * tiles of keys, the epilogue. A lane has two rows, 8 apart, and two adjacent columns of every 8. */
 #ifndef MX_CUDA_ATTENTION_FLASH_CUH
 #define MX_CUDA_ATTENTION_FLASH_CUH
-#include "modules/cuda/gemm/gemm.cuh"
+#include "modules/cuda/attention/head.cuh"
+#include "modules/cuda/common/mma.cuh"
 
-#define HEAD_DIM 64   /* elements of a head */
-#define FLASH_KEYS 64   /* keys of a tile */
+namespace mx::attention {
+
+constexpr int FLASH_KEYS = 64;   /* keys of a tile */
 
 struct flash_params {
     const float *q, *k, *v;
@@ -57,7 +59,7 @@ __device__ __forceinline__ void load_queries(const flash_params &f, int row, uin
 }
 
 /* Probabilities are summed and multiplied scaled by 2^4: small ones lose less in f16. */
-#define EXP2_SHIFT 4
+constexpr int EXP2_SHIFT = 4;
 
 /* For each of a lane's two rows: the (sticky) row max that is subtracted from scores, and the sum of exponentials. */
 struct softmax_state {
@@ -179,6 +181,7 @@ __device__ __forceinline__ void store_output_operand(const flash_params &f, cons
 }
 
 /* attention/sm90/flash_wgmma.cu: on GPUs that have wgmma. */
-int mx_cuda_has_wgmma(mx_cuda *gpu);
 void flash_wgmma(mx_cuda *gpu, const flash_params &f, int terms);
+
+}   /* namespace mx::attention */
 #endif

@@ -5,12 +5,17 @@
  * masked, not padded; softmax, its sum and the sums over tiles are f32. exact: q, k, v and the probabilities are two
  * f16 terms each (split_f16_unscaled); only the product of both second terms is dropped. */
 #include "modules/cuda/attention/flash.cuh"
+#include "modules/cuda/common/cp_async.cuh"
 
-#define QUERIES 64          /* of a block: 16 per warp */
-#define FLASH_WARPS 4
-#define FLASH_THREADS (FLASH_WARPS * WARP_SIZE)
-#define TILE_TERM 512            /* uint4s of a term of a key or value tile: [tile of 8][block of 32][lane] */
-#define STAGES 2
+namespace mx::attention {
+
+namespace {
+
+constexpr int QUERIES = 64;   /* of a block: 16 per warp */
+constexpr int FLASH_WARPS = 4;
+constexpr int FLASH_THREADS = FLASH_WARPS * WARP_SIZE;
+constexpr int TILE_TERM = 512;   /* uint4s of a term of a key or value tile: [tile of 8][block of 32][lane] */
+constexpr int STAGES = 2;
 
 /* ---- keys and values as operands --------------------------------------------------------------------------------- */
 
@@ -87,7 +92,8 @@ __device__ __forceinline__ void product_of(float *c, const uint4 (&a)[4][terms],
         c[i] = sum[i];
 }
 
-template <int terms> __global__ void __launch_bounds__(FLASH_THREADS, terms == 1 ? 4 : 3) flash_kernel(flash_params f) {
+template <int terms>
+__global__ void __launch_bounds__(FLASH_THREADS, terms == 1 ? 4 : 3) flash_mma_kernel(flash_params f) {
     extern __shared__ uint4 shared[];
     const int stage = 2 * terms * TILE_TERM;
     int lane = threadIdx.x % WARP_SIZE, row = blockIdx.x * QUERIES + threadIdx.x / WARP_SIZE * 16 + lane / 4;
@@ -128,20 +134,22 @@ template <int terms> __global__ void __launch_bounds__(FLASH_THREADS, terms == 1
 
 static int terms_of(const mx_call *call) { return call->precision == MXW_PRECISION_F16 ? 1 : 2; }
 
-int mx_cuda_flash_takes(const mx_call *call) {
+}   /* namespace */
+
+extern "C" int mx_cuda_flash_takes(const mx_call *call) {
     const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1];
     return call->compiled && !call->attrs->causal && call->attrs->scale > 0 &&
            q->dims[2] == (int64_t)call->attrs->heads * HEAD_DIM &&
            k->dims[1] > 0 && q->dims[0] <= 65535 && call->attrs->heads <= 65535;
 }
 
-int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call) {
-    return mx_cuda_flash_takes(call) && mx_cuda_has_wgmma(gpu);
+extern "C" int mx_cuda_flash_reads_qkv(mx_cuda *gpu, const mx_call *call) {
+    return mx_cuda_flash_takes(call) && gpu->has_wgmma;
 }
 
 static int64_t tiles_of(const mx_call *call) { return (call->inputs[1].dims[1] + FLASH_KEYS - 1) / FLASH_KEYS; }
 
-size_t mx_cuda_flash_scratch(const mx_call *call) {
+extern "C" size_t mx_cuda_flash_scratch(const mx_call *call) {
     if (call->inputs[0].layout == MX_LAYOUT_QKV)
         return 0;
     return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * 2 * terms_of(call)) * TILE_TERM *
@@ -154,13 +162,13 @@ template <int terms> static void launch(mx_cuda *gpu, const flash_params &f) {
     dim3 blocks((unsigned)((f.t + QUERIES - 1) / QUERIES), (unsigned)f.heads, (unsigned)f.entries);
     prepack_kv_kernel<terms><<<tiles, BLOCK_SIZE, 0, gpu->stream>>>(f);
     static int allowed[MX_CUDA_MAX_GPUS];
-    mx_cuda_allow_shared(gpu, (const void *)flash_kernel<terms>, bytes, allowed);
-    flash_kernel<terms><<<blocks, FLASH_THREADS, bytes, gpu->stream>>>(f);
+    mx_cuda_allow_shared(gpu, (const void *)flash_mma_kernel<terms>, bytes, allowed);
+    flash_mma_kernel<terms><<<blocks, FLASH_THREADS, bytes, gpu->stream>>>(f);
 }
 
 static int is_quad(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0 && t->strides[1] % 4 == 0; }
 
-mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2], *y = &call->outputs[0];
     flash_params f = {};
     f.q = (const float *)q->data;
@@ -183,7 +191,7 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     if (f.handed)
         f.operands = q->data;
     f.scale = (float)(call->attrs->scale * 1.4426950408889634);
-    if (mx_cuda_has_wgmma(gpu))
+    if (gpu->has_wgmma)
         flash_wgmma(gpu, f, terms_of(call));
     else if (terms_of(call) == 1)
         launch<1>(gpu, f);
@@ -192,8 +200,10 @@ mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
-const char *mx_cuda_flash_kernel(const mx_call *call) {
-    if (!mx_cuda_flash_takes(call))
-        return "plain";
-    return terms_of(call) == 1 ? "flash 64x64 f16" : "flash 64x64 2 f16";
+extern "C" const char *mx_cuda_flash_label(mx_cuda *gpu, const mx_call *call) {
+    static const char *const labels[2][2] = {{"flash_mma, f16", "flash_mma, 2 f16"},
+                                             {"flash_wgmma, f16", "flash_wgmma, 2 f16"}};
+    return mx_cuda_flash_takes(call) ? labels[gpu->has_wgmma][terms_of(call) - 1] : "plain";
 }
+
+}   /* namespace mx::attention */

@@ -8,9 +8,11 @@
 
 #include "modules/cuda/cuda.h"
 
-#define WARP_SIZE 32
-#define BLOCK_SIZE 256                       /* threads of a block, unless stated otherwise */
-#define BLOCK_WARPS (BLOCK_SIZE / WARP_SIZE)
+namespace mx {
+
+constexpr int WARP_SIZE = 32;
+constexpr int BLOCK_SIZE = 256;   /* threads of a block, unless stated otherwise */
+constexpr int BLOCK_WARPS = BLOCK_SIZE / WARP_SIZE;
 
 /* Blocks for n work items, `each` per block; kernels use grid-stride loops. */
 static inline unsigned grid_for(int64_t n, int64_t each) {
@@ -33,7 +35,7 @@ static inline void launch_cluster_kernel(const mx_cuda *gpu, void (*kernel)(Para
                                          dim3 block, size_t shared, Args... args) {
     cudaLaunchAttribute attrs[2] = {};
     cudaLaunchConfig_t config = {};
-    if (gpu->overlaps) {
+    if (gpu->has_pdl) {
         attrs[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attrs[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
     }
@@ -92,4 +94,6 @@ template <typename T, typename Join> __device__ T block_reduce(T value, Join joi
         value = join(value, shared[warp]);
     return value;
 }
+
+}   /* namespace mx */
 #endif

@@ -11,10 +11,12 @@
 
 #include "modules/cuda/common/block.cuh"
 
-#define LO_SCALE 2048.0f                /* 2^11 */
-#define LO_UNSCALE (1.0f / LO_SCALE)
-#define X_SCALE (1.0f / 16)
-#define X_UNSCALE 16.0f
+namespace mx {
+
+constexpr float LO_SCALE = 2048.0f;   /* 2^11 */
+constexpr float LO_UNSCALE = 1.0f / LO_SCALE;
+constexpr float X_SCALE = 1.0f / 16;
+constexpr float X_UNSCALE = 16.0f;
 
 /* c += a b. a: 16 rows x 16 of k; b: 16 of k x 8 columns. Lane 4 g + t holds
  *   a.x row g, a.y row g + 8, of k 2t and 2t + 1; a.z, a.w the same of k + 8;
@@ -64,25 +66,5 @@ __device__ __forceinline__ float4 scale_x(const float4 &v) {
                        __fmul_rn(v.w, X_SCALE));
 }
 
-/* Asynchronous copy of 16 bytes from global to shared memory; zeros if not `there`. */
-__device__ __forceinline__ void cp_async_16(void *to, const void *from, bool there) {
-#if __CUDA_ARCH__ >= 800
-    unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    int bytes = there ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
-#else
-    *(uint4 *)to = there ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-#endif
-}
-__device__ __forceinline__ void cp_async_commit() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/* Waits until at most `left` of the groups committed by this thread are in flight. */
-template <int left> __device__ __forceinline__ void cp_async_wait() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
-#endif
-}
+}   /* namespace mx */
 #endif

@@ -1,5 +1,5 @@
 /* modules/cuda/common/wgmma.cuh - Hopper's warpgroup MMA (wgmma): 64 rows by many columns by 16 of K, by the four warps
- * of a warpgroup, asynchronously; mbarriers and bulk copies. A (the rows) is in registers, as common/mma.cuh has it for
+ * of a warpgroup, asynchronously. A (the rows) is in registers, as common/mma.cuh has it for
  * 16 rows (a warp's own), or in shared memory; accumulators are in registers; B (the columns) is in shared memory, 64
  * of K (128 bytes) per row, eight rows per 1024 aligned bytes, and in row r the 16-byte chunk p at p ^ (r % 8)
  * (128-byte swizzle).
@@ -7,16 +7,13 @@
  * sm_90a alone; elsewhere MX_HAS_WGMMA is 0. */
 #ifndef MX_CUDA_COMMON_WGMMA_CUH
 #define MX_CUDA_COMMON_WGMMA_CUH
+#include "modules/cuda/common/mbarrier.cuh"
 #include "modules/cuda/common/mma.cuh"
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define MX_HAS_WGMMA 1
-#else
-#define MX_HAS_WGMMA 0
-#endif
+namespace mx {
 
 #if MX_HAS_WGMMA
-#define WARPGROUP 128   /* threads of a warpgroup */
+constexpr int WARPGROUP = 128;   /* threads of a warpgroup */
 
 /* Matrix descriptor of columns in shared memory with the 128-byte swizzle; 16 of K further: plus 2. */
 __device__ __forceinline__ uint64_t wgmma_desc_swizzle128(unsigned at) {
@@ -137,52 +134,15 @@ __device__ __forceinline__ void wgmma(float (&d)[96], uint64_t a, uint64_t b, in
         : "l"(a), "l"(b), "r"(add));
 }
 
-/* ---- mbarriers and bulk async copies ----------------------------------------------------------------------------- */
-
-__device__ __forceinline__ unsigned smem_addr(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
-
-/* Tells the compiler that a value is warp-uniform: what is computed from it stays in uniform registers, where wgmma
- * takes its descriptors from. */
-__device__ __forceinline__ unsigned warp_uniform(unsigned v) { return __shfl_sync(0xffffffffu, v, 0); }
-
-/* An mbarrier, or any location, is given by a pointer or by its 32-bit shared-memory address, which is cheaper to
- * compute with. */
-__device__ __forceinline__ void mbarrier_init(unsigned gate, int arrivals) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(gate), "r"(arrivals) : "memory");
-}
-__device__ __forceinline__ void mbarrier_init(uint64_t *gate, int arrivals) {
-    mbarrier_init(smem_addr(gate), arrivals);
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned gate) {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(gate) : "memory");
-}
-__device__ __forceinline__ void mbarrier_arrive(uint64_t *gate) { mbarrier_arrive(smem_addr(gate)); }
-
-/* Arrives, and makes the barrier wait for that many bytes as well. */
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned gate, unsigned bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(uint64_t *gate, unsigned bytes) {
-    mbarrier_arrive_expect_tx(smem_addr(gate), bytes);
-}
-
-/* Waits for the phase of that parity to complete. */
-__device__ __forceinline__ void mbarrier_wait(unsigned gate, int parity) {
-    asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1; @!done bra again; }"
-                 ::"r"(gate), "r"(parity) : "memory");
-}
-__device__ __forceinline__ void mbarrier_wait(uint64_t *gate, int parity) { mbarrier_wait(smem_addr(gate), parity); }
-
-__device__ __forceinline__ void cp_async_bulk(unsigned to, const void *from, unsigned bytes, unsigned gate) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(to), "l"(from), "r"(bytes), "r"(gate) : "memory");
-}
-__device__ __forceinline__ void cp_async_bulk(void *to, const void *from, unsigned bytes, uint64_t *gate) {
-    cp_async_bulk(smem_addr(to), from, bytes, smem_addr(gate));
-}
-
-/* Makes this thread's writes to shared memory visible to wgmma and bulk copies (the async proxy). */
-__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#undef MX_WGMMA_ACC_4
+#undef MX_WGMMA_ACC_16
+#undef MX_WGMMA_REGS_0
+#undef MX_WGMMA_REGS_16
+#undef MX_WGMMA_REGS_32
+#undef MX_WGMMA_REGS_48
+#undef MX_WGMMA_REGS_64
+#undef MX_WGMMA_REGS_80
 #endif
+
+}   /* namespace mx */
 #endif

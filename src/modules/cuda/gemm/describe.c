@@ -1,5 +1,5 @@
-/* modules/cuda/gemm/describe.c - the fused products as ops: what their rows, columns and results are; gemm/select.cu
- * multiplies. */
+/* modules/cuda/gemm/describe.c - the fused GEMM ops: a call as a gemm_desc, the scratch that it needs, and in which
+ * layout one call leaves its output to the next. select.cu runs them. */
 #include "modules/cuda/cuda.h"
 
 #define ALIGN(bytes) (((bytes) + 255) / 256 * 256)
@@ -8,7 +8,7 @@ static const mx_tensor *input(const mx_call *call, int i) {
     return i < call->n_inputs && call->inputs[i].data ? &call->inputs[i] : NULL;
 }
 
-/* Elements from row to row; all leading axes go on from there. */
+/* Elements from row to row; leading axes are contiguous in rows. */
 static int64_t row_stride(const mx_tensor *t) { return t->rank > 1 ? t->strides[t->rank - 2] : t->dims[t->rank - 1]; }
 
 static int64_t rows_of(const mx_tensor *t) {
@@ -56,14 +56,11 @@ static gemm_desc describe(const mx_call *call) {
     return p;
 }
 
-/* Rows that a block holds are normed and split there. */
 static size_t scratch_of(mx_cuda *gpu, const gemm_desc *p) {
-    if (!gemm_needs_scratch(p) || (mx_cuda_enter(gpu) >= 0 && mx_cuda_gemm_writes_layouts(gpu, p)))
-        return 0;
-    return ALIGN(gemm_scratch_bytes(p->m, p->k));
+    return mx_cuda_enter(gpu) < 0 ? 0 : ALIGN(mx_cuda_gemm_scratch(gpu, p));
 }
 
-/* A weight that did not come packed is packed on the way, behind what is kept of the rows. */
+/* A weight that is not packed is packed on the way, into scratch after that of the GEMM. */
 size_t mx_cuda_gemm_op_scratch(mx_cuda *gpu, const mx_call *call) {
     gemm_desc p;
     if (!mx_cuda_gemm_describe(call, &p))
@@ -102,14 +99,14 @@ mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
     return run(gpu, call, call->inputs[1].dims[2]);
 }
 
-/* Whether the convolution reads the rows of one before it as that one has them, entry by entry. */
+/* Whether the second convolution reads the IM2COL of the first, entry by entry. */
 static int follows_conv(const gemm_desc *from, const gemm_desc *to) {
     return from->y_rows == MX_LAYOUT_IM2COL && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
            to->stride == 2 && to->pad == 1 && to->k == 3 * from->n && to->positions == from->out_positions &&
            to->channels == from->n;
 }
 
-/* What one leaves to a product: rows as operands, where there are many. */
+/* Bytes of what a call leaves to a GEMM: rows as operands, where there are many; else 0. */
 static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *producer, const gemm_desc *from, gemm_desc *to) {
     const mx_tensor *y = &producer->outputs[0];
     int attention = producer->op == MX_OP_ATTENTION;
@@ -119,13 +116,13 @@ static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *producer, const gemm_d
             ? !follows_conv(from, to)
             : to->positions != 0 || to->k != y->dims[y->rank - 1] || (!attention && from->y_rows != MX_LAYOUT_OPERAND))
         return 0;
-    if (attention ? !mx_cuda_flash_takes(producer) : !mx_cuda_gemm_writes_layouts(gpu, from))
+    if (attention ? !mx_cuda_flash_takes(producer) : !mx_cuda_gemm_writes_layout(gpu, from))
         return 0;
     to->x_rows = MX_LAYOUT_OPERAND;
     return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to->m, to->k, producer->precision) : 0;
 }
 
-/* What a stacked product leaves to attention: queries, keys and values, one behind the other in its rows. */
+/* Bytes of what a stacked projection leaves to attention: queries, keys and values side by side in its rows. */
 static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *producer, const gemm_desc *from, const mx_call *consumer,
                                   int input) {
     const mx_tensor *x = &consumer->inputs[input], *q = &consumer->inputs[0], *k = &consumer->inputs[1];
@@ -134,7 +131,7 @@ static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *producer, const g
         !mx_cuda_flash_reads_qkv(gpu, consumer) || input > 2 || from->n != 3 * third || x->rank != 3 ||
         x->strides[1] != from->n || x->offset != input * third || q->dims[1] != k->dims[1] ||
         x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 || x->dims[0] * x->dims[1] != from->m ||
-        !mx_cuda_gemm_writes_layouts(gpu, from))
+        !mx_cuda_gemm_writes_layout(gpu, from))
         return 0;
     return gemm_qkv_bytes(x->dims[0], x->dims[1], heads, producer->precision);
 }
@@ -158,12 +155,9 @@ size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *produ
     return bytes_for_gemm(gpu, producer, &from, &to);
 }
 
-/* A weight of f16 is multiplied as it is; one of another type is two f16, as x is unless f16 was asked for. */
-const char *mx_cuda_gemm_kernel(mx_cuda *gpu, const mx_call *call) {
-    static const char *const names[2][3] = {{"rows, f16 x f16", "rows, 2 f16 x f16", "rows, 2 f16 x 2 f16"},
-                                            {"tiles, f16 x f16", "tiles, 2 f16 x f16", "tiles, 2 f16 x 2 f16"}};
-    const mx_tensor *weight = &call->inputs[1];
-    int terms = weight->layout == MX_LAYOUT_PACKED ? mx_cuda_weight_of(weight).terms : 2;
-    int many = !mx_cuda_gemm_is_skinny(gpu, rows_of(&call->outputs[0]));
-    return names[many][call->precision == MXW_PRECISION_F16 ? 0 : terms];
+const char *mx_cuda_gemm_op_label(mx_cuda *gpu, const mx_call *call) {
+    gemm_desc p;
+    if (!mx_cuda_gemm_describe(call, &p))
+        p.weight.terms = 2;
+    return mx_cuda_gemm_label(gpu, &p, GEMM_THEN_NOTHING);
 }

@@ -1,27 +1,34 @@
-/* modules/cuda/gemm/mma_sync.cu - compiled products of many rows: a block has a tile of the result, its warps shares of
- * it in registers. x is split into operands once for a block, on its way to shared memory; weights come as they lie.
- * What holds: the slices of k are added in order, as in gemm/skinny.cu. */
-#include "modules/cuda/gemm/gemm.cuh"
+/* modules/cuda/gemm/mma_sync.cu - GEMM of many rows with mma.sync, for GPUs without wgmma: a block computes a tile of
+ * y, its warps sub-tiles in registers. x is split into operands once a block, on its way to shared memory (two
+ * stages); weights are copied as they are packed (cp.async, three stages).
+ * Invariants: K slices are reduced in order, as in skinny.cu. */
+#include "modules/cuda/common/cp_async.cuh"
+#include "modules/cuda/gemm/epilogue.cuh"
+#include "modules/cuda/gemm/operand.cuh"
 
-/* A block's tile: warps_m x warps_n warps, each of m_tiles x n_tiles tiles of 16 x 8. */
-template <int warps_m_, int warps_n_, int m_tiles_, int n_tiles_, int x_parts_, int w_parts_> struct tile_shape {
+namespace mx::gemm {
+
+namespace {
+
+/* A block's tile: warps_m x warps_n warps, each with m_tiles x n_tiles tiles of 16 x 8. */
+template <int warps_m_, int warps_n_, int m_tiles_, int n_tiles_, int x_terms_, int w_terms_> struct tile_shape {
     static constexpr int warps_m = warps_m_, warps_n = warps_n_, m_tiles = m_tiles_, n_tiles = n_tiles_;
-    static constexpr int x_terms = x_parts_, w_terms = w_parts_;
+    static constexpr int x_terms = x_terms_, w_terms = w_terms_;
     static constexpr int warps = warps_m * warps_n, threads = warps * WARP_SIZE;
     static constexpr int rows = warps_m * m_tiles * 16, columns = warps_n * n_tiles * 8;
     static constexpr int x_stages = 2, w_stages = 3;
-    static constexpr int each = rows / 8 / warps;                  /* operands of x that a warp makes of a block */
-    static constexpr int x_stage = rows / 8 * x_terms * WARP_SIZE;           /* uint4 */
+    static constexpr int each = rows / 8 / warps;                  /* A operands that a warp makes of a block */
+    static constexpr int x_stage = rows / 8 * x_terms * WARP_SIZE; /* uint4 */
     static constexpr int w_stage = columns / 8 * w_terms * WARP_SIZE;
     static constexpr int bytes = (x_stages * x_stage + w_stages * w_stage) * 16;
     static_assert(each == 1 || each == 2, "a warp's operands share their rows");
 };
 
-/* A block of 32 of k of the rows that this thread turns into operands. */
-template <typename S> struct x_fours { float4 at[S::each][2]; };
+/* 32 of k of the rows that this thread turns into operands. */
+template <typename S> struct x_regs { float4 at[S::each][2]; };
 
 template <typename S>
-__device__ __forceinline__ void load_x(const gemm_params &p, const x_row (&rows)[2], int half, x_fours<S> &v) {
+__device__ __forceinline__ void load_x(const gemm_params &p, const x_row (&rows)[2], int half, x_regs<S> &v) {
     int warp = threadIdx.x / WARP_SIZE, t = threadIdx.x % 4;
 #pragma unroll
     for (int i = 0; i < 2 * S::each; i++) {
@@ -31,7 +38,7 @@ __device__ __forceinline__ void load_x(const gemm_params &p, const x_row (&rows)
 }
 
 template <typename S>
-__device__ __forceinline__ void store_x(const gemm_params &p, const float2 (&statistics)[2], int half, x_fours<S> &v,
+__device__ __forceinline__ void store_x(const gemm_params &p, const float2 (&statistics)[2], int half, x_regs<S> &v,
                                         uint4 *x) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
 #pragma unroll
@@ -50,7 +57,7 @@ __device__ __forceinline__ void store_x(const gemm_params &p, const float2 (&sta
     }
 }
 
-/* Half a block of weights: of each tile and part four pieces of 128 bytes. */
+/* Half a block of weights: four pieces of 128 bytes of each tile and term. */
 template <typename S> __device__ __forceinline__ void copy_w(const gemm_params &p, int first_tile, int half, uint4 *w) {
     for (int i = threadIdx.x; i < S::w_stage; i += S::threads) {
         int of = i / WARP_SIZE % S::w_terms, tile = first_tile + i / WARP_SIZE / S::w_terms;
@@ -87,9 +94,9 @@ __device__ __forceinline__ void multiply_half(const uint4 *x, const uint4 *w, fl
     }
 }
 
-/* Adds a slice's sums to the totals and begins the next. */
+/* Adds a slice's sums to the totals and clears them for the next. */
 template <typename S>
-__device__ __forceinline__ void add_chunk(float (&total)[S::m_tiles][S::n_tiles][4],
+__device__ __forceinline__ void add_slice(float (&total)[S::m_tiles][S::n_tiles][4],
                                           float (&hi)[S::m_tiles][S::n_tiles][4],
                                           float (&lo)[S::m_tiles][S::n_tiles][4]) {
 #pragma unroll
@@ -103,7 +110,7 @@ __device__ __forceinline__ void add_chunk(float (&total)[S::m_tiles][S::n_tiles]
             }
 }
 
-/* The thread's results, from `row` and `column` on; what is added to all of a row is under way at once. */
+/* The thread's results, from `row` and `column` on; the epilogue's inputs of a row are loaded all at once. */
 template <typename S>
 __device__ __forceinline__ void finish(const gemm_params &p, int64_t row, int column,
                                        const float (&total)[S::m_tiles][S::n_tiles][4]) {
@@ -120,7 +127,7 @@ __device__ __forceinline__ void finish(const gemm_params &p, int64_t row, int co
     }
 }
 
-template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel(gemm_params p) {
+template <typename S> __global__ void __launch_bounds__(S::threads) mma_sync_kernel(gemm_params p) {
     extern __shared__ uint4 shared[];
     uint4 *x = shared, *w = shared + S::x_stages * S::x_stage;
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
@@ -130,7 +137,7 @@ template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel
     float total[S::m_tiles][S::n_tiles][4] = {}, hi[S::m_tiles][S::n_tiles][4] = {}, lo[S::m_tiles][S::n_tiles][4] = {};
     x_row rows[2];
     float2 statistics[2] = {};
-    x_fours<S> v;
+    x_regs<S> v;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         int64_t r = row + warp * S::each / 2 * 16 + lane / 4 + i * 8;
@@ -155,7 +162,7 @@ template <typename S> __global__ void __launch_bounds__(S::threads) tiles_kernel
         load_x<S>(p, rows, half + 2, v);
         multiply_half<S>(x + half % S::x_stages * S::x_stage, w + half % S::w_stages * S::w_stage, hi, lo);
         if (half + 1 == 2 * slice_start(p, slice)) {
-            add_chunk<S>(total, hi, lo);
+            add_slice<S>(total, hi, lo);
             slice++;
         }
     }
@@ -169,17 +176,19 @@ template <typename S> static int64_t tiles_in(const gemm_params &p) {
 
 template <typename S> static void launch(mx_cuda *gpu, const gemm_params &p) {
     static int allowed[MX_CUDA_MAX_GPUS];
-    mx_cuda_allow_shared(gpu, (const void *)tiles_kernel<S>, S::bytes, allowed);
-    tiles_kernel<S><<<(unsigned)tiles_in<S>(p), S::threads, S::bytes, gpu->stream>>>(p);
+    mx_cuda_allow_shared(gpu, (const void *)mma_sync_kernel<S>, S::bytes, allowed);
+    mma_sync_kernel<S><<<(unsigned)tiles_in<S>(p), S::threads, S::bytes, gpu->stream>>>(p);
 }
 
-/* The large tile, unless it leaves multiprocessors without work. */
+/* The large tile, unless it leaves SMs idle. */
 template <typename Large, typename Small> static void launch_best(mx_cuda *gpu, const gemm_params &p) {
     if (tiles_in<Large>(p) >= gpu->device.info.cores)
         launch<Large>(gpu, p);
     else
         launch<Small>(gpu, p);
 }
+
+}   /* namespace */
 
 void mma_sync_gemm(mx_cuda *gpu, const gemm_params &p) {
     if (p.f.precision == MXW_PRECISION_F16)
@@ -189,3 +198,5 @@ void mma_sync_gemm(mx_cuda *gpu, const gemm_params &p) {
     else
         launch_best<tile_shape<4, 2, 2, 6, 2, 2>, tile_shape<2, 4, 2, 2, 2, 2>>(gpu, p);
 }
+
+}   /* namespace mx::gemm */

@@ -1,4 +1,4 @@
-/* modules/cuda/gemm/pack.cu - weights of compiled products: which form each input wants, and the making of packed ones.
+/* modules/cuda/gemm/pack.cu - weights of compiled GEMMs: the form that each input wants, and the packing.
  * In: views of the checkpoint. Out: the bytes that mx_cuda_weight describes, on the GPU.
  * Invariants: an f16 keeps its value; of any other element the two terms keep 22 bits. The bytes are uploaded as they
  * are in the file and packed on the GPU. The number of terms is the format of the packed tensor (mx_packing), so that a
@@ -8,9 +8,11 @@
 
 #include "modules/cuda/common/mma.cuh"
 
+namespace mx::gemm {
+
 /* ---- forms and sizes --------------------------------------------------------------------------------------------- */
 
-mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use) {
+extern "C" mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use) {
     switch (use->op) {
     case MX_OP_FUSED_LINEAR:
     case MX_OP_FUSED_CONV1D:
@@ -19,7 +21,7 @@ mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use) {
     }
 }
 
-static mx_cuda_weight size_of(const mx_weight_use *use) {
+static mx_cuda_weight weight_size(const mx_weight_use *use) {
     const mx_tensor *first = &use->sources[0];
     mx_cuda_weight w = {NULL, 0, 1, 1};
     for (int i = 0; i < use->n_sources; i++) {
@@ -32,23 +34,25 @@ static mx_cuda_weight size_of(const mx_weight_use *use) {
     return w;
 }
 
-mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use) {
-    mx_cuda_weight w = size_of(use);
+extern "C" mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use) {
+    mx_cuda_weight w = weight_size(use);
     mx_packing packing = {mx_cuda_weight_bytes(w.n, w.k, w.terms), w.terms};
     return packing;
 }
 
-/* ---- laying out -------------------------------------------------------------------------------------------------- */
+namespace {
 
-/* `rows` columns of the result from `first` on; each is [in][taps] elements of the source, taken taps first. */
-struct laying {
-    uint16_t *hi, *lo;   /* lo NULL: one part */
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+/* `rows` columns of y from `first` on; each is [in][taps] elements of the source, packed taps first. */
+struct packing_job {
+    uint16_t *hi, *lo;   /* lo NULL: one term */
     const void *from;
     mxw_dtype dtype;
     int64_t first, rows, in, taps, tiles;
 };
 
-__device__ static float element_at(const laying &l, int64_t i) {
+__device__ static float element_at(const packing_job &l, int64_t i) {
     switch (l.dtype) {
     case MXW_F16: return __half2float(((const __half *)l.from)[i]);
     case MXW_BF16: return __bfloat162float(((const __nv_bfloat16 *)l.from)[i]);
@@ -57,7 +61,7 @@ __device__ static float element_at(const laying &l, int64_t i) {
     }
 }
 
-__global__ void lay_kernel(laying l) {
+__global__ void pack_kernel(packing_job l) {
     int64_t k = l.in * l.taps, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < l.rows * k; i += step) {
         int64_t row = i / k, d = i % k, column = l.first + row, in_step = d % 16;
@@ -71,9 +75,9 @@ __global__ void lay_kernel(laying l) {
     }
 }
 
-static mxw_status lay(mx_cuda *gpu, const mx_cuda_weight *w, const void *from, mxw_dtype dtype, int64_t first,
-                      int64_t rows, int64_t taps, const char *what) {
-    laying l = {};
+static mxw_status pack_rows(mx_cuda *gpu, const mx_cuda_weight *w, const void *from, mxw_dtype dtype, int64_t first,
+                            int64_t rows, int64_t taps, const char *what) {
+    packing_job l = {};
     l.hi = (uint16_t *)(uintptr_t)w->bytes;
     l.lo = w->terms == 2 ? l.hi + mx_cuda_weight_bytes(w->n, w->k, 1) / sizeof(*l.hi) : NULL;
     l.from = from;
@@ -85,15 +89,17 @@ static mxw_status lay(mx_cuda *gpu, const mx_cuda_weight *w, const void *from, m
     l.tiles = mx_cuda_tiles_of(w->n);
     if (rows * w->k == 0)
         return MXW_OK;
-    lay_kernel<<<grid_for(rows * w->k, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(l);
+    pack_kernel<<<grid_for(rows * w->k, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(l);
     return mx_cuda_check(gpu, cudaGetLastError(), what);
 }
 
-mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_weight *to, const float *from,
-                              int64_t taps) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_weight *to, const float *from,
+                                         int64_t taps) {
     mxw_status status =
         mx_cuda_clear(&gpu->device, (void *)(uintptr_t)to->bytes, mx_cuda_weight_bytes(to->n, to->k, to->terms));
-    return status < 0 ? status : lay(gpu, to, from, MXW_F32, 0, to->n, taps, mx_cuda_op_name(call->op));
+    return status < 0 ? status : pack_rows(gpu, to, from, MXW_F32, 0, to->n, taps, mx_cuda_op_name(call->op));
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
@@ -106,7 +112,7 @@ static int is_dense(const mx_tensor *t) {
     return 1;
 }
 
-/* Elements of a view of any strides in row-major order. */
+/* Copies a view of any strides into row-major order. */
 static void gather(const mx_tensor *t, char *to) {
     size_t bytes = mx_cuda_dtype_bytes(t->dtype);
     for (int64_t i = 0, n = mx_cuda_count(t); i < n; i++) {
@@ -138,15 +144,16 @@ static mxw_status pack_source(mx_cuda *gpu, const mx_cuda_weight *w, const mx_te
     if (status >= 0)
         status = mx_cuda_upload(&gpu->device, raw, from, bytes);
     if (status >= 0)
-        status = lay(gpu, w, raw, source->dtype, first, source->dims[0], source->rank == 3 ? source->dims[2] : 1, what);
+        status = pack_rows(gpu, w, raw, source->dtype, first, source->dims[0], source->rank == 3 ? source->dims[2] : 1,
+                           what);
     mx_cuda_host->free(host);
     mx_cuda_free(&gpu->device, raw);
     return status;
 }
 
-mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
+extern "C" mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
     mx_cuda *gpu = mx_cuda_of(device);
-    mx_cuda_weight w = size_of(use);
+    mx_cuda_weight w = weight_size(use);
     const char *what = mx_cuda_op_name(use->op);
     int64_t first = 0;
     w.bytes = to;
@@ -159,3 +166,5 @@ mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void 
     }
     return status;
 }
+
+}   /* namespace mx::gemm */

@@ -1,27 +1,16 @@
-/* modules/cuda/gemm/select.cu - compiled products: the choice between the kernels for few rows and those for many.
- * What holds: all compute an element by the same chain, so the choice, made by the number of rows, changes no bit. */
+/* modules/cuda/gemm/select.cu - which kernel runs a compiled GEMM. One table, asked for the launch, for the scratch
+ * that it needs, for the output layouts that it can write, and for the name in traces and dumps. Invariants: all
+ * kernels compute an element by the same chain of roundings, so the choice changes no bit. It depends on the shape,
+ * the precision, the alignment of the operands and the GPU, never on data. */
 #include "modules/cuda/megakernel/stages.cuh"
 
-#define FEW_ROWS 16          /* that read the weights straight from memory, all at once */
-#define FEW_ROWS_NARROW 64   /* the same where there are no wide steps */
+namespace mx::gemm {
 
-__global__ void __launch_bounds__(BLOCK_SIZE) statistics_kernel(gemm_params p) {
-    int64_t row = (int64_t)blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_SIZE;
-    float4 held[ROW_REGS];
-    if (row >= p.f.m)
-        return;
-    x_row of = x_row_of(p.f, row);
-    float2 s = p.quad_x ? row_stats<true>(p, of, held) : row_stats<false>(p, of, held);
-    if (threadIdx.x % WARP_SIZE == 0)
-        ((float2 *)p.f.scratch)[row] = s;
-}
+constexpr int SKINNY_ROWS = 16;   /* at most this many rows read the weights straight from memory ... */
+constexpr int SKINNY_ROWS_NO_WGMMA = 64;   /* ... and this many where the alternative is mma.sync */
 
 static int is_aligned(const void *data, int64_t ld, int elements) {
     return (uintptr_t)data % (elements * sizeof(float)) == 0 && ld % elements == 0;
-}
-
-int mx_cuda_gemm_is_skinny(mx_cuda *gpu, int64_t rows) {
-    return rows <= (has_wgmma(gpu) ? FEW_ROWS : FEW_ROWS_NARROW);
 }
 
 gemm_params make_gemm_params(const gemm_desc *f) {
@@ -41,55 +30,147 @@ gemm_params make_gemm_params(const gemm_desc *f) {
     return p;
 }
 
-/* Wide tiles are for rows that can be read and written in fours, as all of Whisper's are. */
-static int is_wide(mx_cuda *gpu, const gemm_params &p) { return p.quad_x && p.quad_y && has_wgmma(gpu); }
+namespace {
 
-/* Held rows pay where each meets more columns than it is long. */
-static int is_held(mx_cuda *gpu, const gemm_params &p) {
-    return is_wide(gpu, p) && wgmma_ss_can_implement(p) && p.f.n > p.f.k && p.f.n % 128 == 0 &&
+/* ---- statistics of normed rows ----------------------------------------------------------------------------------- */
+
+__global__ void __launch_bounds__(BLOCK_SIZE) row_stats_kernel(gemm_params p) {
+    int64_t row = (int64_t)blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_SIZE;
+    float4 held[ROW_REGS];
+    if (row >= p.f.m)
+        return;
+    x_row of = x_row_of(p.f, row);
+    float2 s = p.quad_x ? row_stats<true>(p, of, held) : row_stats<false>(p, of, held);
+    if (threadIdx.x % WARP_SIZE == 0)
+        ((float2 *)p.f.scratch)[row] = s;
+}
+
+/* Into f.scratch, if there is a norm. */
+static void launch_row_stats(mx_cuda *gpu, const gemm_params &p) {
+    if (p.f.gamma)
+        row_stats_kernel<<<(unsigned)((p.f.m + BLOCK_WARPS - 1) / BLOCK_WARPS), BLOCK_SIZE, 0, gpu->stream>>>(p);
+}
+
+/* ---- what each kernel can implement ------------------------------------------------------------------------------ */
+
+static int is_f32(const gemm_params &p) { return p.f.x_rows == MX_LAYOUT_DENSE && p.f.y_rows == MX_LAYOUT_DENSE; }
+
+}   /* namespace */
+
+int gemm_is_skinny(const mx_cuda *gpu, int64_t rows) {
+    return rows <= (gpu->has_wgmma ? SKINNY_ROWS : SKINNY_ROWS_NO_WGMMA);
+}
+
+static int can_skinny(mx_cuda *gpu, const gemm_params &p) { return is_f32(p) && gemm_is_skinny(gpu, p.f.m); }
+
+static int can_megakernel(mx_cuda *gpu, const gemm_params &p) {
+    return can_skinny(gpu, p) && megakernel::megakernel_gemm_can_implement(gpu, p);
+}
+
+static int can_skinny_cluster(mx_cuda *gpu, const gemm_params &p) {
+    return can_skinny(gpu, p) && skinny_cluster_can_implement(gpu, p);
+}
+
+/* Rows that can be read and written as float4, as all of Whisper's are. */
+static int is_wgmma(const mx_cuda *gpu, const gemm_params &p) { return p.quad_x && p.quad_y && gpu->has_wgmma; }
+
+/* Resident rows pay off where each meets more columns than it is long. */
+static int can_pingpong(mx_cuda *gpu, const gemm_params &p) {
+    return is_wgmma(gpu, p) && wgmma_ss_can_implement(p) && p.f.n > p.f.k && p.f.n % 128 == 0 &&
            pingpong_can_implement(gpu, p);
 }
 
-int mx_cuda_gemm_writes_layouts(mx_cuda *gpu, const gemm_desc *f) { return is_held(gpu, make_gemm_params(f)); }
-
-int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
-    gemm_params p = make_gemm_params(f);
-    return f->m >= 8192 && is_wide(gpu, p) && wgmma_ss_can_implement(p);
+static int can_wgmma_ss(mx_cuda *gpu, const gemm_params &p) {
+    return p.f.y_rows == MX_LAYOUT_DENSE && is_wgmma(gpu, p) && wgmma_ss_can_implement(p);
 }
 
-mxw_status mx_cuda_gemm_run(mx_cuda *gpu, const mx_call *call, const gemm_desc *f) {
+static int can_persistent(mx_cuda *gpu, const gemm_params &p) {
+    return can_wgmma_ss(gpu, p) && persistent_can_implement(gpu, p);
+}
+
+static int can_wgmma_rs(mx_cuda *gpu, const gemm_params &p) { return is_f32(p) && is_wgmma(gpu, p); }
+
+static int can_mma_sync(mx_cuda *gpu, const gemm_params &p) { return is_f32(p); }
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+static void run_skinny_cluster(mx_cuda *gpu, const gemm_params &p) { skinny_cluster_gemm(gpu, p, kv_cache_out{}); }
+
+static void run_persistent(mx_cuda *gpu, const gemm_params &p) { persistent_gemm(gpu, prepack_a(gpu, p)); }
+
+static void run_wgmma_ss(mx_cuda *gpu, const gemm_params &p) { wgmma_ss_gemm(gpu, prepack_a(gpu, p)); }
+
+static void run_wgmma_rs(mx_cuda *gpu, const gemm_params &p) {
+    launch_row_stats(gpu, p);
+    wgmma_rs_gemm(gpu, p);
+}
+
+static void run_mma_sync(mx_cuda *gpu, const gemm_params &p) {
+    launch_row_stats(gpu, p);
+    mma_sync_gemm(gpu, p);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+/* x by weight: how many f16 terms each has. */
+#define LABELS(kernel, then)                                                                                           \
+    { kernel ", f16 x f16" then, kernel ", 2 f16 x f16" then, kernel ", 2 f16 x 2 f16" then }
+#define ALL_LABELS(kernel)                                                                                             \
+    { LABELS(kernel, ""), LABELS(kernel, " + select"), LABELS(kernel, " + select_rows") }
+
+/* The first that can implement a GEMM runs it. */
+static const gemm_variant variants[] = {
+    {ALL_LABELS("megakernel"), can_megakernel, megakernel::megakernel_gemm, 0, 0},
+    {ALL_LABELS("skinny_cluster_splitk"), can_skinny_cluster, run_skinny_cluster, 0, 0},
+    {ALL_LABELS("skinny"), can_skinny, skinny_gemm, 0, 0},
+    {ALL_LABELS("pingpong_a_resident"), can_pingpong, pingpong_gemm, 0, 1},
+    {ALL_LABELS("persistent_epilogue_warps"), can_persistent, run_persistent, 1, 0},
+    {ALL_LABELS("wgmma_ss"), can_wgmma_ss, run_wgmma_ss, 1, 0},
+    {ALL_LABELS("wgmma_rs"), can_wgmma_rs, run_wgmma_rs, 1, 0},
+    {ALL_LABELS("mma_sync"), can_mma_sync, run_mma_sync, 1, 0},
+};
+
+const gemm_variant *gemm_select(mx_cuda *gpu, const gemm_params &p) {
+    for (const gemm_variant &v : variants)
+        if (v.can_implement(gpu, p))
+            return &v;
+    return NULL;
+}
+
+extern "C" int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *f) {
+    const gemm_variant *v = gemm_select(gpu, make_gemm_params(f));
+    return v && v->writes_layouts;
+}
+
+extern "C" int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
+    return f->m >= 8192 && f->x_rows == MX_LAYOUT_OPERAND && gemm_select(gpu, make_gemm_params(f));
+}
+
+/* The kernels that use scratch share one size: which of them runs may change with the alignment of the operands, which
+ * is known only when the GEMM runs. */
+extern "C" size_t mx_cuda_gemm_scratch(mx_cuda *gpu, const gemm_desc *f) {
+    const gemm_variant *v = gemm_needs_scratch(f) ? gemm_select(gpu, make_gemm_params(f)) : NULL;
+    return v && v->uses_scratch ? gemm_scratch_bytes(f->m, f->k) : 0;
+}
+
+extern "C" const char *mx_cuda_gemm_label(mx_cuda *gpu, const gemm_desc *f, gemm_then then) {
+    const gemm_variant *v = gemm_select(gpu, make_gemm_params(f));
+    return v ? v->labels[then][x_terms_of(*f) == 1 ? 0 : f->weight.terms] : "none";
+}
+
+extern "C" mxw_status mx_cuda_gemm_run(mx_cuda *gpu, const mx_call *call, const gemm_desc *f) {
     if (f->m == 0 || f->n == 0)
         return MXW_OK;
     if (f->m > INT32_MAX)
         return mx_cuda_host->fail(MXW_E_UNSUPPORTED, "%s: %s of %lld rows: 2^31 are too many", gpu->id,
                                   mx_cuda_op_name(call->op), (long long)f->m);
     gemm_params p = make_gemm_params(f);
-    int wide = is_wide(gpu, p), held = is_held(gpu, p);
-    if (f->y_rows != MX_LAYOUT_DENSE && !held)
-        return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: %s cannot hand its rows on", gpu->id,
-                                  mx_cuda_op_name(call->op));
-    if (f->x_rows == MX_LAYOUT_DENSE && mx_cuda_gemm_is_skinny(gpu, f->m)) {
-        if (!megakernel_gemm(gpu, p) && !skinny_cluster_gemm(gpu, p, kv_cache_out{}))
-            skinny_gemm(gpu, p);
-        return mx_cuda_launched(gpu, call);
-    }
-    if (held) {
-        pingpong_gemm(gpu, p);
-        return mx_cuda_launched(gpu, call);
-    }
-    if (wide && wgmma_ss_can_implement(p)) {
-        p = prepack_a(gpu, p);
-        if (persistent_can_implement(gpu, p))
-            persistent_gemm(gpu, p);
-        else
-            wgmma_ss_gemm(gpu, p);
-        return mx_cuda_launched(gpu, call);
-    }
-    if (f->gamma)
-        statistics_kernel<<<(unsigned)((f->m + BLOCK_WARPS - 1) / BLOCK_WARPS), BLOCK_SIZE, 0, gpu->stream>>>(p);
-    if (wide)
-        wgmma_rs_gemm(gpu, p);
-    else
-        mma_sync_gemm(gpu, p);
+    const gemm_variant *v = gemm_select(gpu, p);
+    if (!v)
+        return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: %s: no kernel for these layouts of x and y in this shape",
+                                  gpu->id, mx_cuda_op_name(call->op));
+    v->launch(gpu, p);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::gemm */

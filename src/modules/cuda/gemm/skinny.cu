@@ -1,25 +1,30 @@
-/* modules/cuda/gemm/skinny.cu - compiled products of few rows, of any shape and weight, on any GPU
- * (gemm/sm90/skinny_cluster_splitk.cu has those of Whisper on Hopper): reading the weights is what takes the time, so
- * every warp has a slice of k of 8 columns under way at once, straight from global memory, before it looks at x.
- * What holds: the slices of an element meet in shared memory and are added in order. */
-#include "modules/cuda/gemm/gemm.cuh"
+/* modules/cuda/gemm/skinny.cu - GEMM of few rows, any shape and weight, any GPU (sm90/skinny_cluster_splitk.cu is the
+ * fast one for Whisper's shapes on Hopper). Such a GEMM is bound by reading the weights: every warp loads a K slice of
+ * 8 columns straight from global memory, all of it in flight before it looks at x, and before griddepcontrol.wait
+ * (PDL). Invariants: the slices of an element meet in shared memory and are reduced in order. */
+#include "modules/cuda/gemm/epilogue.cuh"
+#include "modules/cuda/gemm/operand.cuh"
 
-#define ROWS 16                     /* of a block */
-#define STEPS 4                     /* of 16, in a block of k */
-#define SHARED_FOR_X (100 << 10)    /* bytes at most: two blocks fit on a multiprocessor */
-#define SHARED_BESIDES (14 << 10)   /* for sums */
+namespace mx::gemm {
 
-/* How a block goes about its columns. */
-struct rows_cut {
+namespace {
+
+constexpr int ROWS = 16;   /* of a block */
+constexpr int STEPS = 4;   /* of 16 of k, in a block of 64 */
+constexpr int X_SMEM = 100 << 10;   /* bytes at most, so that two blocks fit on an SM */
+constexpr int SUMS_SMEM = 14 << 10;   /* bytes */
+
+/* How a block walks its columns and K. */
+struct skinny_plan {
     int group;          /* tiles of 8 columns that a block finishes together */
-    int phase_chunks;   /* slices whose x lies in shared memory at a time */
+    int pass_slices;    /* slices whose x is in shared memory at a time */
 };
 
-/* A slice of k of a tile of columns: two pieces to a step. */
-template <int w_terms> struct rows_weights { uint32_t at[w_terms][SLICE_BLOCKS * STEPS * 2]; };
+/* A K slice of 8 columns: two registers to a step. */
+template <int w_terms> struct slice_weights { uint32_t at[w_terms][SLICE_BLOCKS * STEPS * 2]; };
 
 template <int w_terms>
-__device__ __forceinline__ void fetch(const gemm_params &p, int tile, int slice, rows_weights<w_terms> &w) {
+__device__ __forceinline__ void load_weights(const gemm_params &p, int tile, int slice, slice_weights<w_terms> &w) {
     int start = slice_start(p, slice), n = slice_start(p, slice + 1) - start;
     const char *from = (const char *)p.f.weight.bytes + ((int64_t)start * p.tiles + tile) * 1024 +
                        threadIdx.x % WARP_SIZE * 4;
@@ -36,8 +41,9 @@ __device__ __forceinline__ void fetch(const gemm_params &p, int tile, int slice,
 
 /* ---- x ----------------------------------------------------------------------------------------------------------- */
 
-/* Four elements of row r, from k on, into the operands [step][part][lane] of steps from `first` on. */
-template <int x_terms> __device__ __forceinline__ void put_four(const float4 &v, int r, int k, int first, uint32_t *x) {
+/* Four elements of row r, from k on, into the operands [step][term][lane] of steps from `first` on. */
+template <int x_terms>
+__device__ __forceinline__ void store_operand4(const float4 &v, int r, int k, int first, uint32_t *x) {
     uint32_t low[x_terms], high[x_terms];
     operand_pairs<x_terms>(v, low, high);
 #pragma unroll
@@ -48,9 +54,9 @@ template <int x_terms> __device__ __forceinline__ void put_four(const float4 &v,
     }
 }
 
-/* A normed row, all of it in shared memory: a warp reads it once. */
+/* A normed row that fits in shared memory whole: a warp reads it once. */
 template <int x_terms, bool quad>
-__device__ __forceinline__ void bring_normed(const gemm_params &p, const x_row &row, int r, int last, uint32_t *x) {
+__device__ __forceinline__ void load_normed(const gemm_params &p, const x_row &row, int r, int last, uint32_t *x) {
     int lane = threadIdx.x % WARP_SIZE;
     float4 held[ROW_REGS], gamma[ROW_REGS], beta[ROW_REGS];
 #pragma unroll
@@ -63,14 +69,15 @@ __device__ __forceinline__ void bring_normed(const gemm_params &p, const x_row &
     for (int i = 0; i < ROW_REGS; i++) {
         int k = (lane + i * WARP_SIZE) * 4;
         if (k < last)
-            put_four<x_terms>(k < p.f.k ? norm4(held[i], s, gamma[i], beta[i]) : make_float4(0, 0, 0, 0), r, k, 0, x);
+            store_operand4<x_terms>(k < p.f.k ? norm4(held[i], s, gamma[i], beta[i]) : make_float4(0, 0, 0, 0), r, k, 0,
+                                    x);
     }
 }
 
 /* Elements [start, last) of a row, normed if there is a norm. */
 template <int x_terms, bool quad>
-__device__ __forceinline__ void bring_any(const gemm_params &p, const x_row &row, int r, int start, int last,
-                                          uint32_t *x) {
+__device__ __forceinline__ void load_any(const gemm_params &p, const x_row &row, int r, int start, int last,
+                                         uint32_t *x) {
     int lane = threadIdx.x % WARP_SIZE;
     float2 s = make_float2(0, 0);
     if (p.f.gamma) {
@@ -88,30 +95,30 @@ __device__ __forceinline__ void bring_any(const gemm_params &p, const x_row &row
             if (p.f.gamma && k < p.f.k)
                 v[i] = norm4(v[i], s, load_vec4<quad>(p.f.gamma, p.f.k, k), load_vec4<quad>(p.f.beta, p.f.k, k));
             if (k < last)
-                put_four<x_terms>(v[i], r, k, start / 16, x);
+                store_operand4<x_terms>(v[i], r, k, start / 16, x);
         }
     }
 }
 
-/* x of the slices [first, last) as operands, a warp to a row. Rows that are not there are not written: whatever they
- * hold stays in their own results, which nobody takes. */
+/* x of the slices [first, last) as operands, a warp to a row. Rows past the last are left as they are: their sums are
+ * computed but not stored. */
 template <int x_terms, bool quad>
-__device__ __forceinline__ void bring_x(const gemm_params &p, int64_t row, int first, int last, uint32_t *x) {
+__device__ __forceinline__ void load_x(const gemm_params &p, int64_t row, int first, int last, uint32_t *x) {
     int start = slice_start(p, first) * 64, end = slice_start(p, last) * 64;
     for (int r = threadIdx.x / WARP_SIZE; r < ROWS && row + r < p.f.m; r += BLOCK_WARPS) {
         x_row of = x_row_of(p.f, row + r);
         if (quad && p.f.gamma && start == 0 && end <= ROW_REGS_FLOATS)
-            bring_normed<x_terms, quad>(p, of, r, end, x);
+            load_normed<x_terms, quad>(p, of, r, end, x);
         else
-            bring_any<x_terms, quad>(p, of, r, start, end, x);
+            load_any<x_terms, quad>(p, of, r, start, end, x);
     }
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The slice's sums into sums[lane]. */
+/* A slice's sums into sums[lane]. */
 template <int x_terms, int w_terms>
-__device__ __forceinline__ void multiply(const uint4 *x, const rows_weights<w_terms> &w, int n, float4 *sums) {
+__device__ __forceinline__ void multiply(const uint4 *x, const slice_weights<w_terms> &w, int n, float4 *sums) {
     int lane = threadIdx.x % WARP_SIZE;
     float hi[4] = {}, lo[4] = {};
 #pragma unroll
@@ -137,16 +144,16 @@ __device__ __forceinline__ void multiply(const uint4 *x, const rows_weights<w_te
                              slice_sum<x_terms>(hi[2], lo[2]), slice_sum<x_terms>(hi[3], lo[3]));
 }
 
-/* A thread's part in finishing a group: rows g and g + 8 of one lane of one tile. */
-struct rows_end {
+/* A thread's share of a group's epilogue: rows g and g + 8 of one lane of one tile. */
+struct skinny_epilogue {
     int in_group, column;
     int64_t row;
     epilogue_inputs of[2];
 };
 
-__device__ __forceinline__ rows_end prepare_end(const gemm_params &p, int64_t row, int tile, int n_tiles) {
+__device__ __forceinline__ skinny_epilogue epilogue_begin(const gemm_params &p, int64_t row, int tile, int n_tiles) {
     int lane = threadIdx.x % WARP_SIZE;
-    rows_end e = {};
+    skinny_epilogue e = {};
     e.in_group = threadIdx.x / WARP_SIZE;
     e.column = (tile + e.in_group) * 8 + lane % 4 * 2;
     e.row = row + lane / 4;
@@ -157,8 +164,8 @@ __device__ __forceinline__ rows_end prepare_end(const gemm_params &p, int64_t ro
     return e;
 }
 
-/* All slices, added in order; sums [tile][slice][lane]. */
-__device__ __forceinline__ void finish(const gemm_params &p, const rows_end &e, const float4 *sums) {
+/* Reduces the slices in order; sums [tile][slice][lane]. */
+__device__ __forceinline__ void epilogue_end(const gemm_params &p, const skinny_epilogue &e, const float4 *sums) {
     float4 all = make_float4(0, 0, 0, 0);
     if (!e.of[0].there)
         return;
@@ -170,73 +177,75 @@ __device__ __forceinline__ void finish(const gemm_params &p, const rows_end &e, 
     epilogue_store(p, e.row + 8, e.column, all.z, all.w, e.of[1]);
 }
 
-/* Items of a group are its tiles times the slices of a phase; a warp takes every BLOCK_WARPS-th. The first item's
- * weights, and what is added in the end, are fetched before x or the group before is done with; sums have two places,
- * taken in turn, so that a group needs to be waited for once. */
+/* The work items of a group are its tiles times the slices of a pass; a warp takes every BLOCK_WARPS-th. The first
+ * item's weights and the epilogue's inputs are loaded before x is, or while the group before is finished. Sums are
+ * double-buffered, so that a group needs one barrier. */
 template <int x_terms, int w_terms, bool quad>
-__global__ void __launch_bounds__(BLOCK_SIZE, 2) rows_kernel(gemm_params p, rows_cut cut) {
+__global__ void __launch_bounds__(BLOCK_SIZE, 2) skinny_kernel(gemm_params p, skinny_plan plan) {
     extern __shared__ uint4 shared[];
-    int warp = threadIdx.x / WARP_SIZE, n_first = min(cut.phase_chunks, p.slices);
-    int steps = STEPS * (cut.phase_chunks >= p.slices ? p.blocks : SLICE_BLOCKS * cut.phase_chunks);
+    int warp = threadIdx.x / WARP_SIZE, n_first = min(plan.pass_slices, p.slices);
+    int steps = STEPS * (plan.pass_slices >= p.slices ? p.blocks : SLICE_BLOCKS * plan.pass_slices);
     float4 *sums = (float4 *)(shared + steps * x_terms * WARP_SIZE);
     int64_t row = (int64_t)blockIdx.y * ROWS;
-    rows_weights<w_terms> w;
+    slice_weights<w_terms> w;
     bool have_x = false;
-    int tile = (int)blockIdx.x * cut.group, stride = (int)gridDim.x * cut.group, turn = 0;
-    if (n_first > 0 && warp < min(cut.group, p.tiles - tile) * n_first)
-        fetch(p, tile + warp / n_first, warp % n_first, w);
-    pdl_wait();   /* weights are constants, x is not */
-    rows_end end = prepare_end(p, row, tile, min(cut.group, p.tiles - tile));
+    int tile = (int)blockIdx.x * plan.group, stride = (int)gridDim.x * plan.group, turn = 0;
+    if (n_first > 0 && warp < min(plan.group, p.tiles - tile) * n_first)
+        load_weights(p, tile + warp / n_first, warp % n_first, w);
+    pdl_wait();   /* weights are constants; x is not */
+    skinny_epilogue end = epilogue_begin(p, row, tile, min(plan.group, p.tiles - tile));
     for (; tile < p.tiles; tile += stride) {
-        int n_tiles = min(cut.group, p.tiles - tile), next = tile + stride;
-        float4 *my_sums = sums + turn * cut.group * p.slices * WARP_SIZE;
-        for (int first = 0; first < p.slices; first += cut.phase_chunks) {
-            int n = min(cut.phase_chunks, p.slices - first), from = slice_start(p, first);
+        int n_tiles = min(plan.group, p.tiles - tile), next = tile + stride;
+        float4 *my_sums = sums + turn * plan.group * p.slices * WARP_SIZE;
+        for (int first = 0; first < p.slices; first += plan.pass_slices) {
+            int n = min(plan.pass_slices, p.slices - first), from = slice_start(p, first);
             if (!have_x || n < p.slices) {
                 __syncthreads();
-                bring_x<x_terms, quad>(p, row, first, first + n, (uint32_t *)shared);
+                load_x<x_terms, quad>(p, row, first, first + n, (uint32_t *)shared);
                 __syncthreads();
                 have_x = true;
             }
             for (int item = warp; item < n_tiles * n; item += BLOCK_WARPS) {
                 int slice = first + item % n, start = slice_start(p, slice);
                 if (first > 0 || item != warp)
-                    fetch(p, tile + item / n, slice, w);
+                    load_weights(p, tile + item / n, slice, w);
                 multiply<x_terms, w_terms>(shared + (start - from) * STEPS * x_terms * WARP_SIZE, w,
                                            slice_start(p, slice + 1) - start,
                                            my_sums + (item / n * p.slices + slice) * WARP_SIZE);
             }
         }
-        if (n_first > 0 && next < p.tiles && warp < min(cut.group, p.tiles - next) * n_first)
-            fetch(p, next + warp / n_first, warp % n_first, w);
+        if (n_first > 0 && next < p.tiles && warp < min(plan.group, p.tiles - next) * n_first)
+            load_weights(p, next + warp / n_first, warp % n_first, w);
         __syncthreads();
-        finish(p, end, my_sums);
-        end = prepare_end(p, row, next, min(cut.group, p.tiles - next));
+        epilogue_end(p, end, my_sums);
+        end = epilogue_begin(p, row, next, min(plan.group, p.tiles - next));
         turn ^= 1;
     }
 }
 
 template <int x_terms, int w_terms> static void launch(mx_cuda *gpu, const gemm_params &p) {
     const int block_bytes = STEPS * x_terms * 512, cores = MX_MAX((int)gpu->device.info.cores, 1);
-    const int chunk_bytes = SLICE_BLOCKS * block_bytes, all_bytes = p.blocks * block_bytes;
-    rows_cut cut = {1, MX_MAX(p.slices, 1)};
-    int room = MX_MIN(gpu->shared_bytes - SHARED_BESIDES, SHARED_FOR_X), whole = all_bytes <= room;
+    const int slice_bytes = SLICE_BLOCKS * block_bytes, all_bytes = p.blocks * block_bytes;
+    skinny_plan plan = {1, MX_MAX(p.slices, 1)};
+    int room = MX_MIN(gpu->shared_bytes - SUMS_SMEM, X_SMEM), whole = all_bytes <= room;
     if (!whole)
-        cut.phase_chunks = MX_MAX(room / chunk_bytes, 1);
-    if (whole && p.tiles > 4 * cores)   /* many columns: a block stays, and every warp has work in each group */
-        cut.group = MX_MAX(BLOCK_WARPS / MX_MAX(p.slices, 1), 1);
-    int groups = (p.tiles + cut.group - 1) / cut.group;
-    size_t bytes = (size_t)(whole ? all_bytes : cut.phase_chunks * chunk_bytes) +
-                   (size_t)(2 * cut.group * p.slices) * 512;
-    auto kernel = p.quad_x ? rows_kernel<x_terms, w_terms, true> : rows_kernel<x_terms, w_terms, false>;
+        plan.pass_slices = MX_MAX(room / slice_bytes, 1);
+    if (whole && p.tiles > 4 * cores)   /* many columns: persistent blocks, with work for every warp in each group */
+        plan.group = MX_MAX(BLOCK_WARPS / MX_MAX(p.slices, 1), 1);
+    int groups = (p.tiles + plan.group - 1) / plan.group;
+    size_t bytes = (size_t)(whole ? all_bytes : plan.pass_slices * slice_bytes) +
+                   (size_t)(2 * plan.group * p.slices) * 512;
+    auto kernel = p.quad_x ? skinny_kernel<x_terms, w_terms, true> : skinny_kernel<x_terms, w_terms, false>;
     static int allowed[2][MX_CUDA_MAX_GPUS];
     mx_cuda_allow_shared(gpu, (const void *)kernel, (int)bytes, allowed[p.quad_x]);
     dim3 grid((unsigned)(whole ? MX_MIN(groups, 2 * cores) : groups), (unsigned)((p.f.m + ROWS - 1) / ROWS));
     if (p.f.weight.fresh)
-        kernel<<<grid, BLOCK_SIZE, bytes, gpu->stream>>>(p, cut);
+        kernel<<<grid, BLOCK_SIZE, bytes, gpu->stream>>>(p, plan);
     else
-        launch_kernel(gpu, kernel, grid, dim3(BLOCK_SIZE), bytes, p, cut);
+        launch_kernel(gpu, kernel, grid, dim3(BLOCK_SIZE), bytes, p, plan);
 }
+
+}   /* namespace */
 
 void skinny_gemm(mx_cuda *gpu, const gemm_params &p) {
     if (p.f.precision == MXW_PRECISION_F16)
@@ -246,3 +255,5 @@ void skinny_gemm(mx_cuda *gpu, const gemm_params &p) {
     else
         launch<2, 2>(gpu, p);
 }
+
+}   /* namespace mx::gemm */

@@ -4,7 +4,11 @@
  * plain select, by the first block. */
 #include "modules/cuda/logits/select_partial.cuh"
 
-#define MAX_GRID_ROWS 32768   /* of a grid; each has a counter */
+namespace mx::logits {
+
+namespace {
+
+constexpr int MAX_GRID_ROWS = 32768;   /* of a grid; each has a counter */
 
 struct fused_selection {
     partial_selection ranged;
@@ -37,7 +41,7 @@ struct get_pairs {
 };
 
 __device__ __forceinline__ static void produce_logits(const partial_selection &s, int64_t row, int range,
-                                                    range_smem *pad) {
+                                                      range_smem *pad) {
     int lane = threadIdx.x % WARP_SIZE;
     id_range r = range_at(s.ranges, range);
     const float *logits = s.of.logits + row * s.ld + r.first;
@@ -124,7 +128,9 @@ static fused_layout layout_of(const mx_call *call) {
     return l;
 }
 
-size_t mx_cuda_fused_select_scratch(mx_cuda *gpu, const mx_call *call) { return layout_of(call).end; }
+}   /* namespace */
+
+extern "C" size_t mx_cuda_fused_select_scratch(mx_cuda *gpu, const mx_call *call) { return layout_of(call).end; }
 
 static gemm_desc describe_logits(const mx_call *call, const fused_layout &l) {
     const mx_tensor *x = &call->inputs[0];
@@ -145,7 +151,7 @@ static gemm_desc describe_logits(const mx_call *call, const fused_layout &l) {
     return p;
 }
 
-int mx_cuda_logits_describe(const mx_call *call, gemm_desc *p) {
+extern "C" int mx_cuda_logits_describe(const mx_call *call, gemm_desc *p) {
     *p = describe_logits(call, layout_of(call));
     if (call->inputs[1].layout != MX_LAYOUT_PACKED)
         return 0;
@@ -206,6 +212,8 @@ int partial_selection_of(const mx_cuda *gpu, const mx_call *call, partial_select
     return takes_ranges(*out);
 }
 
+namespace {
+
 /* Every row as in plain select. */
 __global__ void __launch_bounds__(BLOCK_SIZE) whole_rows_kernel(partial_selection s) {
     __shared__ select_smem pad;
@@ -214,7 +222,9 @@ __global__ void __launch_bounds__(BLOCK_SIZE) whole_rows_kernel(partial_selectio
     select_row(s.of, logits, logits, blockIdx.x, &pad);
 }
 
-mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call) {
     fused_layout l = layout_of(call);
     if (l.rows == 0)
         return MXW_OK;
@@ -227,8 +237,19 @@ mxw_status mx_cuda_select_logits(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
-mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call) {
+extern "C" const char *mx_cuda_fused_select_label(mx_cuda *gpu, const mx_call *call) {
+    gemm_desc p;
+    partial_selection s;
+    if (!mx_cuda_logits_describe(call, &p))
+        p.weight.terms = 2;
+    return mx_cuda_gemm_label(gpu, &p, partial_selection_of(gpu, call, &s) ? GEMM_THEN_SELECT_PARTIAL
+                                                                           : GEMM_THEN_SELECT_ROWS);
+}
+
+extern "C" mxw_status mx_cuda_fused_select(mx_cuda *gpu, const mx_call *call) {
     fused_layout l = layout_of(call);
     mxw_status status = l.rows == 0 ? MXW_OK : make_logits(gpu, call, l);
     return status < 0 || l.rows == 0 ? status : mx_cuda_select_logits(gpu, call);
 }
+
+}   /* namespace mx::logits */

@@ -7,6 +7,8 @@
 
 #include "modules/cuda/common/block.cuh"
 
+namespace mx::logits {
+
 /* ---- the best of a row ------------------------------------------------------------------------------------------- */
 
 struct candidate {
@@ -226,4 +228,6 @@ __device__ static void select_row(const selection &s, const float *logits, float
         }
     }
 }
+
+}   /* namespace mx::logits */
 #endif

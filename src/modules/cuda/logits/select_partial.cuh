@@ -9,19 +9,21 @@
 #define MX_CUDA_LOGITS_SELECT_PARTIAL_CUH
 #include "modules/cuda/logits/select.cuh"
 
-#define RANGE_IDS 512                          /* ids of a range */
-#define IDS_PER_LANE (RANGE_IDS / WARP_SIZE)   /* id i of a lane is the range's first + i * WARP_SIZE + lane */
-#define KEY_STEP (WARP_SIZE + 1)                  /* from a lane's id to the next: bank-conflict free */
-#define RANGE_TOP_K 8                                  /* candidates of a range, at most */
-#define SIDES 2                                 /* text, timestamps */
-#define MAX_RANGES (BLOCK_SIZE - WARP_SIZE)        /* lists of timestamps start at a warp; a range may have both */
+namespace mx::logits {
+
+constexpr int RANGE_IDS = 512;   /* ids of a range */
+constexpr int IDS_PER_LANE = RANGE_IDS / WARP_SIZE;   /* id i of a lane is the range's first + i * WARP_SIZE + lane */
+constexpr int KEY_STEP = WARP_SIZE + 1;   /* from a lane's id to the next: bank-conflict free */
+constexpr int RANGE_TOP_K = 8;   /* candidates of a range, at most */
+constexpr int SIDES = 2;   /* text, timestamps */
+constexpr int MAX_RANGES = BLOCK_SIZE - WARP_SIZE;   /* lists of timestamps start at a warp; a range may have both */
 
 /* The partial result of a range, in pairs of words. For each side that the range has ids of: the max logit and the sum
  * of e^(logit - max); the best, in order: key_of its logit, 0 if there are no more, and its id. Then, of the logits
  * before the rules, if needed: max and sum; the logit of no_speech. */
-#define SIDE_PAIRS (1 + RANGE_TOP_K)
-#define RAW_PAIR (SIDES * SIDE_PAIRS)
-#define PARTIAL_PAIRS (RAW_PAIR + 2)
+constexpr int SIDE_PAIRS = 1 + RANGE_TOP_K;
+constexpr int RAW_PAIR = SIDES * SIDE_PAIRS;
+constexpr int PARTIAL_PAIRS = RAW_PAIR + 2;
 
 /* Division of ids into ranges: in tiles of 8, the first `longer` ranges have one more. */
 struct id_ranges {
@@ -209,7 +211,7 @@ __device__ __forceinline__ static void do_range(const partial_selection &f, cons
 
 /* ---- all ranges of a row, by a block of BLOCK_SIZE threads ------------------------------------------------------- */
 
-#define LISTS_OF_LANE (BLOCK_SIZE / WARP_SIZE)
+constexpr int LISTS_OF_LANE = BLOCK_SIZE / WARP_SIZE;
 
 struct merge_smem {
     unsigned keys[RANGE_TOP_K][BLOCK_SIZE];
@@ -258,7 +260,7 @@ __device__ __forceinline__ static total both_of(total a, total b) {
 
 /* The k best of the lists that the lanes of a warp have, elements `step` apart; lane i gets number i. */
 __device__ __noinline__ static uint2 merge_lists(const unsigned *keys, const int32_t *ids, int step, bool there,
-                                                int k) {
+                                                 int k) {
     int lane = (int)threadIdx.x % WARP_SIZE, at = 0;
     unsigned head = there ? keys[0] : 0;
     int32_t id = there ? ids[0] : 0;
@@ -418,4 +420,6 @@ __device__ __forceinline__ static void merge_ranges(const partial_selection &f, 
         s.stats[row * MX_SELECT_STATS + MX_SELECT_LOG_SUM] = (float)pad->sum;
     }
 }
+
+}   /* namespace mx::logits */
 #endif

@@ -2,13 +2,18 @@
  * sees together: from all of them, or up to a selection, if every call has a stage type and all have the same few rows.
  * If not, or if they are too large or too many, they run kernel by kernel: that is faster than a megakernel of some of
  * them. */
+#include <assert.h>
 #include <string.h>
 
 #include "modules/cuda/megakernel/stages.cuh"
 
-#define MIN_STAGES 4            /* fewer are not rescale_factor a megakernel */
-#define MAX_TILES WARP_SIZE        /* of keys: a lane has one when they are combined */
-#define HINT_STEP 64              /* values between two hint flags */
+namespace mx::megakernel {
+
+namespace {
+
+constexpr int MIN_STAGES = 4;   /* fewer are not worth a megakernel */
+constexpr int MAX_TILES = WARP_SIZE;   /* of keys: a lane has one when they are combined */
+constexpr int HINT_STEP = 64;   /* values between two hint flags */
 
 /* What a stage leaves to the stages after it. */
 struct result {
@@ -396,8 +401,10 @@ static void signal_selection(mx_cuda *gpu, const mx_call *call) {
         gpu->host_flags = host_flags;
 }
 
+}   /* namespace */
+
 size_t megakernel_take(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
-    if (!has_wgmma(gpu) || !gpu->overlaps)
+    if (!gpu->has_wgmma || !gpu->has_pdl)
         return 0;
     builder b;
     size_t taken = 0, more;
@@ -429,23 +436,38 @@ size_t megakernel_take(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_
     return taken;
 }
 
-int megakernel_gemm(mx_cuda *gpu, const gemm_params &p) {
-    single_stage_params params;
-    int half = p.f.precision == MXW_PRECISION_F16, x_terms = half ? 1 : 2, w_terms = half ? 1 : p.f.weight.terms;
-    if (!has_wgmma(gpu) || !gpu->overlaps || !can_implement(p) || p.tiles < 4 * (int)gpu->device.info.cores ||
+/* One GEMM as the only stage; 0 if it does not fit. */
+static int plan_gemm(const mx_cuda *gpu, const gemm_params &p, int w_terms, single_stage_params *params) {
+    if (!gpu->has_wgmma || !gpu->has_pdl || !can_implement(p) || p.tiles < 4 * (int)gpu->device.info.cores ||
         !takes_logits(p))
         return 0;
-    memset(&params, 0, sizeof(params));
-    params.rows = (int)p.f.m;
-    params.n = 1;
-    params.blocks = (int)gpu->device.info.cores;
-    params.one.kind = STAGE_LOGITS;
-    params.one.product = product_of(p);
-    schedule_params d = {params.rows, 1, params.blocks, w_terms, 0, 0};
-    if (!make_schedule(gpu, &params.one, &d))
+    memset(params, 0, sizeof(*params));
+    params->rows = (int)p.f.m;
+    params->n = 1;
+    params->blocks = (int)gpu->device.info.cores;
+    params->one.kind = STAGE_LOGITS;
+    params->one.product = product_of(p);
+    schedule_params d = {params->rows, 1, params->blocks, w_terms, 0, 0};
+    if (!make_schedule(gpu, &params->one, &d))
         return 0;
-    params.ring_bytes = d.ring_bytes;
-    params.work_bytes = d.work_bytes;
-    launch_megakernel(gpu, params, x_terms, w_terms);
+    params->ring_bytes = d.ring_bytes;
+    params->work_bytes = d.work_bytes;
     return 1;
 }
+
+static int w_terms_of(const gemm_desc &f) { return x_terms_of(f) == 1 ? 1 : f.weight.terms; }
+
+int megakernel_gemm_can_implement(const mx_cuda *gpu, const gemm_params &p) {
+    single_stage_params params;
+    return plan_gemm(gpu, p, w_terms_of(p.f), &params);
+}
+
+void megakernel_gemm(mx_cuda *gpu, const gemm_params &p) {
+    single_stage_params params;
+    int made = plan_gemm(gpu, p, w_terms_of(p.f), &params);
+    assert(made && "asked by megakernel_gemm_can_implement before");
+    (void)made;
+    launch_megakernel(gpu, params, x_terms_of(p.f), w_terms_of(p.f));
+}
+
+}   /* namespace mx::megakernel */

@@ -2,7 +2,11 @@
  * CTAs run a stage, which tiles of a GEMM each has, and how much memory is for weights in flight. */
 #include "modules/cuda/megakernel/stages.cuh"
 
-#define MIN_COMBINE_CTAS 8                 /* CTAs that combine, at least, if they do nothing else */
+namespace mx::megakernel {
+
+namespace {
+
+constexpr int MIN_COMBINE_CTAS = 8;   /* CTAs that combine, at least, if they do nothing else */
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
@@ -130,6 +134,8 @@ static void place_stages(stage_desc *stages, const schedule_params *d) {
     }
 }
 
+}   /* namespace */
+
 int make_schedule(const mx_cuda *gpu, stage_desc *stages, schedule_params *d) {
     for (int i = 0; i < d->n; i++)
         d->work_bytes = MX_MAX(d->work_bytes, work_of(stages[i], d));
@@ -144,3 +150,5 @@ int make_schedule(const mx_cuda *gpu, stage_desc *stages, schedule_params *d) {
     place_stages(stages, d);
     return 1;
 }
+
+}   /* namespace mx::megakernel */

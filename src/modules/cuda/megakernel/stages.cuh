@@ -4,32 +4,18 @@
  * for each other otherwise. Design and measurements: docs/internals/decode-megakernel.md. */
 #ifndef MX_CUDA_MEGAKERNEL_STAGES_CUH
 #define MX_CUDA_MEGAKERNEL_STAGES_CUH
-#include <cuda_bf16.h>
-
-#include "modules/cuda/gemm/gemm.cuh"
 #include "modules/cuda/attention/decode_tile.cuh"
+#include "modules/cuda/gemm/epilogue.cuh"
+#include "modules/cuda/gemm/operand.cuh"
 #include "modules/cuda/logits/select_partial.cuh"
+#include "modules/cuda/ops/gather_scatter.cuh"
 
-/* ---- table rows (ops/gather_scatter.cu) -------------------------------------------------------------------------- */
+namespace mx::megakernel {
 
-struct embedding_table {
-    const void *rows;
-    const int32_t *index;
-    int dtype;   /* MXW_F32, MXW_F16 or MXW_BF16 */
-};
-
-__device__ __forceinline__ float table_at(const embedding_table &t, int64_t i) {
-    return t.dtype == MXW_F32   ? __ldcg((const float *)t.rows + i)
-           : t.dtype == MXW_F16 ? __half2float(__ldcg((const __half *)t.rows + i))
-                                : __bfloat162float(__ldcg((const __nv_bfloat16 *)t.rows + i));
-}
-
-embedding_table table_of(const mx_call *gather);
-int is_embedding(const mx_call *const *calls, size_t n);   /* gather, gather and the sum of both */
-/* Whether they are two writes, at the same indices, of columns from[i] to from[i] + width of `rows` rows of y, with
- * stride ld and that many columns, to rows of caches. */
-int cache_writes_of(const mx_call *const *calls, size_t n, const float *y, int64_t rows, int64_t ld, int64_t columns,
-                    kv_cache_out *to);
+using namespace attention;
+using namespace gemm;
+using namespace logits;
+using namespace ops;
 
 /* ---- tiles of keys ----------------------------------------------------------------------------------------------- */
 
@@ -42,14 +28,14 @@ struct fresh_tile_smem : tile_smem {
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-#define MAX_ROWS 8      /* at most */
-#define MAX_STAGES 64     /* stages */
-#define MAX_ITEMS 24    /* K slices of tiles whose sums a CTA holds at a time */
-#define ITEM_SUM_BYTES 256     /* bytes of each: 8 rows by 8 columns */
-#define WORKER_WARPS 8
-#define LOGIT_TILES_PER_WARP 4   /* tiles of logits that a warp accumulates */
-#define SMEM_RESERVE 2048   /* bytes of shared memory besides ring, work and stages, alignment included */
-#define PARTIAL_VALUES (HEAD_DIM + 2)   /* values of a partial result: row max and sum last */
+constexpr int MAX_ROWS = 8;   /* at most */
+constexpr int MAX_STAGES = 64;   /* stages */
+constexpr int MAX_ITEMS = 24;   /* K slices of tiles whose sums a CTA holds at a time */
+constexpr int ITEM_SUM_BYTES = 256;   /* bytes of each: 8 rows by 8 columns */
+constexpr int WORKER_WARPS = 8;
+constexpr int LOGIT_TILES_PER_WARP = 4;   /* tiles of logits that a warp accumulates */
+constexpr int SMEM_RESERVE = 2048;   /* bytes of shared memory besides ring, work and stages, alignment included */
+constexpr int PARTIAL_VALUES = HEAD_DIM + 2;   /* values of a partial result: row max and sum last */
 
 /* Values that CTAs pass to each other: each a float and, above it, the epoch of the launch that wrote it. A reader
  * polls until the epoch matches, so a value is its own signal. Every stage has values of its own. */
@@ -171,9 +157,12 @@ struct schedule_params {
 size_t megakernel_take(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status);
 /* Assigns CTAs and work to each stage; whether there is enough memory. */
 int make_schedule(const mx_cuda *gpu, stage_desc *stages, schedule_params *d);
-/* One GEMM of many columns; whether it was taken. */
-int megakernel_gemm(mx_cuda *gpu, const gemm_params &p);
+/* A single GEMM of few rows and very many columns. */
+int megakernel_gemm_can_implement(const mx_cuda *gpu, const gemm_params &p);
+void megakernel_gemm(mx_cuda *gpu, const gemm_params &p);
 /* x_terms and w_terms: of all GEMMs. */
 void launch_megakernel(mx_cuda *gpu, const megakernel_params &params, int x_terms, int w_terms);
 void launch_megakernel(mx_cuda *gpu, const single_stage_params &params, int x_terms, int w_terms);
+
+}   /* namespace mx::megakernel */
 #endif

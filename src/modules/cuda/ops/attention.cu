@@ -1,18 +1,20 @@
-/* modules/cuda/ops/attention.cu - attention in its three forms: whole windows by products; rows over a cache and rows
- * over a window by a kernel of our own, and so the scores of rows alone.
- * What holds: an entry is computed by calls of its own, a row and head by a block of its own; the order of their sums
+/* modules/cuda/ops/attention.cu - eager attention in its three forms: whole windows by GEMMs and softmax; decoder
+ * rows over a cache and over a window, and the scores of rows alone, by kernels.
+ * Invariants: an entry is computed by calls of its own, a row and head by a block of its own; the order of their sums
  * follows from the number of keys and the width of a head. */
 #include "modules/cuda/common/block.cuh"
 
+namespace mx::ops {
+
 /* ---- whole windows ----------------------------------------------------------------------------------------------- */
 
-/* The scores of one head, [t][s], begin on even addresses. */
+/* The scores of one head, [t][s], start at aligned addresses. */
 static int64_t head_step(const mx_call *call) {
     int64_t scores = call->inputs[0].dims[1] * call->inputs[1].dims[1];
     return (scores + MX_CUDA_CUBLAS_ALIGN - 1) / MX_CUDA_CUBLAS_ALIGN * MX_CUDA_CUBLAS_ALIGN;
 }
 
-size_t mx_cuda_attention_scratch(mx_cuda *gpu, const mx_call *call) {
+extern "C" size_t mx_cuda_attention_scratch(mx_cuda *gpu, const mx_call *call) {
     if (mx_cuda_flash_takes(call))
         return mx_cuda_flash_scratch(call);
     return (size_t)(call->attrs->heads * head_step(call)) * sizeof(float);
@@ -23,11 +25,11 @@ static int is_even(const mx_tensor *t) {
            t->strides[1] % MX_CUDA_CUBLAS_ALIGN == 0;
 }
 
-/* Scores of all heads, their softmax, its product with the values: for one entry. */
+/* For one entry: scores of all heads, softmax, probabilities times values. */
 static mxw_status attend_entry(mx_cuda *gpu, const mx_call *call, int64_t entry) {
     const mx_tensor *q = &call->inputs[0], *k = &call->inputs[1], *v = &call->inputs[2];
     int64_t t = q->dims[1], s = k->dims[1], d = q->dims[2], heads = call->attrs->heads, width = d / heads;
-    /* Then t d and s d are even as well, and rows that lie apart only with all of theirs. */
+    /* Then t d and s d are aligned as well, and strided rows only if all of theirs are. */
     int even = width % MX_CUDA_CUBLAS_ALIGN == 0 && is_even(q) && is_even(k) && is_even(v);
     mx_cuda_sgemm scores = {}, values = {};
     scores.m = t;
@@ -68,7 +70,7 @@ static mxw_status attend_entry(mx_cuda *gpu, const mx_call *call, int64_t entry)
     return status < 0 ? status : mx_cuda_sgemm_run(gpu, call, &values, even);
 }
 
-mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call) {
     mxw_status status = MXW_OK;
     if (mx_cuda_count(&call->outputs[0]) == 0)
         return MXW_OK;
@@ -79,20 +81,22 @@ mxw_status mx_cuda_attention(mx_cuda *gpu, const mx_call *call) {
     return status;
 }
 
+namespace {
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 struct row_attention {
     const float *q, *k, *v;       /* q [rows][d] */
-    float *y, *scores;            /* scores: `room` for each row and head */
+    float *y, *scores;            /* scores: `room` per row and head */
     const int32_t *seq, *pos, *cells, *window;   /* of a cache: seq, pos and cells; of windows: window */
     int64_t rows, heads, d, ld_q, ctx, keys, room;
     float scale;
 };
 
-/* Where key j of the row lies; all rows of k and v are d apart. */
+/* The row of key j; rows of k and v are d apart. */
 __device__ static int64_t key_row(const int32_t *cells, int64_t j) { return cells ? cells[j] : j; }
 
-/* scores[j] = q . key j: a warp for each key. */
+/* scores[j] = q . key j: a warp per key. */
 __device__ static void score_keys(float *scores, const float *q, const float *k, const int32_t *cells, int64_t n,
                                   int64_t d, int64_t width) {
     int lane = threadIdx.x % WARP_SIZE;
@@ -107,8 +111,8 @@ __device__ static void score_keys(float *scores, const float *q, const float *k,
     }
 }
 
-/* y[i] = inverse * sum of scores[j] v[j][i]. Threads stand in groups as wide as the head, rounded up; group g takes the
- * keys g, g + groups, ...; then the groups are joined in order. */
+/* y[i] = inverse * sum of scores[j] v[j][i]. Groups of threads are as wide as the head, rounded up; group g takes keys
+ * g, g + groups, ...; then the groups are reduced in order. */
 __device__ static void add_values(float *y, const float *scores, const float *v, const int32_t *cells, int64_t n,
                                   int64_t d, int64_t width, float inverse, float *shared) {
     int wide = width < BLOCK_SIZE ? ((int)width + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : BLOCK_SIZE,
@@ -131,7 +135,7 @@ __device__ static void add_values(float *y, const float *scores, const float *v,
     }
 }
 
-/* A block for each row and head. */
+/* A block per row and head. */
 __global__ void __launch_bounds__(BLOCK_SIZE) rows_attention_kernel(row_attention a) {
     __shared__ float joined[BLOCK_WARPS], parts[BLOCK_SIZE];
     __shared__ double sums[BLOCK_WARPS];
@@ -156,12 +160,14 @@ __global__ void __launch_bounds__(BLOCK_SIZE) rows_attention_kernel(row_attentio
     }
 }
 
-/* How many scores a row may need. */
+/* Scores of a row, at most. */
 static int64_t room_of(const mx_call *call) {
     return call->op == MX_OP_ATTENTION_CACHED ? call->inputs[5].dims[1] : call->inputs[1].dims[1];
 }
 
-size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call) {
     size_t plain = (size_t)(call->inputs[0].dims[0] * call->attrs->heads * room_of(call)) * sizeof(float);
     return call->compiled ? MX_MAX(plain, mx_cuda_decode_attention_scratch(call)) : plain;
 }
@@ -189,7 +195,7 @@ static mxw_status launch(mx_cuda *gpu, const mx_call *call, const row_attention 
     return mx_cuda_launched(gpu, call);
 }
 
-mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call) {
     if (mx_cuda_decode_attention_takes(call))
         return mx_cuda_decode_attention(gpu, call);
     row_attention a = begin(call);
@@ -200,7 +206,7 @@ mxw_status mx_cuda_attention_cached(mx_cuda *gpu, const mx_call *call) {
     return launch(gpu, call, a);
 }
 
-mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call) {
     if (mx_cuda_decode_attention_takes(call))
         return mx_cuda_decode_attention(gpu, call);
     row_attention a = begin(call);
@@ -208,6 +214,8 @@ mxw_status mx_cuda_attention_window(mx_cuda *gpu, const mx_call *call) {
     a.keys = call->inputs[1].dims[1];
     return launch(gpu, call, a);
 }
+
+namespace {
 
 /* ---- scores of rows alone ---------------------------------------------------------------------------------------- */
 
@@ -219,7 +227,7 @@ struct row_scores {
     float scale;
 };
 
-/* A block for each row and head: a warp for each key, the sum of its lanes in a fixed order. */
+/* A block per row and head: a warp per key, whose lanes are reduced in a fixed order. */
 __global__ void __launch_bounds__(BLOCK_SIZE) rows_scores_kernel(row_scores a) {
     int lane = threadIdx.x % WARP_SIZE;
     for (int64_t piece = blockIdx.x; piece < a.rows * a.n; piece += gridDim.x) {
@@ -236,7 +244,9 @@ __global__ void __launch_bounds__(BLOCK_SIZE) rows_scores_kernel(row_scores a) {
     }
 }
 
-mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call) {
     row_scores a = {};
     a.q = (const float *)call->inputs[0].data;
     a.k = (const float *)call->inputs[1].data;
@@ -254,3 +264,5 @@ mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call) {
     rows_scores_kernel<<<grid_for(a.rows * a.n, 1), BLOCK_SIZE, 0, gpu->stream>>>(a);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::ops */

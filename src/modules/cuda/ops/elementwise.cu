@@ -1,7 +1,11 @@
 /* modules/cuda/ops/elementwise.cu - ops whose elements or rows are independent: arithmetic with broadcast, norms,
- * activations, softmax, reductions. Sums are f64, as the CPU's are; a row is joined in an order that its length alone
- * decides. */
+ * activations, softmax, reductions. Sums are f64, as on the CPU; the order of a row's sum follows from its length
+ * alone. */
 #include "modules/cuda/common/block.cuh"
+
+namespace mx::ops {
+
+namespace {
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
@@ -40,7 +44,7 @@ static int64_t broadcast_stride(const mx_tensor *x, const mx_tensor *out, int i)
     return axis < 0 || x->dims[axis] == 1 ? 0 : x->strides[axis];
 }
 
-/* Leaves out axes of one, and joins neighbours that both operands step through evenly. */
+/* Drops axes of size one, and merges neighbours that are contiguous in both operands. */
 static axes merge_axes(const mx_tensor *a, const mx_tensor *b, const mx_tensor *out) {
     axes f = {};
     for (int i = 0; i < out->rank; i++) {
@@ -61,7 +65,9 @@ static axes merge_axes(const mx_tensor *a, const mx_tensor *b, const mx_tensor *
     return f;
 }
 
-mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *a = &call->inputs[0], *b = &call->inputs[1], *out = &call->outputs[0];
     int64_t n = mx_cuda_count(out);
     if (n == 0)
@@ -75,6 +81,8 @@ mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call) {
             (int32_t *)out->data, (const int32_t *)a->data, (const int32_t *)b->data, call->op, f, n);
     return mx_cuda_launched(gpu, call);
 }
+
+namespace {
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
 
@@ -96,7 +104,9 @@ __global__ void gelu_kernel(float *y, const float *x, int erf_kind, int64_t n) {
         y[i] = erf_kind ? gelu_erf(x[i]) : gelu_tanh(x[i]);
 }
 
-mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call) {
     int64_t n = mx_cuda_count(&call->inputs[0]);
     if (n == 0)
         return MXW_OK;
@@ -105,9 +115,11 @@ mxw_status mx_cuda_gelu(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
+namespace {
+
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-/* A warp for each row. */
+/* A warp per row. */
 __global__ void layer_norm_kernel(float *y, const float *x, const float *gamma, const float *beta, int64_t rows,
                                   int64_t n, double eps) {
     int lane = threadIdx.x % WARP_SIZE;
@@ -126,7 +138,9 @@ __global__ void layer_norm_kernel(float *y, const float *x, const float *gamma, 
     }
 }
 
-mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call) {
     if (mx_cuda_fast_norm_takes(call))
         return mx_cuda_fast_norm(gpu, call);
     const mx_tensor *x = &call->inputs[0];
@@ -139,9 +153,11 @@ mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
+namespace {
+
 /* ---- softmax ----------------------------------------------------------------------------------------------------- */
 
-/* A block for each row. Every thread reads and writes its own elements, so y may be x. */
+/* A block per row. Every thread reads and writes its own elements, so y may be x. */
 __global__ void softmax_kernel(mx_cuda_softmax_rows s) {
     __shared__ float joined[BLOCK_WARPS];
     __shared__ double sums[BLOCK_WARPS];
@@ -167,14 +183,16 @@ __global__ void softmax_kernel(mx_cuda_softmax_rows s) {
     }
 }
 
-mxw_status mx_cuda_run_softmax(mx_cuda *gpu, const mx_call *call, const mx_cuda_softmax_rows *s) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_run_softmax(mx_cuda *gpu, const mx_call *call, const mx_cuda_softmax_rows *s) {
     if (s->rows == 0 || s->n == 0)
         return MXW_OK;
     softmax_kernel<<<grid_for(s->rows, 1), BLOCK_SIZE, 0, gpu->stream>>>(*s);
     return mx_cuda_launched(gpu, call);
 }
 
-mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0];
     mx_cuda_softmax_rows s = {};
     s.n = s.ld = x->dims[x->rank - 1];
@@ -185,9 +203,11 @@ mxw_status mx_cuda_softmax(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_run_softmax(gpu, call, &s);
 }
 
+namespace {
+
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* NaN, where there is one, is the result: a maximum that hides it would hide a fault. */
+/* NaN propagates: a maximum that hides one would hide a fault. */
 struct best {
     mxw_reduce_kind kind;
     __device__ float operator()(float a, float b) const {
@@ -207,7 +227,7 @@ __device__ static float from_sum(double sum, mxw_reduce_kind kind, int64_t n) {
 }
 __device__ static int32_t from_sum(uint32_t sum, mxw_reduce_kind kind, int64_t n) { return (int32_t)sum; }
 
-/* x [outer][n][inner]: a thread for each result, down its column. */
+/* x [outer][n][inner]: a thread per result, down its column. */
 template <typename T>
 __global__ void reduce_columns(T *y, const T *x, mxw_reduce_kind kind, int64_t outer, int64_t n, int64_t inner) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
@@ -227,7 +247,7 @@ __global__ void reduce_columns(T *y, const T *x, mxw_reduce_kind kind, int64_t o
     }
 }
 
-/* x [outer][n]: a warp for each result. */
+/* x [outer][n]: a warp per result. */
 template <typename T> __global__ void reduce_rows(T *y, const T *x, mxw_reduce_kind kind, int64_t outer, int64_t n) {
     int lane = threadIdx.x % WARP_SIZE;
     int64_t step = (int64_t)gridDim.x * BLOCK_WARPS;
@@ -262,7 +282,9 @@ static void launch_reduce(mx_cuda *gpu, const mx_call *call, int64_t outer, int6
                                                                                             inner);
 }
 
-mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0];
     int64_t outer = 1, inner = 1;
     for (int i = 0; i < x->rank; i++) {
@@ -277,3 +299,5 @@ mxw_status mx_cuda_reduce(mx_cuda *gpu, const mx_call *call) {
         launch_reduce<int32_t>(gpu, call, outer, x->dims[call->attrs->axis], inner);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::ops */

@@ -3,7 +3,14 @@
  * calls that a graph capture sees together (capture.c) are one kernel, which writes what all of them would have. */
 #include "modules/cuda/megakernel/stages.cuh"
 
-#define STEP_BLOCK 128
+namespace mx::ops {
+
+using namespace gemm;
+using namespace megakernel;
+
+namespace {
+
+constexpr int STEP_BLOCK = 128;
 
 /* ---- table rows -------------------------------------------------------------------------------------------------- */
 
@@ -29,31 +36,23 @@ __global__ void __launch_bounds__(STEP_BLOCK)
     }
 }
 
-/* PTX for an older GPU, compiled by the driver for this one, has no griddepcontrol in it. */
-int mx_cuda_overlaps(void) {
-    cudaFuncAttributes of = {};
-    if (cudaFuncGetAttributes(&of, gather_rows_kernel) != cudaSuccess) {
-        cudaGetLastError();
-        return 0;
-    }
-    return of.ptxVersion >= 90;
-}
-
 static int is_table(const mx_tensor *t) {
     return t->rank == 2 && (t->dtype == MXW_F32 || t->dtype == MXW_F16 || t->dtype == MXW_BF16);
 }
+
+}   /* namespace */
 
 embedding_table table_of(const mx_call *gather) {
     embedding_table t = {gather->inputs[0].data, (const int32_t *)gather->inputs[1].data, (int)gather->inputs[0].dtype};
     return t;
 }
 
-int mx_cuda_fast_gather_takes(const mx_call *call) {
+extern "C" int mx_cuda_fast_gather_takes(const mx_call *call) {
     return call->compiled && is_table(&call->inputs[0]) && call->outputs[0].dtype == MXW_F32 &&
            mx_cuda_count(&call->inputs[1]) < ((int64_t)1 << 31);
 }
 
-mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call) {
     int64_t rows = mx_cuda_count(&call->inputs[1]), n = call->inputs[0].dims[1];
     if (rows * n == 0)
         return MXW_OK;
@@ -79,6 +78,8 @@ int is_embedding(const mx_call *const *calls, size_t n) {
     return (straight || crossed) && a->rank == 2 && same_dims(a, b) && same_dims(a, &calls[2]->outputs[0]) &&
            mx_cuda_count(a) > 0;
 }
+
+namespace {
 
 static size_t take_embedding(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     if (!is_embedding(calls, n))
@@ -127,7 +128,9 @@ static int64_t row_floats(const mx_tensor *state) {
 
 static int is_even(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0; }
 
-int mx_cuda_fast_write_takes(const mx_call *call) {
+}   /* namespace */
+
+extern "C" int mx_cuda_fast_write_takes(const mx_call *call) {
     const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1];
     return call->compiled && state->dtype == MXW_F32 && x->rank > 1 && x->dims[x->rank - 1] % 4 == 0 &&
            x->strides[x->rank - 2] % 4 == 0 && is_even(state) && is_even(x);
@@ -151,7 +154,7 @@ static mxw_status write_rows(mx_cuda *gpu, const mx_call *const *calls, int coun
     return mx_cuda_launched(gpu, calls[0]);
 }
 
-mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call) { return write_rows(gpu, &call, 1); }
+extern "C" mxw_status mx_cuda_fast_write(mx_cuda *gpu, const mx_call *call) { return write_rows(gpu, &call, 1); }
 
 /* Keys and values of the same rows. */
 static int is_writes(const mx_call *const *calls, size_t n) {
@@ -181,15 +184,19 @@ int cache_writes_of(const mx_call *const *calls, size_t n, const float *y, int64
     return 1;
 }
 
+namespace {
+
 /* A GEMM of few rows whose keys and values go to caches. */
 static size_t take_written(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     gemm_desc f;
+    gemm_params p;
     kv_cache_out to = {};
     if (n < 3 || calls[0]->op != MX_OP_FUSED_LINEAR || !mx_cuda_gemm_describe(calls[0], &f) ||
-        !mx_cuda_gemm_is_skinny(gpu, f.m) || f.x_rows != MX_LAYOUT_DENSE || f.y_rows != MX_LAYOUT_DENSE ||
+        !gemm_is_skinny(gpu, f.m) || f.x_rows != MX_LAYOUT_DENSE || f.y_rows != MX_LAYOUT_DENSE ||
         !cache_writes_of(calls + 1, n - 1, f.y, f.m, f.ldy, f.n, &to) ||
-        !skinny_cluster_gemm(gpu, make_gemm_params(&f), to))
+        !skinny_cluster_can_implement(gpu, p = make_gemm_params(&f)))
         return 0;
+    skinny_cluster_gemm(gpu, p, to);
     *status = mx_cuda_launched(gpu, calls[0]);
     return 3;
 }
@@ -210,7 +217,10 @@ __global__ void __launch_bounds__(1024) copy_small_kernel(uint4 *to, const uint4
         to[i] = from[i];
 }
 
-mxw_status mx_cuda_copy_small(mx_cuda *gpu, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_copy_small(mx_cuda *gpu, void *to, const void *from, size_t bytes,
+                                         enum cudaMemcpyKind kind) {
     if (bytes == 0)
         return MXW_OK;
     if (bytes > MX_CUDA_COPY_SMALL_MAX || bytes % sizeof(uint4))
@@ -220,9 +230,11 @@ mxw_status mx_cuda_copy_small(mx_cuda *gpu, void *to, const void *from, size_t b
     return mx_cuda_check(gpu, cudaGetLastError(), "recording a copy");
 }
 
-size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
+extern "C" size_t mx_cuda_run_together(mx_cuda *gpu, const mx_call *const *calls, size_t n, mxw_status *status) {
     size_t taken = megakernel_take(gpu, calls, n, status);
     taken = taken ? taken : take_embedding(gpu, calls, n, status);
     taken = taken ? taken : take_written(gpu, calls, n, status);
     return taken ? taken : take_writes(gpu, calls, n, status);
 }
+
+}   /* namespace mx::ops */

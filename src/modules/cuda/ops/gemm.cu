@@ -1,17 +1,21 @@
-/* modules/cuda/ops/gemm.cu - products of matrices and convolutions.
+/* modules/cuda/ops/gemm.cu - eager GEMM and convolution in f32.
  *
- * What holds: how a result is computed depends on the shape of its own entry, never on the batch around it.
- *   [.., rows, k] with leading axes: each entry is a product of its own, one cuBLAS call of one size; or, where entries
- *   do not begin on even addresses, so that cuBLAS could take them differently, one by our own tiles.
+ * Invariants: how a result is computed depends on the shape of its own entry, never on the batch around it.
+ *   [.., rows, k] with leading axes: each entry is a GEMM of its own, one cuBLAS call of one size; or, where entries do
+ *   not start at aligned addresses, which could change cuBLAS's algorithm, one by our own tiles.
  *   [rows, k]: the rows are the batch (decoder rows). A kernel of our own, in which every element is summed over k in
- *   one order whatever row it is in and however many there are. */
+ *   one order, whatever row it is in and however many there are. */
 #include "modules/cuda/common/block.cuh"
+
+namespace mx::ops {
+
+namespace {
 
 /* ---- our own tiles ----------------------------------------------------------------------------------------------- */
 
-#define TILE 64    /* of rows and columns; each of the 256 threads has 4 x 4 of it */
-#define DEPTH 16
-#define EACH 4
+constexpr int TILE = 64;   /* rows and columns of a block; each of the 256 threads has 4 x 4 */
+constexpr int DEPTH = 16;
+constexpr int EACH = 4;
 
 __device__ static void load_tile(const mx_cuda_sgemm &p, int64_t entry, int64_t row, int64_t column, int64_t depth,
                                  float (*a)[TILE + EACH], float (*b)[TILE + EACH]) {
@@ -56,19 +60,23 @@ __global__ void __launch_bounds__(BLOCK_SIZE) tile_kernel(mx_cuda_sgemm p) {
         one_tile(p, tile / columns / rows, tile / columns % rows * TILE, tile % columns * TILE, a, b);
 }
 
-mxw_status mx_cuda_sgemm_tiles(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_sgemm_tiles(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p) {
     int64_t tiles = p->entries * ((p->m + TILE - 1) / TILE) * ((p->n + TILE - 1) / TILE);
     tile_kernel<<<grid_for(tiles, 1), BLOCK_SIZE, 0, gpu->stream>>>(*p);
     return mx_cuda_launched(gpu, call);
 }
 
-mxw_status mx_cuda_sgemm_run(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p, int even) {
+extern "C" mxw_status mx_cuda_sgemm_run(mx_cuda *gpu, const mx_call *call, const mx_cuda_sgemm *p, int even) {
     if (p->m == 0 || p->n == 0 || p->entries == 0)
         return MXW_OK;
     return even && p->k > 0 ? mx_cuda_sgemm_cublas(gpu, call, p) : mx_cuda_sgemm_tiles(gpu, call, p);
 }
 
-/* Whether matrices of that many floats, one behind the other, all begin on even addresses. */
+namespace {
+
+/* Whether contiguous matrices of that many floats all start at aligned addresses. */
 static int is_even(int64_t floats) { return floats % MX_CUDA_CUBLAS_ALIGN == 0; }
 
 /* ---- bias -------------------------------------------------------------------------------------------------------- */
@@ -89,12 +97,12 @@ static mxw_status add_bias(mx_cuda *gpu, const mx_call *call, float *y, const vo
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define ROWS 8       /* that share what was read of the weights */
-#define COLUMNS 4    /* of one warp; ROWS * COLUMNS is a warp: each lane writes one result */
-#define ROW_WARPS 4
+constexpr int ROWS = 8;   /* that share a load of the weights */
+constexpr int COLUMNS = 4;   /* of one warp; ROWS * COLUMNS == WARP_SIZE: each lane writes one result */
+constexpr int ROW_WARPS = 4;
 
-/* y [rows][n] = x [rows][k] w^T + bias, w [n][k]. Lane l sums the terms l, l + 32, ...; then the lanes are joined. A
- * row or column past the end repeats the last one and is not written. */
+/* y [rows][n] = x [rows][k] w^T + bias, w [n][k]. Lane l sums the terms l, l + 32, ...; then the lanes are reduced. A
+ * row or column past the end repeats the last one and is not stored. */
 __global__ void __launch_bounds__(ROW_WARPS *WARP_SIZE)
     rows_kernel(float *y, const float *x, const float *w, const float *bias, int64_t rows, int64_t n, int64_t k) {
     int lane = threadIdx.x % WARP_SIZE;
@@ -136,7 +144,7 @@ __global__ void __launch_bounds__(ROW_WARPS *WARP_SIZE)
     }
 }
 
-/* y [rows][n] = a [rows][k] b, b [k][n]: a thread for each column, each sum in the order of k. */
+/* y [rows][n] = a [rows][k] b, b [k][n]: a thread per column, each sum in the order of k. */
 __global__ void __launch_bounds__(BLOCK_SIZE)
     rows_plain_kernel(float *y, const float *a, const float *b, int64_t rows, int64_t n, int64_t k) {
     int64_t column = (int64_t)blockIdx.x * BLOCK_SIZE + threadIdx.x;
@@ -166,9 +174,11 @@ static dim3 row_grid(int64_t n, int64_t columns, int64_t rows) {
     return dim3((unsigned)((n + columns - 1) / columns), (unsigned)MX_MIN(tiles, 65535));
 }
 
+}   /* namespace */
+
 /* ---- linear, matmul ---------------------------------------------------------------------------------------------- */
 
-mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1];
     const void *bias = mx_cuda_input(call, 2);
     float *y = (float *)call->outputs[0].data;
@@ -204,7 +214,7 @@ static int64_t leading_stride(const mx_tensor *x, const mx_tensor *out, int i) {
     return axis < 0 || x->dims[axis] == 1 ? 0 : x->strides[axis];
 }
 
-mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *a = &call->inputs[0], *b = &call->inputs[1], *out = &call->outputs[0];
     mx_cuda_sgemm p = {};
     p.m = a->dims[a->rank - 2];
@@ -234,10 +244,12 @@ mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call) {
     return status;
 }
 
+namespace {
+
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-/* Over an image [height][width][in] as products: each position's window, laid out as a row, times the weights. One
- * dimension is a height of one; its window is laid out [in][kernel], as its weights are, else [kernel][in]. */
+/* im2col over an image [height][width][in]: each position's window becomes a row, which is multiplied by the weights.
+ * One dimension is a height of one; its window is [in][kernel], as its weights are, else [kernel][in]. */
 struct convolution {
     int64_t height, width, in, out_width, positions, kernel_height, kernel_width;
     int64_t stride[2], pad[2];
@@ -285,12 +297,14 @@ static convolution describe(const mx_call *call) {
     return c;
 }
 
-size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call) {
     convolution c = describe(call);
     return (size_t)(c.positions * c.kernel_height * c.kernel_width * c.in) * sizeof(float);
 }
 
-mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
     convolution c = describe(call);
     mx_cuda_sgemm p = {};
@@ -316,3 +330,5 @@ mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call) {
     }
     return status < 0 ? status : add_bias(gpu, call, (float *)out->data, mx_cuda_input(call, 2), x->dims[0] * p.m, p.n);
 }
+
+}   /* namespace mx::ops */

@@ -1,9 +1,13 @@
 /* modules/cuda/ops/move.cu - ops that move or convert elements: permute, slice, concat, gather, state_write, cast.
- * Bytes arrive as they were; a conversion rounds once, to nearest even. */
+ * Moves are byte-exact; a conversion rounds once, to nearest even. */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "modules/cuda/common/block.cuh"
+
+namespace mx::ops {
+
+namespace {
 
 /* ---- strided copies ---------------------------------------------------------------------------------------------- */
 
@@ -44,7 +48,7 @@ static mxw_status copy_strided(mx_cuda *gpu, const mx_call *call, const strided 
     return mx_cuda_launched(gpu, call);
 }
 
-/* The result's own axes, with the strides of the input's axes of the same number. */
+/* The result's axes with the strides of the input's, one to one. */
 static strided straight(const mx_call *call) {
     strided s = {};
     s.rank = call->outputs[0].rank;
@@ -55,21 +59,23 @@ static strided straight(const mx_call *call) {
     return s;
 }
 
-mxw_status mx_cuda_permute(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_permute(mx_cuda *gpu, const mx_call *call) {
     strided s = straight(call);
     for (int i = 0; i < s.rank; i++)
         s.strides[i] = call->inputs[0].strides[call->attrs->axes[i]];
     return copy_strided(gpu, call, s, 0);
 }
 
-mxw_status mx_cuda_transpose(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_transpose(mx_cuda *gpu, const mx_call *call) {
     strided s = straight(call);
     s.strides[s.rank - 2] = call->inputs[0].strides[s.rank - 1];
     s.strides[s.rank - 1] = call->inputs[0].strides[s.rank - 2];
     return copy_strided(gpu, call, s, 0);
 }
 
-mxw_status mx_cuda_reshape(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_reshape(mx_cuda *gpu, const mx_call *call) {
     size_t bytes = mx_cuda_bytes(&call->inputs[0]);
     if (bytes == 0)
         return MXW_OK;
@@ -78,14 +84,14 @@ mxw_status mx_cuda_reshape(mx_cuda *gpu, const mx_call *call) {
                          mx_cuda_op_name(call->op));
 }
 
-/* Where numpy's start lies on an axis of n. */
+/* A start as numpy has it, on an axis of n. */
 static int64_t slice_first(int64_t n, int64_t start) {
     if (start < 0)
         start = start < -n ? 0 : start + n;
     return MX_MIN(start, n);
 }
 
-mxw_status mx_cuda_slice(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_slice(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0];
     int axis = call->attrs->axis;
     strided s = straight(call);
@@ -94,9 +100,11 @@ mxw_status mx_cuda_slice(mx_cuda *gpu, const mx_call *call) {
     return copy_strided(gpu, call, s, slice_first(x->dims[axis], call->attrs->start) * x->strides[axis]);
 }
 
+namespace {
+
 /* ---- runs of bytes ----------------------------------------------------------------------------------------------- */
 
-/* The widest unit that divides all of these numbers of bytes. */
+/* The widest unit that divides all of these byte counts. */
 static size_t unit_of(size_t a, size_t b, size_t c) {
     size_t all = a | b | c, unit = 16;
     while (all % unit)
@@ -122,7 +130,9 @@ template <typename T> __global__ void runs_kernel(T *y, const T *x, int64_t runs
         y[i / run * y_run + i % run] = x[i];
 }
 
-mxw_status mx_cuda_concat(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_concat(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *out = &call->outputs[0];
     size_t outer = 1, at = 0;
     for (int i = 0; i < call->attrs->axis; i++)
@@ -147,6 +157,8 @@ mxw_status mx_cuda_concat(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
+namespace {
+
 /* ---- rows by index ----------------------------------------------------------------------------------------------- */
 
 static size_t row_bytes(const mx_tensor *x) {
@@ -163,7 +175,9 @@ __global__ void gather_kernel(T *y, const T *table, const int32_t *index, int64_
         y[i] = table[index[i / row] * row + i % row];
 }
 
-mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *table = &call->inputs[0], *index = &call->inputs[1];
     int64_t n = mx_cuda_count(index);
     size_t bytes = row_bytes(table), unit = unit_of(bytes, 0, 0);
@@ -180,8 +194,10 @@ mxw_status mx_cuda_gather(mx_cuda *gpu, const mx_call *call) {
     return mx_cuda_launched(gpu, call);
 }
 
-/* A block for each row of the state, which is rows of x of `width`, ld apart. When an index comes again later, the
- * later row is the one that stays. */
+namespace {
+
+/* A block per row of the state, which is rows of x of `width`, ld apart. If an index occurs twice, the later row
+ * wins. */
 template <typename T>
 __global__ void state_write_kernel(T *state, const T *x, const int32_t *index, int64_t n, int64_t row, int64_t width,
                                    int64_t ld) {
@@ -196,7 +212,9 @@ __global__ void state_write_kernel(T *state, const T *x, const int32_t *index, i
     }
 }
 
-mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1], *index = &call->inputs[2];
     int64_t n = mx_cuda_count(index);
     size_t bytes = row_bytes(state), element = mx_cuda_dtype_bytes(x->dtype);
@@ -215,6 +233,8 @@ mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
     });
     return mx_cuda_launched(gpu, call);
 }
+
+namespace {
 
 /* ---- casts ------------------------------------------------------------------------------------------------------- */
 
@@ -252,7 +272,7 @@ __device__ static void store_int(void *y, mxw_dtype dtype, int64_t i, int64_t v)
     }
 }
 
-/* To f32 such that rounding again to a bf16 gives what rounding the double would: to odd. */
+/* To f32 by rounding to odd, so that rounding again to bf16 equals rounding the double once. */
 __device__ static float to_f32_odd(double v) {
     float towards_zero = __double2float_rz(v);
     if ((double)towards_zero == v || isnan(v) || isinf(towards_zero))
@@ -293,7 +313,9 @@ __global__ void cast_kernel(void *y, mxw_dtype to, const void *x, mxw_dtype from
     }
 }
 
-mxw_status mx_cuda_cast(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_cast(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *y = &call->outputs[0];
     int64_t n = mx_cuda_count(x);
     if (x->dtype == y->dtype)
@@ -303,3 +325,5 @@ mxw_status mx_cuda_cast(mx_cuda *gpu, const mx_call *call) {
     cast_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(y->data, y->dtype, x->data, x->dtype, n);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::ops */

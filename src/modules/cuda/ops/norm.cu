@@ -1,11 +1,17 @@
-/* modules/cuda/ops/norm.cu - compiled layer norm of rows that no product norms for itself, as the encoder's last is: a
- * warp reads a row once and holds it.
- * In: rows of a multiple of 4 elements, at most MOST. Out: the rows, normed.
- * What holds: in f32, element by element what a product makes of its rows (gemm/gemm.cuh); a row's bits do not depend
- * on its neighbours. The plain op (ops/elementwise.cu) takes what this does not, and reckons in f64. */
-#include "modules/cuda/gemm/gemm.cuh"
+/* modules/cuda/ops/norm.cu - compiled layer norm of rows that no GEMM norms for itself, as the encoder's last: a warp
+ * reads a row once and keeps it in registers.
+ * In: rows of a multiple of 4 elements, at most MAX_ROW. Out: the normed rows.
+ * Invariants: f32, element by element what a GEMM makes of its rows (gemm/norm.cuh); a row's bits do not depend on its
+ * neighbours. The plain op (elementwise.cu) takes every other row, and computes in f64. */
+#include "modules/cuda/gemm/norm.cuh"
 
-#define MOST 1280   /* elements of a row: as wide as Whisper gets */
+namespace mx::ops {
+
+using namespace gemm;
+
+namespace {
+
+constexpr int MAX_ROW = 1280;   /* elements: the widest Whisper */
 
 template <int fours>
 __global__ void __launch_bounds__(BLOCK_SIZE)
@@ -40,10 +46,12 @@ __global__ void __launch_bounds__(BLOCK_SIZE)
 
 static bool in_fours(const mx_tensor *t) { return (uintptr_t)t->data % sizeof(float4) == 0; }
 
-int mx_cuda_fast_norm_takes(const mx_call *call) {
+}   /* namespace */
+
+extern "C" int mx_cuda_fast_norm_takes(const mx_call *call) {
     const mx_tensor *x = &call->inputs[0];
     int64_t n = x->dims[x->rank - 1];
-    return call->compiled && n % 4 == 0 && n <= MOST && mx_cuda_count(x) / MX_MAX(n, 1) < ((int64_t)1 << 31) &&
+    return call->compiled && n % 4 == 0 && n <= MAX_ROW && mx_cuda_count(x) / MX_MAX(n, 1) < ((int64_t)1 << 31) &&
            in_fours(x) && in_fours(&call->inputs[1]) && in_fours(&call->inputs[2]) && in_fours(&call->outputs[0]);
 }
 
@@ -53,7 +61,7 @@ template <int fours> static void launch(mx_cuda *gpu, const mx_call *call, int64
         (const float *)call->inputs[2].data, rows, n, call->attrs->eps);
 }
 
-mxw_status mx_cuda_fast_norm(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_fast_norm(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *x = &call->inputs[0];
     int n = (int)x->dims[x->rank - 1];
     int64_t rows = n ? mx_cuda_count(x) / n : 0;
@@ -72,3 +80,5 @@ mxw_status mx_cuda_fast_norm(mx_cuda *gpu, const mx_call *call) {
         launch<10>(gpu, call, rows, n);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::ops */

@@ -1,8 +1,14 @@
-/* modules/cuda/ops/select.cu - from a row of logits to candidates (op/select.h), the k largest, the largest: a block
- * for each row. */
+/* modules/cuda/ops/select.cu - from a row of logits to candidates (op/select.h), top-k, argmax: a block
+ * per row. */
 #include "modules/cuda/logits/select.cuh"
 
-/* values NULL: ids alone */
+namespace mx::ops {
+
+using namespace logits;
+
+namespace {
+
+/* values NULL: ids only */
 __global__ void __launch_bounds__(BLOCK_SIZE)
     top_k_kernel(float *values, int32_t *ids, const float *x, int64_t rows, int64_t n, int64_t k) {
     __shared__ candidate shared[BLOCK_WARPS];
@@ -27,14 +33,18 @@ static mxw_status launch_top_k(mx_cuda *gpu, const mx_call *call, float *values,
     return mx_cuda_launched(gpu, call);
 }
 
-mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_argmax(mx_cuda *gpu, const mx_call *call) {
     return launch_top_k(gpu, call, NULL, (int32_t *)call->outputs[0].data, 1);
 }
 
-mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_top_k(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *out = call->outputs;
     return launch_top_k(gpu, call, (float *)out[0].data, (int32_t *)out[1].data, out[0].dims[out[0].rank - 1]);
 }
+
+namespace {
 
 /* ---- select ------------------------------------------------------------------------------------------------------ */
 
@@ -44,11 +54,13 @@ __global__ void __launch_bounds__(BLOCK_SIZE) select_kernel(selection s) {
         select_row(s, s.logits + row * s.vocab, s.left + row * s.vocab, row, &pad);
 }
 
-size_t mx_cuda_select_scratch(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" size_t mx_cuda_select_scratch(mx_cuda *gpu, const mx_call *call) {
     return (size_t)mx_cuda_count(&call->inputs[0]) * sizeof(float);
 }
 
-mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call) {
+extern "C" mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *in = call->inputs, *out = call->outputs;
     selection s = {};
     s.ids = (int32_t *)out[0].data;
@@ -66,3 +78,5 @@ mxw_status mx_cuda_select(mx_cuda *gpu, const mx_call *call) {
     select_kernel<<<grid_for(s.rows, 1), BLOCK_SIZE, 0, gpu->stream>>>(s);
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::ops */

@@ -2,6 +2,10 @@
  * CUDA expression of its line. A thread computes elements that are a grid apart; none depends on another. */
 #include "modules/cuda/common/block.cuh"
 
+namespace mx::ops {
+
+namespace {
+
 template <mx_op OP> __device__ float unary(float x, float p);
 
 #define MX_ELEMENTWISE(id, name, cpu_units, cuda_units, cpu_expression, exact_expression, cuda_expression, ...)        \
@@ -14,7 +18,9 @@ template <mx_op OP> __global__ void unary_kernel(float *y, const float *x, float
         y[i] = unary<OP>(x[i], p);
 }
 
-mxw_status mx_cuda_unary(mx_cuda *gpu, const mx_call *call) {
+}   /* namespace */
+
+extern "C" mxw_status mx_cuda_unary(mx_cuda *gpu, const mx_call *call) {
     int64_t n = mx_cuda_count(&call->inputs[0]);
     float *y = (float *)call->outputs[0].data, p = (float)call->attrs->parameter;
     const float *x = (const float *)call->inputs[0].data;
@@ -30,3 +36,5 @@ mxw_status mx_cuda_unary(mx_cuda *gpu, const mx_call *call) {
     }
     return mx_cuda_launched(gpu, call);
 }
+
+}   /* namespace mx::ops */

@@ -2,9 +2,10 @@
  * and f16 products with f32 sums on tensor cores. The roofs of the roofline.
  *
  * Each figure is that of the fastest of some launches: other work on the GPU only ever takes away. */
-#include "modules/cuda/attention/flash.cuh"
 #include "modules/cuda/common/mma.cuh"
 #include "modules/cuda/peak/peak.cuh"
+
+namespace mx::peak {
 
 namespace {
 
@@ -110,9 +111,9 @@ mxw_status measure_memory(mx_cuda *gpu, float *sink, double *rate) {
     return status;
 }
 
-}   // namespace
+}   /* namespace */
 
-mxw_status mx_cuda_measure(const mx_device *device, mx_pool *pool, mxw_device_peak *peak) {
+extern "C" mxw_status mx_cuda_measure(const mx_device *device, mx_pool *pool, mxw_device_peak *peak) {
     mx_cuda *gpu = mx_cuda_of(device);
     unsigned blocks = (unsigned)(gpu->device.info.cores * BLOCKS_PER_SM);
     double bytes = 0, fma = 0, tensor = 0;
@@ -125,8 +126,8 @@ mxw_status mx_cuda_measure(const mx_device *device, mx_pool *pool, mxw_device_pe
             fma_kernel<<<blocks, BLOCK_SIZE, 0, gpu->stream>>>(0.5f, sink);
             return 2.0 * blocks * BLOCK_SIZE * CHAINS * FMA_STEPS;
         }, &fma);
-    if (status >= 0 && mx_cuda_has_wgmma(gpu))
-        status = best_rate(gpu, [&] { return mx_cuda_peak_wgmma(gpu, sink); }, &tensor);
+    if (status >= 0 && gpu->has_wgmma)
+        status = best_rate(gpu, [&] { return run_wgmma(gpu, sink); }, &tensor);
     else if (status >= 0)
         status = best_rate(gpu, [&] {
             mma_kernel<<<blocks, BLOCK_SIZE, 0, gpu->stream>>>(sink);
@@ -140,3 +141,5 @@ mxw_status mx_cuda_measure(const mx_device *device, mx_pool *pool, mxw_device_pe
     }
     return status;
 }
+
+}   /* namespace mx::peak */

@@ -1,9 +1,13 @@
 /* modules/cuda/peak/peak.cuh - the tensor-core rate of Hopper, which only wgmma reaches; private to peak/. */
-#ifndef MX_CUDA_PEAK_CUH
-#define MX_CUDA_PEAK_CUH
+#ifndef MX_CUDA_PEAK_PEAK_CUH
+#define MX_CUDA_PEAK_PEAK_CUH
 #include "modules/cuda/cuda.h"
 
+namespace mx::peak {
+
 /* Launches f16 wgmma with f32 accumulators on every multiprocessor; returns the flops of the launch. sink: 4 bytes that
- * are never written in practice. Needs a GPU on which mx_cuda_has_wgmma() holds. */
-double mx_cuda_peak_wgmma(mx_cuda *gpu, float *sink);
+ * are never written in practice. Needs has_wgmma. */
+double run_wgmma(mx_cuda *gpu, float *sink);
+
+}   /* namespace mx::peak */
 #endif

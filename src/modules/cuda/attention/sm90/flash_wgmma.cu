@@ -6,9 +6,14 @@
  * masked, not padded; softmax, its sum and the sums over tiles are f32. exact: q, k, v and the probabilities are two
  * f16 terms each (split_f16_unscaled); only the product of both second terms is dropped. */
 #include "modules/cuda/attention/flash.cuh"
+#include "modules/cuda/common/pipeline.cuh"
 #include "modules/cuda/common/wgmma.cuh"
 
-#define TILE_BYTES MX_CUDA_QKV_TILE   /* bytes of a term of a tile of queries, keys or values */
+namespace mx::attention {
+
+namespace flash_wgmma_kernels {
+
+constexpr int TILE_BYTES = MX_CUDA_QKV_TILE;   /* bytes of a term of a tile of queries, keys or values */
 
 /* ---- keys and values as columns ---------------------------------------------------------------------------------- */
 
@@ -98,7 +103,7 @@ template <int terms> struct flash_smem {
 #if MX_HAS_WGMMA
 __device__ __forceinline__ int groups_here() { return (int)blockDim.x / WARPGROUP; }
 
-#define MAX_EXP2 15   /* largest exponent of a probability: f16 goes up to 65504 */
+constexpr int MAX_EXP2 = 15;   /* largest exponent of a probability: f16 goes up to 65504 */
 
 /* The row max of both rows. */
 __device__ __forceinline__ float2 row_max_of(const float (&s)[32]) {
@@ -506,7 +511,7 @@ __global__ void __launch_bounds__(flash_shape<terms>::threads, 1) flash_wgmma_ke
         }
         for (int i = 0; i < groups_here(); i++)
             mbarrier_init(at.full(2 * shape::stages + i), 1);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        fence_mbarrier_init();
     }
     __syncthreads();
     pdl_wait();
@@ -546,16 +551,9 @@ template <int terms, extent end> static void launch(mx_cuda *gpu, flash_params f
                   dim3((unsigned)groups * 128), shape::bytes, f);
 }
 
-/* Whether the GPU runs code for sm_90a, and not the empty kernels that other GPUs get, newer ones included. */
-int mx_cuda_has_wgmma(mx_cuda *gpu) {
-    cudaFuncAttributes of;
-    if (gpu->wgmma == 0) {
-        int known = cudaFuncGetAttributes(&of, flash_wgmma_kernel<2, ENDING>) == cudaSuccess;
-        gpu->wgmma = known && of.binaryVersion == 90 && of.ptxVersion == 90 ? 1 : -1;
-        cudaGetLastError();
-    }
-    return gpu->wgmma > 0;
-}
+}   /* namespace flash_wgmma_kernels */
+
+using namespace flash_wgmma_kernels;
 
 void flash_wgmma(mx_cuda *gpu, const flash_params &f, int terms) {
     bool half = f.tiles * FLASH_KEYS - f.s >= FLASH_KEYS / 2;
@@ -564,3 +562,5 @@ void flash_wgmma(mx_cuda *gpu, const flash_params &f, int terms) {
     else
         half ? launch<2, ENDING_HALF>(gpu, f) : launch<2, ENDING>(gpu, f);
 }
+
+}   /* namespace mx::attention */

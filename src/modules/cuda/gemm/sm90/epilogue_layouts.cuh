@@ -1,12 +1,14 @@
-/* modules/cuda/gemm/sm90/epilogue_layouts.cuh - what becomes of the sums of a product of very many rows
- * (gemm/sm90/swap_ab.cuh): rows of f32, or operands of the call that comes next, so that nobody has to read and split
- * them (mx_layout).
- * What holds: the arithmetic of a result is epilogue_store's; an operand is what its reader would make of the f32. */
+/* modules/cuda/gemm/sm90/epilogue_layouts.cuh - the epilogue of the swap-AB GEMMs (swap_ab.cuh): y as f32 rows, or in
+ * the operand layout of the call that reads it (mx_layout), so that nothing has to read and split it again.
+ * Invariants: the arithmetic has the bits of epilogue_apply; an operand is what its reader would make of the f32. */
 #ifndef MX_CUDA_GEMM_SM90_EPILOGUE_LAYOUTS_CUH
 #define MX_CUDA_GEMM_SM90_EPILOGUE_LAYOUTS_CUH
+#include "modules/cuda/gemm/epilogue.cuh"
 #include "modules/cuda/gemm/sm90/swap_ab.cuh"
 
-/* Whether these results are among those that it makes. */
+namespace mx::gemm {
+
+/* Whether it has an epilogue for this layout, activation and residual. */
 static inline int epilogue_can_write(const gemm_params &p) {
     int gelu = p.f.act == MX_ACT_GELU_ERF || p.f.act == ACT_GELU_SHORT;
     switch (p.f.y_rows) {
@@ -18,13 +20,14 @@ static inline int epilogue_can_write(const gemm_params &p) {
 }
 
 #if MX_HAS_WGMMA
-/* Where a lane's results go: its first row, how many there are from it on, its first column. */
+/* Where a lane's results go: its first row, how many rows exist from there on, its first column. */
 struct out_place {
     unsigned row;
     int left, column;
 };
 
-/* Opaque, so that addresses are made here: made once for all tiles, they would not find registers. */
+/* The asm hides the value, so that addresses are computed here: hoisted out of the loop over tiles, they would spill.
+ */
 __device__ __forceinline__ out_place out_place_of(const gemm_params &p, int64_t row, int column) {
     int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x % WARPGROUP / WARP_SIZE;
     unsigned first = (unsigned)row + lane % 4 * 2;
@@ -32,7 +35,7 @@ __device__ __forceinline__ out_place out_place_of(const gemm_params &p, int64_t 
     return {first, (int)p.f.m - (int)first, column + warp * 16 + lane / 4};
 }
 
-/* Of the lane's columns of 64; to be fetched before the sums are made. */
+/* The bias of the lane's two columns; loaded before the main loop. */
 __device__ __forceinline__ float2 load_bias(const gemm_params &p, int column) {
     if (!p.f.bias)
         return make_float2(0, 0);
@@ -40,12 +43,12 @@ __device__ __forceinline__ float2 load_bias(const gemm_params &p, int column) {
     return make_float2(__ldg(from), __ldg(from + 8));
 }
 
-/* A bias of +0 for one of -0: it makes +0 of a total of -0, which elsewhere begins with 0. */
+/* A bias of -0 becomes +0, which then turns a total of -0 into +0, as in the other kernels, whose totals start at 0. */
 __device__ __forceinline__ float2 bias_addend(float2 bias, float scale) {
     return make_float2(__fmaf_rn(bias.x, scale, 0.0f), __fmaf_rn(bias.y, scale, 0.0f));
 }
 
-/* Of 8 rows: columns g, then g + 8, two rows each. Times 16 is exact: so one rounding gives the bits of
+/* Of 8 rows: columns g, then g + 8, two rows each. Multiplying by X_UNSCALE is exact, so one fma has the bits of
  * epilogue_apply. */
 template <typename S, bool act>
 __device__ __forceinline__ void epilogue_values(const float *total, float2 addend, float (&v)[4]) {
@@ -57,8 +60,8 @@ __device__ __forceinline__ void epilogue_values(const float *total, float2 adden
     }
 }
 
-/* The same as operands, which are at 1/16 of their size, and so is the addend: columns g, then g + 8, a pair of rows
- * each, of each part. */
+/* The same as operands, scaled by X_SCALE, as is the addend: columns g, then g + 8, a pair of rows each, of each term.
+ */
 template <typename S, bool act>
 __device__ __forceinline__ void epilogue_operands(const float *total, float2 addend, uint32_t (&pairs)[S::terms][2]) {
     constexpr int up = (int)X_UNSCALE;
@@ -77,7 +80,7 @@ __device__ __forceinline__ void epilogue_operands(const float *total, float2 add
             pairs[0][j] = pack_half2(v[j * 2], v[j * 2 + 1]);
 }
 
-/* Without a branch, which the compiler would make of it. */
+/* A predicated store; the compiler would branch. */
 __device__ __forceinline__ void store_if(bool there, void *to, const uint4 &v) {
     asm volatile("{ .reg .pred there; setp.ne.b32 there, %0, 0; @there st.global.v4.u32 [%1], {%2, %3, %4, %5}; }"
                  ::"r"((int)there), "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
@@ -87,7 +90,7 @@ __device__ __forceinline__ void store_if(bool there, float *to, float v) {
                  ::"r"((int)there), "l"(to), "f"(v) : "memory");
 }
 
-/* As f32, row by row. */
+/* MX_LAYOUT_DENSE: rows of floats. */
 template <typename S, bool act>
 __device__ __forceinline__ void store_dense(const gemm_params &p, const out_place &at, float2 bias,
                                             const float (&total)[S::sums]) {
@@ -104,16 +107,16 @@ __device__ __forceinline__ void store_dense(const gemm_params &p, const out_plac
     }
 }
 
-/* ---- operands by way of shared memory ---------------------------------------------------------------------------- */
+/* ---- operands, through a staging buffer in shared memory --------------------------------------------------------- */
 
-/* A warp's room: two slabs of two units each; a unit is 8 rows by 16 columns of a part, in two pieces of 8 columns. Of
- * `exact` a slab is both parts of 8 rows, of `f16` 16 rows. */
-#define SLAB_BYTES (STAGING_BYTES / 2)
-template <typename S> __host__ __device__ constexpr int slab_eights() { return 4 / S::terms; }   /* of both */
+/* A warp's staging buffer: two slabs of two units each; a unit is 8 rows by 16 columns of a term, in two pieces of 8
+ * columns. A slab is both terms of 8 rows (exact), or 16 rows (f16). */
+constexpr int SLAB_BYTES = STAGING_BYTES / 2;
+template <typename S> __host__ __device__ constexpr int slab_eights() { return 4 / S::terms; }   /* of both slabs */
 
-/* Pieces of 8 columns to a row, or, if not `turned`, of 8 rows to a column. */
-template <bool turned> __device__ __forceinline__ void store_slab(unsigned at, const uint32_t *v) {
-    if (turned)
+/* Pieces of 8 columns of a row (`transposed`), or of 8 rows of a column. */
+template <bool transposed> __device__ __forceinline__ void store_slab(unsigned at, const uint32_t *v) {
+    if (transposed)
         asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
                      ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
     else
@@ -121,12 +124,12 @@ template <bool turned> __device__ __forceinline__ void store_slab(unsigned at, c
                      ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
 }
 
-template <bool turned, int eights, int terms>
-__device__ __forceinline__ void store_slabs(unsigned room, const uint32_t (&pairs)[eights][terms][2]) {
-    unsigned at = room + threadIdx.x % WARP_SIZE * 16;
-    __syncwarp();   /* what was there is taken */
-    store_slab<turned>(at, &pairs[0][0][0]);
-    store_slab<turned>(at + SLAB_BYTES, &pairs[0][0][0] + 4);
+template <bool transposed, int eights, int terms>
+__device__ __forceinline__ void store_slabs(unsigned staging, const uint32_t (&pairs)[eights][terms][2]) {
+    unsigned at = staging + threadIdx.x % WARP_SIZE * 16;
+    __syncwarp();   /* every lane has read what was there */
+    store_slab<transposed>(at, &pairs[0][0][0]);
+    store_slab<transposed>(at + SLAB_BYTES, &pairs[0][0][0] + 4);
     __syncwarp();
 }
 
@@ -137,7 +140,7 @@ __device__ __forceinline__ uint4 load_smem16(unsigned at) {
     return v;
 }
 
-/* A row's 16 columns as an operand has them: of each four of k, two in the one piece and two in the other. */
+/* A row's 16 columns in operand order: of each four of k, two are in the first piece and two in the second. */
 struct operand_row {
     uint4 first, second;
 };
@@ -146,26 +149,26 @@ __device__ __forceinline__ operand_row load_operand_row(unsigned at) {
     return {make_uint4(low.x, low.z, high.x, high.z), make_uint4(low.y, low.w, high.y, high.w)};
 }
 
-/* A lane's row of both slabs. */
+/* The row that a lane moves, of both slabs. */
 template <typename S> struct slab_row {
     int eight, term, row;
-    unsigned at;   /* in the room */
-    __device__ __forceinline__ explicit slab_row(unsigned room) {
+    unsigned at;   /* in the staging buffer */
+    __device__ __forceinline__ explicit slab_row(unsigned staging) {
         int unit = threadIdx.x % WARP_SIZE / 8;
         row = threadIdx.x % 8;
         eight = S::terms == 2 ? unit / 2 : unit;
         term = S::terms == 2 ? unit % 2 : 0;
-        at = room + unit * 256 + row * 16;
+        at = staging + unit * 256 + row * 16;
     }
 };
 
-/* As operands of the next product: 64 columns are a block of its k. Rows up to the last of 64 are written. */
+/* MX_LAYOUT_OPERAND: 64 columns are a block of the next GEMM's K. Rows are written up to a multiple of 64. */
 template <typename S>
-__device__ __forceinline__ void store_operand(const gemm_params &p, unsigned first, int column, unsigned room,
+__device__ __forceinline__ void store_operand(const gemm_params &p, unsigned first, int column, unsigned staging,
                                               float2 bias, const float (&total)[S::sums]) {
     constexpr int once = slab_eights<S>();
     float2 addend = bias_addend(bias, X_SCALE);
-    slab_row<S> lane(room);
+    slab_row<S> lane(staging);
     unsigned row = first + lane.eight * 8, end = ((unsigned)p.f.m + 63) / 64 * 64;
     int64_t step = p.f.n / 64 * S::terms * OPERAND_TILE_BYTES;
     char *to = (char *)p.f.y + first / 64 * step + (column / 64 * S::terms + lane.term) * OPERAND_TILE_BYTES +
@@ -174,42 +177,43 @@ __device__ __forceinline__ void store_operand(const gemm_params &p, unsigned fir
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i += once) {
         uint32_t pairs[once][S::terms][2];
-        if (i % 4 == 0) {   /* four lie one behind the other: tiles begin with a multiple of 32 rows */
-            int eight = S::rows % 64 ? (int)(first % 64) / 8 + i : i;   /* other tiles begin with a unit */
+        if (i % 4 == 0) {   /* four eights are contiguous: tiles start at multiples of 32 rows */
+            int eight = S::rows % 64 ? (int)(first % 64) / 8 + i : i;   /* else tiles start with a unit */
             here = to + eight / 8 * step + eight % 8 * 1024;
         }
 #pragma unroll
         for (int j = 0; j < once; j++)
             epilogue_operands<S, true>(total + (i + j) * 4, addend, pairs[j]);
-        store_slabs<true>(room, pairs);
+        store_slabs<true>(staging, pairs);
         operand_row v = load_operand_row(lane.at);
         store_if(row + i * 8 < end, here + i % 4 * 1024, v.first);
         store_if(row + i * 8 < end, here + i % 4 * 1024 + 128, v.second);
     }
 }
 
-/* ---- for a convolution ------------------------------------------------------------------------------------------- */
+/* ---- im2col ------------------------------------------------------------------------------------------------------ */
 
-/* As rows of the next convolution: position 2 r is the middle of its row r, 2 r + 1 the last third of r and the first
- * of r + 1; the first third of an entry's first row is zeros. Two eights of positions are an eight of its rows. */
+/* MX_LAYOUT_IM2COL: rows of the next convolution (3 wide, stride 2, pad 1). Position 2 r is the middle tap of its row
+ * r, 2 r + 1 the last tap of r and the first of r + 1; the first tap of an entry's first row is zeros. Two eights of
+ * positions are an eight of its rows. */
 template <typename S>
-__device__ __forceinline__ void store_im2col(const gemm_params &p, unsigned first, int column, unsigned room,
+__device__ __forceinline__ void store_im2col(const gemm_params &p, unsigned first, int column, unsigned staging,
                                              float2 bias, const float (&total)[S::sums]) {
     constexpr int once = slab_eights<S>();
     static_assert(S::rows % 32 == 0, "tiles begin with a multiple of two eights of the next's rows");
     float2 addend = bias_addend(bias, X_SCALE);
-    slab_row<S> lane(room);
+    slab_row<S> lane(staging);
     unsigned row = first + lane.eight * 8 + lane.row, entry = (unsigned)p.f.entry_rows;
     int third = (int)(p.f.n / 64) * S::terms * OPERAND_TILE_BYTES, in = (int)(row % entry), odd = lane.row % 2;
-    int further = (int)(once * 8 % entry);   /* in the entry, or in one after it */
+    int further = (int)(once * 8 % entry);   /* positions to the next iteration, modulo the entry */
     char *to = (char *)p.f.y + (column / 64 * S::terms + lane.term) * OPERAND_TILE_BYTES +
                threadIdx.x % WARPGROUP / WARP_SIZE * 256 + (lane.eight % 2 * 4 + lane.row / 2) * 16 + (1 + odd) * third;
-    auto base = [&](int i) {   /* of the lane's eight of the next's rows, when positions begin with eight i */
+    auto base = [&](int i) {   /* the lane's eight of the next GEMM's rows, for positions from eight i on */
         unsigned r = first / 2 + (lane.eight / 2 * 2 + i) * 4;
         return to + (int64_t)(r / 64) * 3 * third + r % 64 / 8 * 1024;
     };
-    bool far = lane.eight % 2 && lane.row == 7;   /* the next of its rows begins an eight */
-    int again = far ? -112 - 2 * third : odd * 16 - (1 + odd) * third;   /* from one place to the other */
+    bool far = lane.eight % 2 && lane.row == 7;   /* the second row to write starts another eight */
+    int again = far ? -112 - 2 * third : odd * 16 - (1 + odd) * third;   /* offset of the second copy */
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i += once) {
         uint32_t pairs[once][S::terms][2];
@@ -218,7 +222,7 @@ __device__ __forceinline__ void store_im2col(const gemm_params &p, unsigned firs
 #pragma unroll
         for (int j = 0; j < once; j++)
             epilogue_operands<S, true>(total + (i + j) * 4, addend, pairs[j]);
-        store_slabs<true>(room, pairs);
+        store_slabs<true>(staging, pairs);
         operand_row v = load_operand_row(lane.at);
         store_if(there, one, v.first);
         store_if(there, one + 128, v.second);
@@ -232,10 +236,9 @@ __device__ __forceinline__ void store_im2col(const gemm_params &p, unsigned firs
     }
 }
 
-/* ---- for attention ----------------------------------------------------------------------------------------------- */
+/* ---- QKV for attention ------------------------------------------------------------------------------------------- */
 
-/* As epilogue_operands, but at their own size, and rows past the last of an entry are zeros: of a pair of rows, both
- * columns. */
+/* As epilogue_operands but unscaled, and zero for rows past the end of an entry: of a pair of rows, both columns. */
 template <typename S>
 __device__ __forceinline__ void qkv_operands(const float *total, float2 addend, bool there,
                                              uint32_t (&pairs)[S::terms][2]) {
@@ -249,18 +252,18 @@ __device__ __forceinline__ void qkv_operands(const float *total, float2 addend, 
         pairs[i / 2][i % 2] = there ? pairs[i / 2][i % 2] : 0;
 }
 
-/* Of 64 rows those that eight i of a tile is among. */
+/* The tile of 64 rows that eight i of this tile is in. */
 template <typename S> __device__ __forceinline__ char *qkv_eight(const row_tile &of, int i, char *to) {
     int unit = S::rows % 64 ? (of.in / 8 + i) / 8 : of.in / 64 + i / 8;
     return to + unit * (S::terms * MX_CUDA_QKV_TILE);
 }
 
-/* As queries or keys of a head: 64 columns are one. `to`: its first row. Tiles begin with a multiple of 32 rows, and so
- * four eights lie one behind the other. */
+/* Queries or keys of a head, which is 64 columns. `to`: its first row. Tiles start at multiples of 32 rows, so four
+ * eights are contiguous. */
 template <typename S, bool whole>
-__device__ __forceinline__ void store_qk(const row_tile &of, int rows, char *to, unsigned room, float2 addend,
+__device__ __forceinline__ void store_qk(const row_tile &of, int rows, char *to, unsigned staging, float2 addend,
                                          const float (&total)[S::sums]) {
-    constexpr int once = slab_eights<S>(), apart = once / 2;   /* eights from slab to slab */
+    constexpr int once = slab_eights<S>(), apart = once / 2;   /* eights from one slab to the next */
     int lane = threadIdx.x % WARP_SIZE, t = lane % 4, row = lane % 8, unit = lane / 16;
     int piece = threadIdx.x % WARPGROUP / WARP_SIZE * 2 + lane / 8 % 2, eight = S::terms == 2 ? 0 : unit;
     char *here = to += row * 128 + (piece ^ row) * 16 + unit * (S::terms == 2 ? MX_CUDA_QKV_TILE : 1024);
@@ -272,10 +275,10 @@ __device__ __forceinline__ void store_qk(const row_tile &of, int rows, char *to,
 #pragma unroll
         for (int j = 0; j < once; j++)
             qkv_operands<S>(total + (i + j) * 4, addend, whole || (i + j) * 8 + t * 2 < of.left, pairs[j]);
-        store_slabs<true>(room, pairs);
+        store_slabs<true>(staging, pairs);
 #pragma unroll
         for (int j = 0; j < 2; j++) {
-            uint4 v = load_smem16(room + lane * 16 + j * SLAB_BYTES);
+            uint4 v = load_smem16(staging + lane * 16 + j * SLAB_BYTES);
             if (whole)
                 *(uint4 *)(here + (i % 4 + j * apart) * 1024) = v;
             else
@@ -284,13 +287,14 @@ __device__ __forceinline__ void store_qk(const row_tile &of, int rows, char *to,
     }
 }
 
-/* As values: a lane has 8 rows of a column, and the one beside it the next 8: two write a sector of 32 bytes. */
+/* Values, transposed: a lane has 8 rows of a column and its neighbour the next 8; together they write a 32-byte
+ * sector. */
 template <typename S, bool whole>
-__device__ __forceinline__ void store_v(const row_tile &of, int rows, char *to, unsigned room, float2 addend,
+__device__ __forceinline__ void store_v(const row_tile &of, int rows, char *to, unsigned staging, float2 addend,
                                         const float (&total)[S::sums]) {
     constexpr int once = slab_eights<S>();
     int lane = threadIdx.x % WARP_SIZE, t = lane % 4, column = lane / 2, odd = lane % 2;
-    unsigned from = room + odd * (S::terms == 2 ? SLAB_BYTES : 256) + column * 16;
+    unsigned from = staging + odd * (S::terms == 2 ? SLAB_BYTES : 256) + column * 16;
     to += (threadIdx.x % WARPGROUP / WARP_SIZE * 16 + column) * 128;
 #pragma unroll
     for (int i = 0; i < S::rows / 8; i += once) {
@@ -298,7 +302,7 @@ __device__ __forceinline__ void store_v(const row_tile &of, int rows, char *to, 
 #pragma unroll
         for (int j = 0; j < once; j++)
             qkv_operands<S>(total + (i + j) * 4, addend, whole || (i + j) * 8 + t * 2 < of.left, pairs[j]);
-        store_slabs<false>(room, pairs);
+        store_slabs<false>(staging, pairs);
 #pragma unroll
         for (int j = 0; j < 2; j++) {   /* parts, or the next two eights */
             int eight = S::terms == 2 ? i : i + j * 2;
@@ -315,43 +319,45 @@ __device__ __forceinline__ void store_v(const row_tile &of, int rows, char *to, 
 }
 
 template <typename S>
-__device__ __forceinline__ void store_qkv(const gemm_params &p, const row_tile &of, int column, unsigned room,
+__device__ __forceinline__ void store_qkv(const gemm_params &p, const row_tile &of, int column, unsigned staging,
                                           float2 bias, const float (&total)[S::sums]) {
     float2 addend = bias_addend(bias, 1);
     int heads = (int)(p.f.n / 192), rows = (int)(p.f.entry_rows + 63) / 64 * 64;
-    int head = column / 64, which = (head >= heads) + (head >= 2 * heads);   /* a division would take longer */
+    int head = column / 64, which = (head >= heads) + (head >= 2 * heads);   /* cheaper than a division */
     head -= which * heads;
     char *to = (char *)p.f.y + (uint64_t)((of.entry * heads + head) * 3 + which) * (unsigned)(S::terms * rows * 128);
     bool whole = of.left >= S::rows;
     if (which == 2 && whole)
-        store_v<S, true>(of, rows, to, room, addend, total);
+        store_v<S, true>(of, rows, to, staging, addend, total);
     else if (which == 2)
-        store_v<S, false>(of, rows, to, room, addend, total);
+        store_v<S, false>(of, rows, to, staging, addend, total);
     else if (whole)
-        store_qk<S, true>(of, rows, to, room, addend, total);
+        store_qk<S, true>(of, rows, to, staging, addend, total);
     else
-        store_qk<S, false>(of, rows, to, room, addend, total);
+        store_qk<S, false>(of, rows, to, staging, addend, total);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- dispatch ---------------------------------------------------------------------------------------------------- */
 
 /* 64 columns from `column` on, of a tile's rows. */
 template <typename S>
-__device__ __forceinline__ void epilogue(const gemm_params &p, const row_tile &of, int column, unsigned room,
+__device__ __forceinline__ void epilogue(const gemm_params &p, const row_tile &of, int column, unsigned staging,
                                          float2 bias, const float (&total)[S::sums]) {
     unsigned first = (unsigned)of.row;
     row_tile here = of;
-    asm volatile("" : "+r"(here.in), "+r"(here.left), "+r"(first), "+r"(room));   /* as above */
+    asm volatile("" : "+r"(here.in), "+r"(here.left), "+r"(first), "+r"(staging));   /* as in out_place_of */
     if (p.f.y_rows == MX_LAYOUT_OPERAND)
-        store_operand<S>(p, first, column, room, bias, total);
+        store_operand<S>(p, first, column, staging, bias, total);
     else if (p.f.y_rows == MX_LAYOUT_IM2COL)
-        store_im2col<S>(p, first, column, room, bias, total);
+        store_im2col<S>(p, first, column, staging, bias, total);
     else if (p.f.y_rows == MX_LAYOUT_QKV)
-        store_qkv<S>(p, here, column, room, bias, total);
+        store_qkv<S>(p, here, column, staging, bias, total);
     else if (p.f.act == MX_ACT_NONE)
         store_dense<S, false>(p, out_place_of(p, of.row, column), bias, total);
     else
         store_dense<S, true>(p, out_place_of(p, of.row, column), bias, total);
 }
 #endif
+
+}   /* namespace mx::gemm */
 #endif

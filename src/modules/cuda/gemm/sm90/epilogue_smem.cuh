@@ -1,15 +1,17 @@
-/* modules/cuda/gemm/sm90/epilogue_smem.cuh - the results of a warp's tile of a compiled product, 16 rows by S::tiles *
- * 8 columns: from the registers of wide steps by way of shared memory, so that whole pieces of rows are read and
- * written.
- * What holds: the arithmetic is epilogue_store's. Loops are kept small: code that a block runs once comes from memory,
- * and unrolled for all columns it took longer than the product. */
+/* modules/cuda/gemm/sm90/epilogue_smem.cuh - the epilogue of a warp's tile, 16 rows by S::tiles * 8 columns: the wgmma
+ * accumulators go through shared memory, so that rows are read and written in whole sectors. Invariants: the
+ * arithmetic is that of epilogue_apply. Loops are kept small: code that a block runs once is fetched from memory, and
+ * unrolled over all columns it took longer than the multiplication. */
 #ifndef MX_CUDA_GEMM_SM90_EPILOGUE_SMEM_CUH
 #define MX_CUDA_GEMM_SM90_EPILOGUE_SMEM_CUH
 #include "modules/cuda/common/wgmma.cuh"
-#include "modules/cuda/gemm/gemm.cuh"
+#include "modules/cuda/gemm/epilogue.cuh"
+#include "modules/cuda/gemm/operand.cuh"
 
-/* Floats of a row: 16 lanes that write pairs of four rows meet no bank twice. */
-#define SMEM_TILE_PITCH(tiles) ((tiles) * 8 + 8)
+namespace mx::gemm {
+
+/* Floats of a row: bank-conflict free for 16 lanes that write pairs of four rows. */
+__host__ __device__ constexpr int smem_tile_pitch(int tiles) { return tiles * 8 + 8; }
 
 #if MX_HAS_WGMMA
 /* Adds a slice's sums to the totals. */
@@ -34,7 +36,7 @@ template <typename S> struct smem_tile {
 template <typename S>
 __device__ __forceinline__ void store_sums(const smem_tile<S> &r, const float (&total)[S::sums]) {
     float *to = r.sums + threadIdx.x % WARP_SIZE / 4 * S::pitch + threadIdx.x % 4 * 2;
-    __syncwarp();   /* nobody has need of what was there */
+    __syncwarp();   /* every lane is done with what was there */
 #pragma unroll
     for (int i = 0; i < S::tiles; i++) {
         *(float2 *)(to + i * 8) = make_float2(total[i * 4], total[i * 4 + 1]);
@@ -43,8 +45,8 @@ __device__ __forceinline__ void store_sums(const smem_tile<S> &r, const float (&
     __syncwarp();
 }
 
-/* `once` fours for each lane: what is added to them is under way at once. Fours past the last row or column are
- * computed from those of the first, and not written. */
+/* `once` float4s for each lane, with all loads of bias and residual in flight at once. Those past the last row or
+ * column are computed from row or column 0, but not stored. */
 template <typename S, int once, bool act>
 __device__ __forceinline__ void epilogue_rows(const gemm_params &p, const smem_tile<S> &r, int first) {
     float4 v[once], bias[once], more[once];
@@ -81,7 +83,7 @@ __device__ __forceinline__ void epilogue_rows(const gemm_params &p, const smem_t
     }
 }
 
-/* Of n that is no multiple of 4, the columns behind the last four. */
+/* If n is no multiple of 4: the columns after the last float4. */
 template <typename S> __device__ __forceinline__ void epilogue_ragged(const gemm_params &p, const smem_tile<S> &r) {
     int in = threadIdx.x % 16, column = (int)(p.f.n / 4 * 4);
     if (threadIdx.x % WARP_SIZE >= 16 || column < r.column || column >= r.column + S::tiles * 8)
@@ -109,7 +111,7 @@ __device__ __forceinline__ void epilogue_tile(const gemm_params &p, const smem_t
         epilogue_ragged<S>(p, r);
 }
 
-/* What is added in the end is on its way to the L2 cache while the sums are made. */
+/* Prefetches the residual into L2 while the sums are computed. */
 template <typename S> __device__ __forceinline__ void prefetch_residual(const gemm_params &p, const smem_tile<S> &r) {
     constexpr int lines = (S::tiles * 32 + 127) / 128;
     for (int i = threadIdx.x % WARP_SIZE; p.f.residual && i < 16 * lines; i += WARP_SIZE) {
@@ -120,4 +122,6 @@ template <typename S> __device__ __forceinline__ void prefetch_residual(const ge
     }
 }
 #endif
+
+}   /* namespace mx::gemm */
 #endif

@@ -1,37 +1,39 @@
-/* modules/cuda/gemm/sm90/swap_ab.cuh - a part of a compiled product of very many rows
- * (gemm/sm90/pingpong_a_resident.cu). Four warps make 64 columns of the result for many rows, turned: the weights are
- * what a wide step calls rows, and the rows of x, all of their parts side by side, are its columns. So a step reads
- * each weight once for both parts. A lane has columns g and g + 8 of its warp's 16, and of each 8 rows the two
- * neighbours 2 t and 2 t + 1.
- * What holds: the slices of k are added in order, as in gemm/skinny.cu; what is done with a sum is in
- * gemm/sm90/epilogue_layouts.cuh. */
+/* modules/cuda/gemm/sm90/swap_ab.cuh - what the GEMMs of very many rows share (pingpong_a_resident.cu,
+ * persistent_epilogue_warps.cu): swap-AB. A warpgroup computes the transpose, 64 columns of y by many rows: the
+ * weights are wgmma's M operand, and the rows of x, with their f16 terms side by side, its N operand. So one wgmma
+ * reads each weight once for both terms. A lane has columns g and g + 8 of its warp's 16, and of each 8 rows the pair
+ * 2 t, 2 t + 1. Invariants: K slices are reduced in order, as in gemm/skinny.cu; the epilogue is in
+ * epilogue_layouts.cuh. */
 #ifndef MX_CUDA_GEMM_SM90_SWAP_AB_CUH
 #define MX_CUDA_GEMM_SM90_SWAP_AB_CUH
+#include "modules/cuda/common/pipeline.cuh"
 #include "modules/cuda/common/wgmma.cuh"
-#include "modules/cuda/gemm/gemm.cuh"
+#include "modules/cuda/gemm/operand.cuh"
 
-#define SWAP_AB_COLUMNS 64             /* of a group */
-#define SWAP_AB_W_BYTES 8192            /* bytes of 64 columns by 64 of k */
-#define OPERAND_TILE_BYTES 8192              /* bytes of 64 rows by 64 of k, a part of them, as others take them */
-#define SWAP_AB_SMEM (227 << 10)     /* bytes that a block may have */
-#define SWAP_AB_THREADS 384            /* two groups that multiply, one that brings operands */
-#define STAGING_BYTES 1024 /* bytes of a warp that multiplies, for its results (gemm/sm90/epilogue_layouts.cuh) */
+namespace mx::gemm {
 
-/* A tile of rows, k in `slices` of `blocks` blocks each, one of which is a stage of weights. The operands of 8 rows by
- * 16 of k take 256 bytes and `pad`: with 16 of them, a warp that writes a row meets no bank twice. */
+constexpr int SWAP_AB_COLUMNS = 64;   /* of a warpgroup */
+constexpr int SWAP_AB_W_BYTES = 8192;   /* of 64 columns by 64 of k */
+constexpr int OPERAND_TILE_BYTES = 8192;   /* of 64 rows by 64 of k, one term, in MX_LAYOUT_OPERAND */
+constexpr int SWAP_AB_SMEM = 227 << 10;   /* bytes of shared memory of a block */
+constexpr int SWAP_AB_THREADS = 384;   /* two consumer warpgroups and a producer warpgroup */
+constexpr int STAGING_BYTES = 1024;   /* of a consumer warp, for its results (epilogue_layouts.cuh) */
+
+/* A tile of rows, K as `slices` of `blocks` blocks each; a block of weights is a pipeline stage. The operands of 8 rows
+ * by 16 of k take 256 bytes plus `pad`; 16 bytes of it make a warp that writes a row bank-conflict free. */
 template <int rows_, int terms_, int chunks_, int blocks_, int pad_ = 16> struct swap_ab {
     static constexpr int rows = rows_, terms = terms_, slices = chunks_, blocks = blocks_;
-    static constexpr int sums = rows * terms / 2, totals = rows / 2;   /* floats of a lane */
-    static constexpr int step = 256 + pad_, eight = 4 * step;          /* bytes of 16 of k, and of 64, of 8 rows */
-    static constexpr int x_term_bytes = rows / 8 * eight;                    /* of a part of a block of k */
-    static constexpr int x_bytes = x_term_bytes * terms + 4 * pad_;    /* of a block, which begins at other banks */
-    static constexpr int turn = slices * blocks;                       /* stages of all of k */
+    static constexpr int sums = rows * terms / 2, totals = rows / 2;   /* accumulators of a lane */
+    static constexpr int step = 256 + pad_, eight = 4 * step;          /* bytes of 8 rows by 16 of k, and by 64 */
+    static constexpr int x_term_bytes = rows / 8 * eight;                    /* of a term of a block of k */
+    static constexpr int x_bytes = x_term_bytes * terms + 4 * pad_;    /* of a block, each starting at other banks */
+    static constexpr int turn = slices * blocks;                       /* stages of all of K */
     static constexpr int stages = (SWAP_AB_SMEM - 1024 - 8 * STAGING_BYTES - slices * blocks * x_bytes) /
                                   SWAP_AB_W_BYTES;
-    static_assert(stages >= 3, "weights for both groups, and some that come");
+    static_assert(stages >= 3, "weights for both warpgroups and one stage in flight");
 };
 
-/* How many; those of rows for attention begin anew with each entry, and go on to a multiple of 64. */
+/* Tiles of the GEMM. For MX_LAYOUT_QKV they start over with each entry, whose rows are padded to a multiple of 64. */
 template <typename S> __host__ __device__ __forceinline__ int64_t swap_ab_tiles(const gemm_params &p) {
     if (p.f.y_rows != MX_LAYOUT_QKV)
         return (p.f.m + S::rows - 1) / S::rows;
@@ -40,20 +42,7 @@ template <typename S> __host__ __device__ __forceinline__ int64_t swap_ab_tiles(
 }
 
 #if MX_HAS_WGMMA
-/* Stages of a ring in the order in which they are filled; the parity of a stage's gate turns with each round. */
-struct pipeline_state {
-    int stage, parity;
-    __device__ __forceinline__ void advance(int n, int stages) {
-        stage += n % stages;
-        parity ^= n / stages & 1;
-        if (stage >= stages) {
-            stage -= stages;
-            parity ^= 1;
-        }
-    }
-};
-
-/* Sums of a slice into totals, which are the first of them. */
+/* Merges the terms of the first slice; the totals are the first half of `sums`. */
 template <typename S> __device__ __forceinline__ void merge_terms(float (&sums)[S::sums]) {
     if (S::terms == 2)
 #pragma unroll
@@ -61,7 +50,7 @@ template <typename S> __device__ __forceinline__ void merge_terms(float (&sums)[
             sums[i] = slice_sum<S::terms>(sums[i], sums[(S::terms - 1) * S::totals + i]);
 }
 
-/* Adds a slice's sums to the totals. */
+/* Adds another slice to the totals. */
 template <typename S>
 __device__ __forceinline__ void add_slice(float (&total)[S::sums], float (&sums)[S::sums]) {
 #pragma unroll
@@ -71,7 +60,7 @@ __device__ __forceinline__ void add_slice(float (&total)[S::sums], float (&sums)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Where a tile lies: its first row among all, how many rows of it there are, its first row in an entry, and which. */
+/* A tile: its first row in x, how many of its rows exist, its first row within its entry, and which entry. */
 struct row_tile {
     int64_t row;
     int left, in;
@@ -86,7 +75,7 @@ template <typename S> __device__ __forceinline__ row_tile row_tile_of(const gemm
     return {(int64_t)number * entry + in, min((int)entry - (int)in, S::rows), (int)in, number};
 }
 
-/* Sums of four rows over a warp, each in the order of warp_reduce: eight lanes have the sum of each. */
+/* Reduces four rows over a warp at once, each in the order of warp_reduce; eight lanes end up with each sum. */
 __device__ __forceinline__ float reduce_4_rows(const float (&v)[4]) {
     bool upper = threadIdx.x & 16, odd = threadIdx.x & 8;
     float two[2];
@@ -106,8 +95,8 @@ __device__ __forceinline__ void broadcast_4_rows(float one, float (&all)[4]) {
         all[i] = __shfl_sync(0xffffffffu, one, i * 8);
 }
 
-/* Four rows as row_stats and norm4 would have them, at 1/16 of their size: a lane has the fours of
- * k = 4 (lane + 32 i) of each, which are all of k. The norm's gamma and beta are at 1/16 already. */
+/* Norms four rows, with the bits of row_stats and norm4, scaled by X_SCALE: a lane has the float4s at k = 4 (lane + 32
+ * i) of each row, which are all of K. gamma and beta are scaled already. */
 template <int fours>
 __device__ __forceinline__ void norm_4_rows(const gemm_params &p, float4 (&v)[4][fours], const float4 (&gamma)[fours],
                                             const float4 (&beta)[fours]) {
@@ -131,7 +120,7 @@ __device__ __forceinline__ void norm_4_rows(const gemm_params &p, float4 (&v)[4]
             norm4(v[i % 4][i / 4], make_float2(mean[i % 4], rate[i % 4]), gamma[i / 4], beta[i / 4]);
 }
 
-/* A lane's four of a row, at 1/16 of their size, to where its block, its 16 of k and its row lie. */
+/* A lane's four elements of a row, scaled already, as operands to the address of their block, k step and row. */
 template <typename S> __device__ __forceinline__ void store_x4(unsigned at, const float4 &v) {
     uint32_t first[S::terms], second[S::terms];
     if (S::terms == 2) {
@@ -148,8 +137,8 @@ template <typename S> __device__ __forceinline__ void store_x4(unsigned at, cons
     }
 }
 
-/* Four rows after the other, as they lie in memory; `whole`: a lane's fours are all of k. Past the last row it comes
- * again: nobody takes the results. */
+/* Reads four rows at a time; `whole`: the lanes' float4s are all of K. Past the last row it reads that one again: those
+ * rows are computed but not stored. */
 template <int fours_, bool whole> struct dense_rows {
     static constexpr int fours = fours_;
     unsigned row;
@@ -168,11 +157,11 @@ template <int fours_, bool whole> struct dense_rows {
     }
 };
 
-/* The same of a convolution: a row begins `stride` positions behind the one before, or with a new entry. */
+/* The same for a convolution: a row starts `stride` positions after the one before, or with a new entry. */
 template <int fours_> struct conv_rows {
     static constexpr int fours = fours_;
-    const float *at;   /* of the next row, of the lane's first four */
-    int in, left;      /* its position in the entry; rows that there are */
+    const float *at;   /* the lane's first float4 of the next row */
+    int in, left;      /* its position in the entry; rows that are left */
     __device__ __forceinline__ conv_rows(const gemm_params &p, int64_t first) {
         unsigned out = (unsigned)p.f.out_positions, entry = (unsigned)first / out;
         in = (int)((unsigned)first - entry * out);
@@ -197,7 +186,7 @@ template <int fours_> struct conv_rows {
     }
 };
 
-/* Four rows, normed if they are to be, as operands to where the first of them lies. */
+/* Stores four rows as operands, normed if `norm`; `to` is the address of the first. */
 template <typename S, bool norm, int fours>
 __device__ __forceinline__ void store_rows(const gemm_params &p, float4 (&v)[4][fours], const float4 (&gamma)[fours],
                                            const float4 (&beta)[fours], unsigned to) {
@@ -208,13 +197,15 @@ __device__ __forceinline__ void store_rows(const gemm_params &p, float4 (&v)[4][
         store_x4<S>(to + i / 4 * 2 * S::x_bytes + i % 4 * 16, norm ? v[i % 4][i / 4] : scale_x(v[i % 4][i / 4]));
 }
 
-/* The operands of a tile's rows into x, by eight warps: four rows at a time, while, if they are short, the next four
- * are fetched. */
+/* Loads a tile's rows as operands into shared memory, by the eight consumer warps: four rows at a time, and while they
+ * are converted the next four are loaded, if rows are short enough for the registers. */
 template <typename S, bool norm, typename Rows>
 __device__ __forceinline__ void load_a_resident(const gemm_params &p, int64_t first, unsigned x) {
     constexpr int fours = Rows::fours, each = S::rows / 8;
-    constexpr bool early = fours <= 4;   /* there are registers for them */
-    constexpr int at_once = !early ? 4 : each % 8 ? each : 8;   /* an even number of fours, or all */
+    constexpr bool early = fours <= 4;   /* registers suffice to load ahead */
+    constexpr int unrolled = !early     ? 4
+                             : each % 8 ? each
+                                        : 8; /* rows of an unrolled iteration: double-buffered, or all */
     int lane = threadIdx.x % WARP_SIZE, begin = (int)threadIdx.x / WARP_SIZE * each, end = begin + each;
     unsigned to = x + lane / 16 * S::x_bytes + lane % 16 / 4 * S::step + lane % 4 * 4;
     auto place = [&](int row) { return to + row / 8 * S::eight + row % 8 * 16; };
@@ -227,11 +218,11 @@ __device__ __forceinline__ void load_a_resident(const gemm_params &p, int64_t fi
         beta[i] = scale_x(__ldg((const float4 *)p.f.beta + lane + i * WARP_SIZE));
     }
 #pragma unroll 1
-    for (int row = begin; row < end; row += at_once) {
+    for (int row = begin; row < end; row += unrolled) {
 #pragma unroll
-        for (int i = 0; i < at_once; i += 4) {
+        for (int i = 0; i < unrolled; i += 4) {
             float4(&now)[4][fours] = i % 8 ? two : one, (&then)[4][fours] = i % 8 ? one : two;
-            if (early && (i + 4 < at_once || row + at_once < end))
+            if (early && (i + 4 < unrolled || row + unrolled < end))
                 rows.fetch(p, then);
             store_rows<S, norm>(p, now, gamma, beta, place(row + i));
             if (!early && row + 4 < end)
@@ -240,10 +231,12 @@ __device__ __forceinline__ void load_a_resident(const gemm_params &p, int64_t fi
     }
 }
 
-/* ---- roles ------------------------------------------------------------------------------------------------------- */
+/* ---- warpgroup roles --------------------------------------------------------------------------------------------- */
 
-/* Registers go from the group that brings to those that multiply. */
+/* The producer warpgroup gives registers to the consumers. */
 __device__ __forceinline__ void warpgroup_reg_alloc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void warpgroup_reg_dealloc() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 #endif
+
+}   /* namespace mx::gemm */
 #endif

@@ -4,7 +4,10 @@
  * Invariants: every element is computed as in attention/decode_paged.cu, bit for bit. */
 #ifndef MX_CUDA_MEGAKERNEL_SM90_ATTENTION_STAGE_CUH
 #define MX_CUDA_MEGAKERNEL_SM90_ATTENTION_STAGE_CUH
+#include "modules/cuda/common/cp_async.cuh"
 #include "modules/cuda/megakernel/sm90/gemm_stage.cuh"
+
+namespace mx::megakernel {
 
 #if MX_HAS_WGMMA
 struct worker_barrier {
@@ -121,7 +124,7 @@ __device__ __forceinline__ static void put_fresh(fresh_tile_smem &s, bool is_key
 
 /* A row's query, and the published keys and values of the tile, of a head; a warp each, the row's own first. */
 __device__ __forceinline__ static void acquire_heads(const attention_stage &a, int row, int head, bool first,
-                                                  fresh_tile_smem &s) {
+                                                     fresh_tile_smem &s) {
     const int lane = lane_of(), rows = shared().rows;
 #pragma unroll 1
     for (int which = warp_of(); which <= 2 * rows; which += WORKER_WARPS) {
@@ -327,4 +330,6 @@ template <int x_terms> __device__ __noinline__ static void run_combine(const sta
     }
 }
 #endif
+
+}   /* namespace mx::megakernel */
 #endif

@@ -5,6 +5,8 @@
 #define MX_CUDA_MEGAKERNEL_SM90_GEMM_STAGE_CUH
 #include "modules/cuda/megakernel/sm90/grid_sync.cuh"
 
+namespace mx::megakernel {
+
 #if MX_HAS_WGMMA
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
@@ -499,4 +501,6 @@ __device__ __noinline__ static void run_gemm(const stage_desc &stage, int place)
     sync_workers();
 }
 #endif
+
+}   /* namespace mx::megakernel */
 #endif

@@ -8,10 +8,12 @@
 #include "modules/cuda/megakernel/stages.cuh"
 #include "modules/cuda/common/wgmma.cuh"
 
-#define WORKER_THREADS (WORKER_WARPS * WARP_SIZE)
-#define CTA_THREADS (WORKER_THREADS + WARP_SIZE)     /* one producer warp */
-#define RING_BARRIERS 16                              /* pieces of weights in flight, at most */
-#define TILE_BYTES 1024                       /* bytes of a tile of 8 columns by 64 of K */
+namespace mx::megakernel {
+
+constexpr int WORKER_THREADS = WORKER_WARPS * WARP_SIZE;
+constexpr int CTA_THREADS = WORKER_THREADS + WARP_SIZE;   /* one producer warp */
+constexpr int RING_BARRIERS = 16;   /* pieces of weights in flight, at most */
+constexpr int TILE_BYTES = 1024;   /* bytes of a tile of 8 columns by 64 of K */
 
 #if MX_HAS_WGMMA
 /* Consumer state of the ring of weights: where the next piece is, how many came before. */
@@ -167,4 +169,6 @@ __device__ __forceinline__ static void wait_hint(const hint_flag &hint) {
     __syncwarp();
 }
 #endif
+
+}   /* namespace mx::megakernel */
 #endif

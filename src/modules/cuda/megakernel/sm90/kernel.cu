@@ -12,6 +12,10 @@
 #include "modules/cuda/megakernel/sm90/attention_stage.cuh"
 #include "modules/cuda/megakernel/sm90/select_stage.cuh"
 
+namespace mx::megakernel {
+
+namespace {
+
 #if MX_HAS_WGMMA
 /* ---- table rows -------------------------------------------------------------------------------------------------- */
 
@@ -192,6 +196,8 @@ template <typename Params> static void run(mx_cuda *gpu, const Params &params, i
         launch<Params>(gpu, params, megakernel<2, 2, Params>, allowed[2]);
 }
 
+}   /* namespace */
+
 void launch_megakernel(mx_cuda *gpu, const megakernel_params &params, int x_terms, int w_terms) {
     run(gpu, params, x_terms, w_terms);
 }
@@ -199,3 +205,5 @@ void launch_megakernel(mx_cuda *gpu, const megakernel_params &params, int x_term
 void launch_megakernel(mx_cuda *gpu, const single_stage_params &params, int x_terms, int w_terms) {
     run(gpu, params, x_terms, w_terms);
 }
+
+}   /* namespace mx::megakernel */

@@ -6,6 +6,8 @@
 #define MX_CUDA_MEGAKERNEL_SM90_SELECT_STAGE_CUH
 #include "modules/cuda/megakernel/sm90/gemm_stage.cuh"
 
+namespace mx::megakernel {
+
 #if MX_HAS_WGMMA
 static_assert(WORKER_THREADS == BLOCK_SIZE, "a row is combine_terms by all workers of a block");
 
@@ -102,7 +104,7 @@ __device__ __forceinline__ static bool row_draws(int row) { return shared().rule
 
 /* For a row that samples, only that its logits are there. */
 __device__ __forceinline__ static void publish_range(const select_stage &s, int row, int range, unsigned out,
-                                                  range_smem *pad) {
+                                                     range_smem *pad) {
     int step = s.of.ranges.n * 2;
     publish_pair publish = {s.partials + row * PARTIAL_PAIRS * step + range * 2, step, shared().epoch};
     if (row_draws(row)) {
@@ -209,4 +211,6 @@ __device__ __noinline__ static void run_logits(const stage_desc &stage, int plac
     sync_workers();
 }
 #endif
+
+}   /* namespace mx::megakernel */
 #endif

@@ -3,6 +3,8 @@
 #include "modules/cuda/common/wgmma.cuh"
 #include "modules/cuda/peak/peak.cuh"
 
+namespace mx::peak {
+
 namespace {
 
 constexpr int WARPGROUPS = 2;          /* one covers the other's waits */
@@ -41,9 +43,11 @@ __global__ void __launch_bounds__(THREADS) wgmma_kernel(float *sink) {
 #endif
 }
 
-}   // namespace
+}   /* namespace */
 
-double mx_cuda_peak_wgmma(mx_cuda *gpu, float *sink) {
+double run_wgmma(mx_cuda *gpu, float *sink) {
     wgmma_kernel<<<(unsigned)gpu->device.info.cores, THREADS, A_BYTES + B_BYTES, gpu->stream>>>(sink);
     return STEP_FLOPS * WARPGROUPS * gpu->device.info.cores * STEPS;
 }
+
+}   /* namespace mx::peak */
