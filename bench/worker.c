@@ -96,9 +96,9 @@ static void say_result(const mxw_result *result, double seconds) {
     json_text(&json, "text", result->text);
     json_whole(&json, "peak_kib", peak_kib());
     json_begin(&json, "stages_ms");
-    json_number(&json, "mel", result->times.mel_ms, 3);
-    json_number(&json, "encode", result->times.encode_ms, 3);
-    json_number(&json, "decode", result->times.decode_ms, 3);
+    json_number(&json, "mel", result->times->mel_ms, 3);
+    json_number(&json, "encode", result->times->encode_ms, 3);
+    json_number(&json, "decode", result->times->decode_ms, 3);
     json_end(&json);
     json_end(&json);
     fflush(stdout);
@@ -135,7 +135,7 @@ static int open_model(char **argv, mxw_model **model) {
 }
 
 static void say_ready(const mxw_model *model) {
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     json_writer json;
     if (mxw_model_get_info(model, &info) < 0)
         return;

@@ -16,7 +16,8 @@ static float kernel[3 * 3] = {1, 1, 1, 1, 9, 1, 1, 1, 1};
 
 static mxw_value constant(mxw_graph *g, const char *name, float *data, int rank, int64_t a, int64_t b, int64_t c,
                           int64_t d) {
-    mxw_tensor tensor = {.dtype = MXW_F32, .rank = rank, .dims = {a, b, c, d}, .data = data};
+    mxw_tensor tensor = {.struct_size = sizeof(tensor), .dtype = MXW_F32, .rank = rank, .dims = {a, b, c, d},
+                         .data = data};
     return mxw_graph_constant(g, name, &tensor);
 }
 
@@ -66,7 +67,9 @@ int main(int argc, char **argv) {
     mxw_graph_destroy(graph);                                       /* the program holds what it needs */
     print_world(0, world);
     for (int i = 1; i <= n && status >= 0; i++) {
-        mxw_tensor in = {.dtype = MXW_F32, .rank = 4, .dims = {1, HEIGHT, WIDTH, 1}, .data = world}, out;
+        mxw_tensor in = {.struct_size = sizeof(in), .dtype = MXW_F32, .rank = 4, .dims = {1, HEIGHT, WIDTH, 1},
+                         .data = world};
+        mxw_tensor out = {.struct_size = sizeof(out)};
         status = mxw_program_execute(program, &in, 1, &out, 1);
         if (status >= 0) {
             memcpy(world, out.data, sizeof(world));

@@ -10,7 +10,8 @@
  * - A struct that the caller allocates begins with struct_size. Options are filled by their _default() function, which
  *   sets it; for the others write `mxw_device_info info = {.struct_size = sizeof(info)};`. The library reads and writes
  *   only the fields that the caller's header has, so structs can grow at their end without breaking a program.
- * - Structs that the library allocates are read through pointers and may grow as well: do not copy them by value.
+ * - Structs that the library allocates may grow as well. They are read through pointers, and the elements of arrays
+ *   through functions (mxw_result_segment, mxw_segment_word, ...). Do not pass copies of them back to the library.
  * - Threads: an mxw_model and an mxw_checkpoint are immutable and may be shared; an mxw_session, mxw_audio, mxw_merge,
  *   mxw_graph or mxw_program belongs to one thread at a time.
  *

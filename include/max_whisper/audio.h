@@ -27,6 +27,7 @@ typedef struct mxw_audio_options {
 } mxw_audio_options;
 
 typedef struct mxw_audio_info {
+    size_t struct_size;      /* sizeof(mxw_audio_info) */
     const char *path;
     const char *container;   /* "wav", "mov,mp4,m4a,...", ... */
     const char *codec;       /* "pcm_s16le", "aac", ... */

@@ -13,16 +13,18 @@
 extern "C" {
 #endif
 
+/* Owned by the library; fields may be added at the end. */
 typedef struct mxw_dims {
     int32_t n_mels, n_audio_ctx, n_audio_state, n_audio_head, n_audio_layer;
     int32_t n_vocab, n_text_ctx, n_text_state, n_text_head, n_text_layer;
 } mxw_dims;
 
 typedef struct mxw_checkpoint_info {
+    size_t struct_size;      /* sizeof(mxw_checkpoint_info) */
     const char *path;        /* the weights file */
     const char *format;      /* "OpenAI .pt", "CTranslate2 model.bin", "Hugging Face safetensors" */
     const char *size_name;   /* "tiny.en", "base", ...; "custom" if no released model has these dimensions */
-    mxw_dims dims;
+    const mxw_dims *dims;
     int multilingual;
     int n_languages;         /* 99 or 100; 0 if not multilingual */
     int64_t n_tensors, n_encoder_tensors, n_decoder_tensors;
@@ -31,6 +33,7 @@ typedef struct mxw_checkpoint_info {
 } mxw_checkpoint_info;
 
 typedef struct mxw_tensor_info {
+    size_t struct_size;      /* sizeof(mxw_tensor_info) */
     const char *name;        /* canonical: "encoder.blocks.0.attn.query.weight" */
     const char *file_name;   /* the checkpoint's own name for it, or for the fused tensor that holds it */
     mxw_dtype dtype;
@@ -47,7 +50,7 @@ typedef struct mxw_checkpoint mxw_checkpoint;
  * faster-whisper. */
 MXW_API mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, mxw_checkpoint **out);
 MXW_API void mxw_checkpoint_close(mxw_checkpoint *checkpoint);
-/* Strings of both info structs live as long as the checkpoint. */
+/* What the info structs point to lives as long as the checkpoint. */
 MXW_API mxw_status mxw_checkpoint_get_info(const mxw_checkpoint *checkpoint, mxw_checkpoint_info *info);
 MXW_API mxw_status mxw_checkpoint_tensor(const mxw_checkpoint *checkpoint, int64_t index, mxw_tensor_info *info);
 /* Index of a tensor by its canonical name or by the checkpoint's own; a negative status if there is none. */

@@ -24,6 +24,7 @@ typedef enum mxw_precision {
 } mxw_precision;
 
 typedef struct mxw_device_info {
+    size_t struct_size;           /* sizeof(mxw_device_info) */
     const char *id;               /* "cpu", "cuda:0": what a device option takes */
     const char *kind;             /* "cpu" or "cuda" */
     const char *description;      /* model of the processor */

@@ -41,54 +41,50 @@ typedef struct mxw_model_options {
                               * one after another, with the same results. Memory for all of them is allocated when the
                               * first one opens, or by mxw_model_reserve. Sessions beyond the batch, and those with a
                               * wider beam, run by themselves. */
-    int keep_names;          /* 1: engine max keeps every named value, so that stages inside can be seen; fuses less */
     /* NULL; called after every op of every run, on the thread that ran it (concurrently if sessions are). */
     void (*on_trace)(void *user, const mxw_trace_event *event);
     void *trace_user;
     mxw_precision precision; /* EXACT; F16 is for engine max on a GPU */
-    int encode_engine;       /* -1: as engine; else the mxw_engine that runs the encoder, which may be another ... */
-    const char *encode_device;   /* ... and on another device; NULL: "auto" */
-    const char *inject;      /* NULL, or a fault to make on purpose (mxw_fault_name), to test what should find it */
 } mxw_model_options;
 
 typedef struct mxw_model_info {
-    mxw_checkpoint_info checkpoint;
+    size_t struct_size;      /* sizeof(mxw_model_info) */
+    const mxw_checkpoint_info *checkpoint;
     mxw_engine engine;
-    const char *device;     /* id of the device in use */
+    const char *device;      /* id of the device in use */
     int threads;
     double load_ms, compile_ms;
     mxw_precision precision;
-    const char *injected;   /* NULL, or the fault that was asked for: what comes out is wrong on purpose */
 } mxw_model_info;
 
 MXW_API void mxw_model_options_default(mxw_model_options *options);
 MXW_API mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out);
 /* All sessions of the model must have been closed. */
 MXW_API void mxw_model_close(mxw_model *model);
-/* Strings live as long as the model. */
+/* What info points to lives as long as the model. */
 MXW_API mxw_status mxw_model_get_info(const mxw_model *model, mxw_model_info *info);
 /* A graph of the model as text: which = "encoder", "cross", "decoder", "force". With engine max also what it was
  * compiled to: the graph after fusion, the kernel of each node, memory with and without the plan. The model owns it. */
 MXW_API mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text);
 
-/* What the model's programs did since it was opened, all sessions together: for figures. */
-typedef struct mxw_stage_use {
-    int64_t runs;            /* times that it ran */
-    int64_t items;           /* windows, or rows of the decoder, in all of them */
-    int64_t cells;           /* of the decoder: cached positions that its rows looked at */
-    double ms;               /* in all */
-} mxw_stage_use;
+typedef enum mxw_stage {
+    MXW_STAGE_ENCODE = 0,    /* log-mel to features */
+    MXW_STAGE_CROSS = 1,     /* features to the decoder's cross-attention keys and values */
+    MXW_STAGE_PROMPT = 2,    /* the decoder on the tokens that a window starts with */
+    MXW_STAGE_STEP = 3,      /* the decoder, one token further */
+    MXW_STAGE_FORCE = 4      /* the decoder on known tokens: word times and log probabilities */
+} mxw_stage;
 
-typedef struct mxw_model_use {
-    size_t struct_size;      /* set it to sizeof(mxw_model_use) */
-    mxw_stage_use encode;    /* log-mel to features */
-    mxw_stage_use cross;     /* features to the decoder's keys and values */
-    mxw_stage_use prompt;    /* the decoder, at the beginning of a window */
-    mxw_stage_use step;      /* the decoder, one token further */
-    mxw_stage_use force;     /* the decoder on known tokens: word times and log probabilities */
-} mxw_model_use;
+typedef struct mxw_stage_counters {
+    size_t struct_size;      /* sizeof(mxw_stage_counters) */
+    int64_t runs;
+    int64_t items;           /* windows, or rows of the decoder, in all runs */
+    int64_t cells;           /* of the decoder: cached positions that its rows attended to */
+    double ms;               /* in all runs */
+} mxw_stage_counters;
 
-MXW_API mxw_status mxw_model_get_use(const mxw_model *model, mxw_model_use *use);
+/* What a stage did since the model was opened, all sessions together. */
+MXW_API mxw_status mxw_model_get_counters(const mxw_model *model, mxw_stage stage, mxw_stage_counters *counters);
 
 /* The 100 languages: code "en", name "english"; NULL past the end. */
 MXW_API const char *mxw_language_code(int index);

@@ -14,6 +14,11 @@
 extern "C" {
 #endif
 
+/* The arrays of a result. Their elements may grow, so they are read through functions only. */
+typedef struct mxw_segment_array mxw_segment_array;
+typedef struct mxw_word_array mxw_word_array;
+typedef struct mxw_token_array mxw_token_array;
+
 typedef struct mxw_word {
     double start, end;           /* seconds */
     const char *word;            /* UTF-8, with its punctuation and, in most languages, the space before it */
@@ -40,12 +45,19 @@ typedef struct mxw_segment {
     double no_speech_prob;
     int channel;                 /* as in the session's options */
     const char *speaker;         /* as in the session's options; may be NULL */
-    const mxw_word *words;       /* NULL unless word_timestamps was asked for */
+    const mxw_word_array *words; /* mxw_segment_word; NULL unless word_timestamps was asked for */
     size_t n_words;
-    const mxw_token *details;    /* [n_tokens] of tokens; NULL unless token_details was asked for */
-    const mxw_token *alternatives; /* [n_tokens][n_alternatives]: the best there, best first; id -1: no more */
-    size_t n_alternatives;
+    const mxw_token_array *details;        /* mxw_segment_token; NULL unless token_details was asked for */
+    const mxw_token_array *alternatives;   /* mxw_segment_alternative; NULL as well */
+    size_t n_alternatives;       /* for each token, at most */
 } mxw_segment;
+
+/* Word i of n_words; NULL past the end. Pointers live as long as the segment's text. */
+MXW_API const mxw_word *mxw_segment_word(const mxw_segment *segment, size_t i);
+/* Token i of n_tokens with its log probability; NULL past the end, or without token_details. */
+MXW_API const mxw_token *mxw_segment_token(const mxw_segment *segment, size_t i);
+/* Of the most probable tokens in the place of token i the one of rank j; NULL if there are no more. */
+MXW_API const mxw_token *mxw_segment_alternative(const mxw_segment *segment, size_t i, size_t j);
 
 typedef struct mxw_stage_times {
     double load_ms, compile_ms;               /* of the model */
@@ -59,13 +71,16 @@ typedef struct mxw_result {
     const char *text;            /* of the whole recording */
     const char *language;        /* code */
     double language_probability; /* of the detected language; negative if it was given */
-    const mxw_segment *segments;
+    const mxw_segment_array *segments;   /* mxw_result_segment */
     size_t n_segments;
     double duration_s;           /* of the samples fed */
     int64_t n_windows;           /* decoded; a window decoded again is counted once */
-    int64_t n_fallbacks_temperature; /* windows decoded again at a higher temperature */
-    mxw_stage_times times;
+    int64_t n_temperature_fallbacks; /* windows decoded again at a higher temperature */
+    const mxw_stage_times *times;
 } mxw_result;
+
+/* Segment i of n_segments; NULL past the end. Valid as long as the result. */
+MXW_API const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i);
 
 /* ---- merging: the channels of one recording as one result ---- */
 

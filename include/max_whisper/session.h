@@ -16,7 +16,6 @@ extern "C" {
 #endif
 
 typedef struct mxw_session mxw_session;
-typedef struct mxw_features mxw_features;   /* max_whisper/lab.h */
 
 typedef enum mxw_task {
     MXW_TRANSCRIBE = 0,
@@ -82,8 +81,6 @@ typedef struct mxw_session_options {
     /* NULL; called when a window is done, with a record of it for mxw_session_resume, valid during the call. Not with
      * mel_reference RUNNING. */
     void (*on_window)(void *user, const void *record, size_t n);
-    const mxw_features *features;        /* NULL; else the first window is not encoded: "encoder.ln_post" in here is
-                                          * taken for its features. Must outlive the session. */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options);

@@ -22,11 +22,13 @@ typedef enum mxw_dtype {
 
 #define MXW_MAX_RANK 6
 
+/* A dense tensor in host memory. In an array of tensors the first element's struct_size holds for all of them. */
 typedef struct mxw_tensor {
+    size_t struct_size;      /* sizeof(mxw_tensor) */
     mxw_dtype dtype;
     int rank;
     int64_t dims[MXW_MAX_RANK];
-    void *data;              /* dense, row-major, in host memory */
+    void *data;              /* row-major */
 } mxw_tensor;
 
 #ifdef __cplusplus

@@ -14,12 +14,14 @@
         }                                                                                                              \
     } while (0)
 
-/* Structs of the caller, which begin with the struct_size that its header had. `what` names the struct in messages. */
+/* Structs of the caller, which begin with the struct_size that its header had. `what` names the struct or the function
+ * in messages. */
 
 /* Copies the fields that the caller's header had over the defaults of this one, which `to` holds. */
 mxw_status mx_take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what);
 /* Copies to the caller the fields that its header has; its struct_size stays as it is. */
 mxw_status mx_give(void *to, size_t to_size, const void *from, size_t from_size, const char *what);
+#define MX_GIVE(to, from) mx_give(to, (to)->struct_size, from, sizeof(*(from)), __func__)
 
 typedef struct mx_range {
     const char *name;   /* of the option */

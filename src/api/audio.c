@@ -33,8 +33,9 @@ void mxw_audio_close(mxw_audio *audio) { mx_audio_close((mx_audio *)audio); }
 mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info) {
     MX_NEED(audio, MXW_E_ARGUMENT);
     MX_NEED(info, MXW_E_ARGUMENT);
-    mx_audio_info((const mx_audio *)audio, info);
-    return MXW_OK;
+    mxw_audio_info full;
+    mx_audio_info((const mx_audio *)audio, &full);
+    return MX_GIVE(info, &full);
 }
 
 mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got) {

@@ -22,14 +22,17 @@ void mxw_checkpoint_close(mxw_checkpoint *checkpoint) { mx_weights_close(inner(c
 mxw_status mxw_checkpoint_get_info(const mxw_checkpoint *checkpoint, mxw_checkpoint_info *info) {
     MX_NEED(checkpoint, MXW_E_ARGUMENT);
     MX_NEED(info, MXW_E_ARGUMENT);
-    mx_weights_info(inner(checkpoint), info);
-    return MXW_OK;
+    mxw_checkpoint_info full;
+    mx_weights_info(inner(checkpoint), &full);
+    return MX_GIVE(info, &full);
 }
 
 mxw_status mxw_checkpoint_tensor(const mxw_checkpoint *checkpoint, int64_t index, mxw_tensor_info *info) {
     MX_NEED(checkpoint, MXW_E_ARGUMENT);
     MX_NEED(info, MXW_E_ARGUMENT);
-    return mx_weights_tensor(inner(checkpoint), index, info, NULL);
+    mxw_tensor_info full;
+    mxw_status status = mx_weights_tensor(inner(checkpoint), index, &full, NULL);
+    return status < 0 ? status : MX_GIVE(info, &full);
 }
 
 int64_t mxw_checkpoint_find(const mxw_checkpoint *checkpoint, const char *name) {

@@ -17,16 +17,16 @@ int mxw_accelerator_count(void) {
 }
 
 mxw_status mxw_device_get(int index, mxw_device_info *info) {
-    static atomic_flag said = ATOMIC_FLAG_INIT;   /* that the limit cannot be understood: once is enough */
+    static atomic_flag warned = ATOMIC_FLAG_INIT;   /* that the limit cannot be parsed: once is enough */
     MX_NEED(info, MXW_E_ARGUMENT);
     const mx_device *device = index < 0 ? NULL : mx_device_at(index);
     if (!device)
         return mx_fail(MXW_E_NOT_FOUND, "device %d: there are %d", index, mx_device_count());
-    *info = device->info;
-    if (mx_device_memory(device, &info->memory_limit_bytes, &info->memory_free_bytes) < 0 &&
-        !atomic_flag_test_and_set(&said))
+    mxw_device_info full = device->info;
+    if (mx_device_memory(device, &full.memory_limit_bytes, &full.memory_free_bytes) < 0 &&
+        !atomic_flag_test_and_set(&warned))
         mx_log(MXW_LOG_WARN, "memory", "%s", mx_error());
-    return MXW_OK;
+    return MX_GIVE(info, &full);
 }
 
 mxw_status mxw_device_measure(const char *id, int threads, mxw_device_peak *peak) {
@@ -46,5 +46,5 @@ mxw_status mxw_device_measure(const char *id, int threads, mxw_device_peak *peak
     if (status >= 0)
         status = device->measure(device, pool, &full);
     mx_pool_close(pool);
-    return status < 0 ? status : mx_give(peak, peak->struct_size, &full, sizeof(full), "mxw_device_peak");
+    return status < 0 ? status : MX_GIVE(peak, &full);
 }

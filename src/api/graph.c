@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "exec/exec.h"
+#include "graph/build.h"
 #include "graph/graph.h"
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
@@ -39,6 +40,13 @@ mxw_value mxw_graph_input(mxw_graph *graph, const char *name, mxw_dtype dtype, i
     return mx_graph_input(graph, name, dtype, rank, dims);
 }
 
+/* Tensor i of an array whose elements have the size that the caller's header says; copied over zeros. */
+static mxw_status take_tensor(const mxw_tensor *array, int i, mxw_tensor *tensor) {
+    *tensor = (mxw_tensor){0};
+    const size_t size = array->struct_size;
+    return mx_take_options(tensor, sizeof(*tensor), (const char *)array + (size_t)i * size, size, "mxw_tensor");
+}
+
 /* Row-major strides, but only of sizes that are possible; others go on as they are, for the graph or run to refuse. */
 static mx_tensor view_of(const mxw_tensor *tensor) {
     mx_tensor view = {.dtype = tensor->dtype, .rank = tensor->rank, .data = tensor->data};
@@ -54,9 +62,14 @@ static mx_tensor view_of(const mxw_tensor *tensor) {
 }
 
 mxw_value mxw_graph_constant(mxw_graph *graph, const char *name, const mxw_tensor *tensor) {
+    mxw_tensor full;
     MX_NEED(graph, 0);
-    mx_tensor view = tensor ? view_of(tensor) : (mx_tensor){0};
-    return mx_graph_constant(graph, name, tensor ? &view : NULL);
+    if (!tensor)
+        return mx_graph_constant(graph, name, NULL);
+    if (take_tensor(tensor, 0, &full) < 0)
+        return mx_graph_refuse(graph, "constant %s: %s", name ? name : "", mx_error());
+    mx_tensor view = view_of(&full);
+    return mx_graph_constant(graph, name, &view);
 }
 
 mxw_value mxw_graph_state(mxw_graph *graph, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
@@ -211,12 +224,26 @@ static mxw_status bind_inputs(mxw_program *p, const mxw_tensor *inputs, int n_in
         const mx_value_info *info = &p->graph->values[i];
         if (info->kind != MX_INPUT || n++ >= n_inputs)
             continue;
-        mx_tensor view = view_of(&inputs[n - 1]);
+        mxw_tensor full;
+        status = take_tensor(inputs, n - 1, &full);
+        if (status < 0)
+            return status;
+        mx_tensor view = view_of(&full);
         status = mx_run_input(p->run, info->name, &view);
     }
     if (status >= 0 && n != n_inputs)
         return mx_fail(MXW_E_ARGUMENT, "graph %s takes %d inputs, not %d", p->graph->name, n, n_inputs);
     return status;
+}
+
+/* To element i of an array whose elements have the size that the caller's header says. */
+static mxw_status give_tensor(const mx_tensor *t, mxw_tensor *array, size_t i) {
+    mxw_tensor full = {.dtype = t->dtype, .rank = t->rank, .data = t->data};
+    const size_t size = array->struct_size;
+    memcpy(full.dims, t->dims, sizeof(t->dims));
+    if (i > 0)
+        memcpy((char *)array + i * size, &size, sizeof(size));
+    return mx_give((char *)array + i * size, size, &full, sizeof(full), "mxw_tensor");
 }
 
 mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, int n_inputs, mxw_tensor *outputs,
@@ -235,8 +262,7 @@ mxw_status mxw_program_execute(mxw_program *program, const mxw_tensor *inputs, i
         status = mx_run_output(program->run, g->outputs[i].name, &t);
         if (status < 0)
             break;
-        outputs[i] = (mxw_tensor){.dtype = t.dtype, .rank = t.rank, .data = t.data};
-        memcpy(outputs[i].dims, t.dims, sizeof(t.dims));
+        status = give_tensor(&t, outputs, i);
     }
     return status;
 }

@@ -3,6 +3,46 @@
 #include "base/mem.h"
 #include "lab/lab.h"
 
+void mxw_lab_options_default(mxw_lab_options *options) {
+    *options = (mxw_lab_options){.struct_size = sizeof(*options), .encode_engine = -1};
+}
+
+const char *mxw_lab_model_fault(const mxw_model *model) {
+    MX_NEED(model, NULL);
+    return mx_recognizer_fault(model);
+}
+
+/* The features that the caller has for the first window; they must be of this model's sizes. */
+static mxw_status find_features(const mxw_model *model, const mxw_features *given, const float **out) {
+    mxw_model_info info;
+    const mx_stage *stage = mx_features_find(given, "encoder.ln_post");
+    mx_recognizer_info(model, &info);
+    const mxw_dims *dims = info.checkpoint->dims;
+    if (!stage)
+        return mx_fail(MXW_E_MISSING, "features: there is no encoder.ln_post in them");
+    if (stage->tensor.dtype != MXW_F32 || stage->tensor.rank != 2 || stage->tensor.dims[0] != dims->n_audio_ctx ||
+        stage->tensor.dims[1] != dims->n_audio_state)
+        return mx_fail(MXW_E_ARGUMENT, "features: encoder.ln_post is not f32 [%d, %d], which this model takes",
+                       dims->n_audio_ctx, dims->n_audio_state);
+    *out = stage->tensor.data;
+    return MXW_OK;
+}
+
+mxw_status mxw_lab_session_open(mxw_model *model, const mxw_session_options *options, const mxw_features *features,
+                                mxw_session **out) {
+    const float *given = NULL;
+    MX_NEED(model, MXW_E_ARGUMENT);
+    MX_NEED(features, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    *out = NULL;
+    mxw_status status = find_features(model, features, &given);
+    if (status >= 0)
+        status = mxw_session_open(model, options, out);
+    if (status >= 0)
+        mx_session_set_features(*out, given);
+    return status;
+}
+
 void mxw_features_options_default(mxw_features_options *options) {
     *options = (mxw_features_options){.struct_size = sizeof(*options), .whole = 1};
 }
@@ -50,8 +90,9 @@ mxw_status mxw_features_get(const mxw_features *features, size_t index, mxw_feat
     MX_NEED(feature, MXW_E_ARGUMENT);
     if (index >= features->n)
         return mx_fail(MXW_E_ARGUMENT, "features: there is no number %zu of %zu", index, features->n);
-    *feature = features->stages[index].info;
-    return MXW_OK;
+    mxw_feature full = features->stages[index].info;
+    full.tensor = &features->stages[index].shown;
+    return MX_GIVE(feature, &full);
 }
 
 int64_t mxw_features_find(const mxw_features *features, const char *name) {
@@ -84,14 +125,15 @@ mxw_status mxw_comparison_get(const mxw_comparison *comparison, size_t index, mx
     MX_NEED(difference, MXW_E_ARGUMENT);
     if (index >= comparison->n)
         return mx_fail(MXW_E_ARGUMENT, "comparison: there is no number %zu of %zu", index, comparison->n);
-    *difference = comparison->rows[index];
-    return MXW_OK;
+    return MX_GIVE(difference, &comparison->rows[index]);
 }
 
 mxw_status mxw_comparison_diagnose(mxw_comparison *comparison, const mxw_checkpoint *checkpoint, mxw_finding *finding) {
     MX_NEED(comparison, MXW_E_ARGUMENT);
     MX_NEED(finding, MXW_E_ARGUMENT);
-    return mx_comparison_diagnose(comparison, (const mx_weights *)(const void *)checkpoint, finding);
+    mxw_finding full;
+    mxw_status status = mx_comparison_diagnose(comparison, (const mx_weights *)(const void *)checkpoint, &full);
+    return status < 0 ? status : MX_GIVE(finding, &full);
 }
 
 const char *mxw_fault_name(int index, const char **what) { return mx_fault_name(index, what); }
@@ -113,6 +155,5 @@ mxw_status mxw_op_checks_get(const mxw_op_checks *checks, size_t index, mxw_op_c
     MX_NEED(check, MXW_E_ARGUMENT);
     if (index >= checks->n)
         return mx_fail(MXW_E_ARGUMENT, "op checks: there is no number %zu of %zu", index, checks->n);
-    *check = checks->rows[index];
-    return MXW_OK;
+    return MX_GIVE(check, &checks->rows[index]);
 }

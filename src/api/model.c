@@ -9,33 +9,47 @@ void mxw_model_options_default(mxw_model_options *options) {
                                    .model = "tiny.en",
                                    .engine = MXW_ENGINE_MAX,
                                    .device = "auto",
-                                   .batch = 1,
-                                   .encode_engine = -1};
+                                   .batch = 1};
 }
 
-mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
+static mxw_status check_options(const mxw_model_options *o) {
+    if (!o->model || !*o->model)
+        return mx_fail(MXW_E_ARGUMENT, "model: no name or path was given");
+    if (o->threads < 0 || o->threads > 1024)
+        return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", o->threads);
+    if (mx_check_batch(o->batch) < 0)
+        return MXW_E_ARGUMENT;
+    if (o->engine < MXW_ENGINE_CPU || o->engine > MXW_ENGINE_MAX)
+        return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)o->engine);
+    if (o->precision < MXW_PRECISION_EXACT || o->precision > MXW_PRECISION_F16)
+        return mx_fail(MXW_E_ARGUMENT, "precision: %d is not exact or f16", (int)o->precision);
+    return MXW_OK;
+}
+
+mxw_status mxw_lab_model_open(const mxw_model_options *options, const mxw_lab_options *lab, mxw_model **out) {
     mxw_model_options full;
+    mxw_lab_options hooks;
+    mxw_status status = MXW_OK;
     MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
     mxw_model_options_default(&full);
-    if (options) {
-        mxw_status status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_model_options");
-        if (status < 0)
-            return status;
-    }
-    if (!full.model || !*full.model)
-        return mx_fail(MXW_E_ARGUMENT, "model: no name or path was given");
-    if (full.threads < 0 || full.threads > 1024)
-        return mx_fail(MXW_E_ARGUMENT, "threads: %d is not from 0 to 1024", full.threads);
-    if (mx_check_batch(full.batch) < 0)
-        return MXW_E_ARGUMENT;
-    if (full.engine < MXW_ENGINE_CPU || full.engine > MXW_ENGINE_MAX)
-        return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)full.engine);
-    if (full.precision < MXW_PRECISION_EXACT || full.precision > MXW_PRECISION_F16)
-        return mx_fail(MXW_E_ARGUMENT, "precision: %d is not exact or f16", (int)full.precision);
-    if (full.encode_engine < -1 || full.encode_engine > MXW_ENGINE_MAX)
-        return mx_fail(MXW_E_ARGUMENT, "encode_engine: %d is not -1, cpu, gpu or max", full.encode_engine);
-    return full.inject && *full.inject ? mx_fault_open(&full, full.inject, out) : mx_recognizer_open(&full, out);
+    mxw_lab_options_default(&hooks);
+    if (options)
+        MX_TRY(mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_model_options"));
+    if (lab)
+        MX_TRY(mx_take_options(&hooks, sizeof(hooks), lab, lab->struct_size, "mxw_lab_options"));
+    MX_TRY(check_options(&full));
+    if (hooks.encode_engine < -1 || hooks.encode_engine > MXW_ENGINE_MAX)
+        return mx_fail(MXW_E_ARGUMENT, "encode_engine: %d is not -1, cpu, gpu or max", hooks.encode_engine);
+    if (hooks.inject && *hooks.inject)
+        return mx_fault_open(&full, &hooks, out);
+    return mx_recognizer_open(&full, &hooks, out);
+out:
+    return status;
+}
+
+mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out) {
+    return mxw_lab_model_open(options, NULL, out);
 }
 
 void mxw_model_close(mxw_model *model) { mx_recognizer_close(model); }
@@ -43,16 +57,18 @@ void mxw_model_close(mxw_model *model) { mx_recognizer_close(model); }
 mxw_status mxw_model_get_info(const mxw_model *model, mxw_model_info *info) {
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(info, MXW_E_ARGUMENT);
-    mx_recognizer_info(model, info);
-    return MXW_OK;
+    mxw_model_info full;
+    mx_recognizer_info(model, &full);
+    return MX_GIVE(info, &full);
 }
 
-mxw_status mxw_model_get_use(const mxw_model *model, mxw_model_use *use) {
-    mxw_model_use full = {.struct_size = sizeof(full)};
+mxw_status mxw_model_get_counters(const mxw_model *model, mxw_stage stage, mxw_stage_counters *counters) {
     MX_NEED(model, MXW_E_ARGUMENT);
-    MX_NEED(use, MXW_E_ARGUMENT);
-    mx_recognizer_use(model, &full);
-    return mx_give(use, use->struct_size, &full, sizeof(full), "mxw_model_use");
+    MX_NEED(counters, MXW_E_ARGUMENT);
+    if (stage < MXW_STAGE_ENCODE || stage > MXW_STAGE_FORCE)
+        return mx_fail(MXW_E_ARGUMENT, "stage: %d is not a stage", (int)stage);
+    const mxw_stage_counters full = mx_recognizer_counters(model, stage);
+    return MX_GIVE(counters, &full);
 }
 
 mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char **text) {

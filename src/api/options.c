@@ -5,7 +5,8 @@
 
 mxw_status mx_take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
     if (from_size < sizeof(size_t) || from_size > MAX_STRUCT)
-        return mx_fail(MXW_E_ARGUMENT, "%s: struct_size is %zu: fill it with its _default() first", what, from_size);
+        return mx_fail(MXW_E_ARGUMENT, "%s: struct_size is %zu: set it first, with _default() or to sizeof",
+                       what, from_size);
     memcpy(to, from, MX_MIN(to_size, from_size));
     memcpy(to, &to_size, sizeof(to_size));
     return MXW_OK;

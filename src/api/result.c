@@ -1,6 +1,26 @@
 /* api/result.c - the public functions of results: merging and writing, over output/. */
 #include "api/api.h"
+#include "base/arrays.h"
 #include "output/output.h"
+
+const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i) {
+    return result && i < result->n_segments ? &mx_segments(result)[i] : NULL;
+}
+
+const mxw_word *mxw_segment_word(const mxw_segment *segment, size_t i) {
+    return segment && i < segment->n_words ? &mx_segment_words(segment)[i] : NULL;
+}
+
+const mxw_token *mxw_segment_token(const mxw_segment *segment, size_t i) {
+    return segment && segment->details && i < segment->n_tokens ? &mx_segment_details(segment)[i] : NULL;
+}
+
+const mxw_token *mxw_segment_alternative(const mxw_segment *segment, size_t i, size_t j) {
+    if (!segment || !segment->alternatives || i >= segment->n_tokens || j >= segment->n_alternatives)
+        return NULL;
+    const mxw_token *token = &mx_segment_alternatives(segment)[i * segment->n_alternatives + j];
+    return token->id < 0 ? NULL : token;   /* the list ends early where fewer tokens were allowed */
+}
 
 mxw_status mxw_merge_open(mxw_merge **out) {
     MX_NEED(out, MXW_E_ARGUMENT);

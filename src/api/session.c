@@ -3,7 +3,6 @@
 
 #include "api/api.h"
 #include "base/base.h"
-#include "lab/lab.h"
 #include "pipeline/pipeline.h"
 
 void mxw_session_options_default(mxw_session_options *options) {
@@ -56,22 +55,6 @@ static mxw_status check_ranges(const mxw_session_options *o) {
     return MXW_OK;
 }
 
-/* The features that the caller has for the first window; they must be of this model's sizes. */
-static mxw_status find_features(const mxw_model *model, const mxw_features *given, const float **out) {
-    mxw_model_info info;
-    const mx_stage *stage = mx_features_find(given, "encoder.ln_post");
-    mx_recognizer_info(model, &info);
-    const mxw_dims *dims = &info.checkpoint.dims;
-    if (!stage)
-        return mx_fail(MXW_E_MISSING, "features: there is no encoder.ln_post in them");
-    if (stage->tensor.dtype != MXW_F32 || stage->tensor.rank != 2 || stage->tensor.dims[0] != dims->n_audio_ctx ||
-        stage->tensor.dims[1] != dims->n_audio_state)
-        return mx_fail(MXW_E_ARGUMENT, "features: encoder.ln_post is not f32 [%d, %d], which this model takes",
-                       dims->n_audio_ctx, dims->n_audio_state);
-    *out = stage->tensor.data;
-    return MXW_OK;
-}
-
 /* Options as the caller gave them, the rest as by default; options may be NULL. */
 static mxw_status read_options(const mxw_session_options *options, mxw_session_options *full) {
     mxw_status status = MXW_OK;
@@ -96,14 +79,7 @@ mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options
     MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
     mxw_status status = read_options(options, &full);
-    const float *features = NULL;
-    if (status >= 0 && full.features)
-        status = find_features(model, full.features, &features);
-    if (status >= 0)
-        status = mx_session_open(model, &full, out);
-    if (status >= 0)
-        mx_session_set_features(*out, features);
-    return status;
+    return status < 0 ? status : mx_session_open(model, &full, out);
 }
 
 void mxw_session_close(mxw_session *session) { mx_session_close(session); }

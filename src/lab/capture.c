@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arrays.h"
 #include "base/base.h"
 #include "lab/lab.h"
 #include "pipeline/inspect.h"
@@ -86,7 +87,7 @@ static mxw_status transcribe(mx_session *s, mx_features *f) {
         goto out;
     size_t n_windows = n_tokens = 0;
     for (size_t i = 0; i < result->n_segments; i++) {
-        const mxw_segment *g = &result->segments[i];
+        const mxw_segment *g = &mx_segments(result)[i];
         if (n_windows == 0 || windows[n_windows - 1] != (int32_t)g->seek)
             windows[n_windows++] = (int32_t)g->seek;
         memcpy(tokens + n_tokens, g->tokens, g->n_tokens * sizeof(*tokens));
@@ -109,15 +110,15 @@ static mxw_status add_notes(const mx_recognizer *r, const char *language, mx_fea
     mxw_model_info info;
     char heads[32];
     mx_recognizer_info(r, &info);
-    snprintf(heads, sizeof(heads), "%d %d", info.checkpoint.dims.n_audio_head, info.checkpoint.dims.n_text_head);
+    snprintf(heads, sizeof(heads), "%d %d", info.checkpoint->dims->n_audio_head, info.checkpoint->dims->n_text_head);
     MX_TRY(mx_features_set_note(f, "made_by", "max-whisper " MXW_VERSION));
-    MX_TRY(mx_features_set_note(f, "model", info.checkpoint.size_name));
+    MX_TRY(mx_features_set_note(f, "model", info.checkpoint->size_name));
     MX_TRY(mx_features_set_note(f, "engine", engines[info.engine]));
     MX_TRY(mx_features_set_note(f, "device", info.device));
     MX_TRY(mx_features_set_note(f, "precision", info.precision == MXW_PRECISION_F16 ? "f16" : "exact"));
     MX_TRY(mx_features_set_note(f, "heads", heads));
     MX_TRY(mx_features_set_note(f, "language", language));
-    MX_TRY(mx_features_set_note(f, "injected", info.injected));
+    MX_TRY(mx_features_set_note(f, "injected", mx_recognizer_fault(r)));
 out:
     return status;
 }
@@ -133,7 +134,7 @@ mxw_status mx_features_capture(mx_recognizer *r, const float *samples, size_t n,
         return MXW_E_MEMORY;
     mx_recognizer_info(r, &info);
     if (options->like)
-        MX_TRY(tokens_of(options->like, info.checkpoint.dims.n_vocab, &inspection));
+        MX_TRY(tokens_of(options->like, info.checkpoint->dims->n_vocab, &inspection));
     MX_TRY(mx_session_open(r, options->session, &session));
     MX_TRY(mx_session_feed(session, samples, n));
     MX_TRY(mx_session_finish(session));

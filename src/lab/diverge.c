@@ -130,8 +130,8 @@ mxw_status mx_comparison_diagnose(mx_comparison *c, const mx_weights *weights, m
         finding->index = (int64_t)i;
         finding->stage = c->rows[i].name;
         finding->fault = s.fault;
-        finding->words = mx_arena_strdup(&c->arena, s.words);
-        return finding->words ? MXW_OK : MXW_E_MEMORY;
+        finding->explanation = mx_arena_strdup(&c->arena, s.words);
+        return finding->explanation ? MXW_OK : MXW_E_MEMORY;
     }
     return MXW_OK;
 }

@@ -16,8 +16,8 @@ static void measure(mx_stage *stage) {
     int64_t n = mx_tensor_count(t), finite = 0;
     double sum = 0, squares = 0;
     *info = (mxw_feature){.name = stage->name, .min = INFINITY, .max = -INFINITY};
-    info->tensor = (mxw_tensor){.dtype = t->dtype, .rank = t->rank, .data = t->data};
-    memcpy(info->tensor.dims, t->dims, sizeof(info->tensor.dims));
+    stage->shown = (mxw_tensor){.struct_size = sizeof(mxw_tensor), .dtype = t->dtype, .rank = t->rank, .data = t->data};
+    memcpy(stage->shown.dims, t->dims, sizeof(stage->shown.dims));
     for (int pass = 0; pass < 2; pass++) {
         double spread = 0;
         for (int64_t i = 0; i < n; i++) {

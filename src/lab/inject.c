@@ -202,13 +202,13 @@ static void free_injection(void *context) {
     mx_free(in);
 }
 
-mxw_status mx_fault_open(const mxw_model_options *options, const char *name, mx_recognizer **out) {
+mxw_status mx_fault_open(const mxw_model_options *options, const mxw_lab_options *lab, mx_recognizer **out) {
     const fault *found = NULL;
     for (size_t i = 0; i < MX_COUNT(faults); i++)
-        if (strcmp(faults[i].name, name) == 0)
+        if (strcmp(faults[i].name, lab->inject) == 0)
             found = &faults[i];
     if (!found)
-        return mx_fail(MXW_E_ARGUMENT, "inject: unknown fault '%s'", name);
+        return mx_fail(MXW_E_ARGUMENT, "inject: unknown fault '%s'", lab->inject);
     injection *in = mx_alloc_zero(1, sizeof(*in));
     if (!in)
         return MXW_E_MEMORY;
@@ -216,5 +216,5 @@ mxw_status mx_fault_open(const mxw_model_options *options, const char *name, mx_
     mx_fault_hooks hooks = {.name = found->name, .context = in, .graph = found->graph,
                       .weight = found->weight ? change_weight : NULL, .mel = found->mel,
                       .max_windows = found->max_windows, .free = free_injection};
-    return mx_recognizer_open_with_faults(options, &hooks, out);
+    return mx_recognizer_open_with_faults(options, lab, &hooks, out);
 }

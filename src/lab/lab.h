@@ -17,7 +17,8 @@ typedef struct mxw_op_checks mx_op_checks;
 typedef struct mx_stage {
     const char *name;
     mx_tensor tensor;       /* dense, f32, i32 or u8 */
-    mxw_feature info;       /* statistics; name and tensor too */
+    mxw_tensor shown;       /* the same for the public API */
+    mxw_feature info;       /* statistics and name */
 } mx_stage;
 
 typedef struct mx_note {
@@ -60,8 +61,8 @@ mxw_status mx_comparison_diagnose(mx_comparison *c, const mx_weights *weights, m
 /* ---- inject.c ---- */
 
 const char *mx_fault_name(int index, const char **what);
-/* Opens a recognizer with the fault; E_ARGUMENT if it is unknown. */
-mxw_status mx_fault_open(const mxw_model_options *options, const char *fault, mx_recognizer **out);
+/* Opens a recognizer with the fault lab->inject; E_ARGUMENT if it is unknown. */
+mxw_status mx_fault_open(const mxw_model_options *options, const mxw_lab_options *lab, mx_recognizer **out);
 
 /* ---- exact.c ---- */
 

@@ -138,7 +138,7 @@ static mxw_status take_word(cue_builder *m, const mxw_word *word, const char *te
 
 /* A word as written: the first of a segment is preceded by its speaker. */
 static mxw_status take_segment_word(cue_builder *m, const mxw_segment *segment, size_t i, mx_str *named) {
-    const mxw_word *word = &segment->words[i];
+    const mxw_word *word = &mx_segment_words(segment)[i];
     int begins = i % m->words_per_chunk == 0;
     if (i > 0 || !segment->speaker)
         return take_word(m, word, word->word, strlen(word->word), begins);
@@ -151,14 +151,14 @@ static mxw_status take_segment_word(cue_builder *m, const mxw_segment *segment, 
 
 static double first_start(const mxw_result *result) {
     for (size_t i = 0; i < result->n_segments; i++)
-        if (result->segments[i].n_words)
-            return result->segments[i].words[0].start;
-    return result->n_segments ? result->segments[0].start : 0;
+        if (mx_segments(result)[i].n_words)
+            return mx_segment_words(&mx_segments(result)[i])[0].start;
+    return result->n_segments ? mx_segments(result)[0].start : 0;
 }
 
 int mx_cues_have_words(const mxw_result *result) {
     for (size_t i = 0; i < result->n_segments; i++)
-        if (result->segments[i].words)
+        if (mx_segments(result)[i].words)
             return 1;
     return 0;
 }
@@ -171,8 +171,8 @@ mxw_status mx_cues_of_words(const mxw_result *result, const mx_cue_options *opti
     m.width = options->max_line_width ? options->max_line_width : UNLIMITED;
     m.words_per_chunk = options->max_words_per_line ? options->max_words_per_line : UNLIMITED;
     for (size_t i = 0; i < result->n_segments; i++)
-        for (size_t j = 0; j < result->segments[i].n_words; j++)
-            MX_TRY(take_segment_word(&m, &result->segments[i], j, &named));
+        for (size_t j = 0; j < mx_segments(result)[i].n_words; j++)
+            MX_TRY(take_segment_word(&m, &mx_segments(result)[i], j, &named));
     MX_TRY(emit_cue(&m));
 out:
     mx_str_free(&named);

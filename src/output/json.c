@@ -44,13 +44,13 @@ static void add_words(mx_str *out, const mxw_segment *s) {
     mx_str_text(out, ", \"words\": [");
     for (size_t i = 0; i < s->n_words; i++) {
         mx_str_text(out, i ? ", {\"word\": " : "{\"word\": ");
-        mx_output_json_string(out, s->words[i].word);
+        mx_output_json_string(out, mx_segment_words(s)[i].word);
         mx_str_text(out, ", \"start\": ");
-        mx_output_json_number(out, s->words[i].start);
+        mx_output_json_number(out, mx_segment_words(s)[i].start);
         mx_str_text(out, ", \"end\": ");
-        mx_output_json_number(out, s->words[i].end);
+        mx_output_json_number(out, mx_segment_words(s)[i].end);
         mx_str_text(out, ", \"probability\": ");
-        mx_output_json_number(out, s->words[i].probability);
+        mx_output_json_number(out, mx_segment_words(s)[i].probability);
         mx_str_text(out, "}");
     }
     mx_str_text(out, "]");
@@ -94,7 +94,7 @@ mxw_status mx_write_json(const mxw_result *result, mx_sink *sink) {
     mx_str_text(&sink->text, ", \"segments\": [");
     for (size_t i = 0; i < result->n_segments; i++) {
         mx_str_text(&sink->text, i ? ", " : "");
-        mx_json_segment(&sink->text, &result->segments[i]);
+        mx_json_segment(&sink->text, &mx_segments(result)[i]);
         mx_str_text(&sink->text, "}");
         MX_TRY(mx_sink_pass(sink));
     }
@@ -111,7 +111,7 @@ out:
 mxw_status mx_write_jsonl(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < result->n_segments; i++) {
-        mx_json_segment(&sink->text, &result->segments[i]);
+        mx_json_segment(&sink->text, &mx_segments(result)[i]);
         mx_str_text(&sink->text, "}\n");
         MX_TRY(mx_sink_pass(sink));
     }

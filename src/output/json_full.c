@@ -25,10 +25,10 @@ static void add_details(mx_str *out, const mxw_segment *s) {
     mx_str_text(out, "[");
     for (size_t i = 0; i < s->n_tokens; i++) {
         mx_str_text(out, i ? ", " : "");
-        add_token(out, &s->details[i]);
+        add_token(out, &mx_segment_details(s)[i]);
         mx_output_json_key(out, "alternatives");
         mx_str_text(out, "[");
-        const mxw_token *others = s->alternatives + i * s->n_alternatives;
+        const mxw_token *others = mx_segment_alternatives(s) + i * s->n_alternatives;
         for (size_t j = 0; j < s->n_alternatives && others[j].id >= 0; j++) {
             mx_str_text(out, j ? ", " : "");
             add_token(out, &others[j]);
@@ -68,17 +68,17 @@ mxw_status mx_write_json_full(const mxw_result *result, mx_sink *sink) {
     mx_output_json_key(out, "duration");
     add_finite(out, result->duration_s);
     mx_str_print(out, ", \"windows\": %" PRId64 ", \"temperature_fallbacks\": %" PRId64 ", \"fallbacks\": 0",
-                 result->n_windows, result->n_fallbacks_temperature);
-    add_times(out, &result->times);
+                 result->n_windows, result->n_temperature_fallbacks);
+    add_times(out, result->times);
     mx_output_json_key(out, "text");
     mx_output_json_string(out, result->text);
     mx_output_json_key(out, "segments");
     mx_str_text(out, "[");
     for (size_t i = 0; i < result->n_segments; i++) {
         mx_str_text(out, i ? ", " : "");
-        mx_json_segment(out, &result->segments[i]);
-        if (result->segments[i].details)
-            add_details(out, &result->segments[i]);
+        mx_json_segment(out, &mx_segments(result)[i]);
+        if (mx_segments(result)[i].details)
+            add_details(out, &mx_segments(result)[i]);
         mx_str_text(out, "}");
         MX_TRY(mx_sink_pass(sink));
     }

@@ -6,7 +6,7 @@
 
 typedef struct part {
     int channel;
-    mxw_result result;   /* strings and segments in the merge's arena */
+    mxw_result result;   /* strings, segments and times in the merge's arena */
     size_t next;         /* the next segment to take */
 } part;
 
@@ -15,6 +15,7 @@ struct mxw_merge {
     part *parts;         /* by channel */
     size_t n_parts, capacity;
     mxw_result result;
+    mxw_stage_times times;   /* of the result */
     mxw_segment *segments;
     size_t n_room;
     mx_str text;
@@ -48,26 +49,27 @@ static mxw_status copy_words(mx_arena *memory, mxw_segment *s) {
         return MXW_OK;
     mxw_word *words = mx_arena_alloc(memory, MX_MAX(s->n_words, 1) * sizeof(*words));
     for (size_t i = 0; words && i < s->n_words; i++) {
-        words[i] = s->words[i];
+        words[i] = mx_segment_words(s)[i];
         copy_text(memory, &words[i].word);
         if (!words[i].word)
             return MXW_E_MEMORY;
     }
-    s->words = words;
+    s->words = mx_word_array(words);
     return words ? MXW_OK : MXW_E_MEMORY;
 }
 
-static mxw_status copy_tokens(mx_arena *memory, const mxw_token **tokens, size_t n) {
-    if (!*tokens)
+static mxw_status copy_tokens(mx_arena *memory, const mxw_token_array **array, size_t n) {
+    const mxw_token *tokens = (const mxw_token *)(const void *)*array;
+    if (!tokens)
         return MXW_OK;
     mxw_token *copy = mx_arena_alloc(memory, MX_MAX(n, 1) * sizeof(*copy));
     for (size_t i = 0; copy && i < n; i++) {
-        copy[i] = (*tokens)[i];
+        copy[i] = tokens[i];
         copy_text(memory, &copy[i].text);
-        if ((*tokens)[i].text && !copy[i].text)
+        if (tokens[i].text && !copy[i].text)
             return MXW_E_MEMORY;
     }
-    *tokens = copy;
+    *array = mx_token_array(copy);
     return copy ? MXW_OK : MXW_E_MEMORY;
 }
 
@@ -91,16 +93,19 @@ static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_resu
     *to = *from;
     to->text = NULL;   /* made again from the segments */
     mxw_segment *segments = mx_arena_alloc(memory, MX_MAX(from->n_segments, 1) * sizeof(*segments));
+    mxw_stage_times *times = mx_arena_alloc(memory, sizeof(*times));
     copy_text(memory, &to->language);
-    if (!segments || (from->language && !to->language))
+    if (!segments || !times || (from->language && !to->language))
         return MXW_E_MEMORY;
     for (size_t i = 0; i < from->n_segments; i++) {
-        segments[i] = from->segments[i];
+        segments[i] = mx_segments(from)[i];
         mxw_status status = copy_segment(memory, &segments[i]);
         if (status < 0)
             return status;
     }
-    to->segments = segments;
+    to->segments = mx_segment_array(segments);
+    *times = *from->times;
+    to->times = times;
     return MXW_OK;
 }
 
@@ -125,17 +130,16 @@ static part *earliest(mx_merge *m) {
     part *best = NULL;
     for (part *p = m->parts; p < m->parts + m->n_parts; p++)
         if (p->next < p->result.n_segments &&
-            (!best || p->result.segments[p->next].start < best->result.segments[best->next].start))
+            (!best || mx_segments(&p->result)[p->next].start < mx_segments(&best->result)[best->next].start))
             best = p;
     return best;
 }
 
-static void add_counts(mxw_result *to, const mxw_result *from) {
-    mxw_stage_times *t = &to->times;
-    const mxw_stage_times *f = &from->times;
+static void add_counts(mxw_result *to, mxw_stage_times *t, const mxw_result *from) {
+    const mxw_stage_times *f = from->times;
     to->duration_s = MX_MAX(to->duration_s, from->duration_s);
     to->n_windows += from->n_windows;
-    to->n_fallbacks_temperature += from->n_fallbacks_temperature;
+    to->n_temperature_fallbacks += from->n_temperature_fallbacks;
     t->load_ms = MX_MAX(t->load_ms, f->load_ms);
     t->compile_ms = MX_MAX(t->compile_ms, f->compile_ms);
     t->audio_ms += f->audio_ms;
@@ -152,25 +156,26 @@ const mxw_result *mx_merge_result(mx_merge *merge) {
     part *p;
     size_t n = 0;
     mxw_result *r = &merge->result;
-    *r = (mxw_result){.language_probability = -1};
+    merge->times = (mxw_stage_times){0};
+    *r = (mxw_result){.language_probability = -1, .times = &merge->times};
     mx_str_clear(&merge->text);
     for (size_t i = 0; i < merge->n_parts; i++) {
         n += merge->parts[i].result.n_segments;
         merge->parts[i].next = 0;
-        add_counts(r, &merge->parts[i].result);
+        add_counts(r, &merge->times, &merge->parts[i].result);
     }
     if (mx_grow(&merge->segments, &merge->n_room, n + 1, sizeof(*merge->segments)) < 0)
         return NULL;
     while ((p = earliest(merge)) != NULL) {
         mxw_segment *s = &merge->segments[r->n_segments];
-        *s = p->result.segments[p->next++];
+        *s = mx_segments(&p->result)[p->next++];
         s->id = (int64_t)r->n_segments++;
         mx_str_text(&merge->text, s->text);
     }
     if (mx_str_status(&merge->text) < 0)
         return NULL;
     r->text = mx_str_get(&merge->text);
-    r->segments = merge->segments;
+    r->segments = mx_segment_array(merge->segments);
     if (merge->n_parts > 0) {
         r->language = merge->parts[0].result.language;
         r->language_probability = merge->parts[0].result.language_probability;

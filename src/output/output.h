@@ -5,6 +5,7 @@
  * reference does not have, is written with "[speaker] " before its text, and in json with two more keys. */
 #ifndef MX_OUTPUT_H
 #define MX_OUTPUT_H
+#include "base/arrays.h"
 #include "base/base.h"
 
 /* The formats by name, in a fixed order; NULL past the end. A name is also the file's extension. */

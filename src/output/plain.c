@@ -9,7 +9,7 @@ mxw_status mx_write_txt(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < result->n_segments; i++) {
         size_t n;
-        const char *text = mx_output_text(&sink->text, &result->segments[i], &n);
+        const char *text = mx_output_text(&sink->text, &mx_segments(result)[i], &n);
         mx_str_add(&sink->text, text, n);
         mx_str_text(&sink->text, "\n");
         MX_TRY(mx_sink_pass(sink));
@@ -24,9 +24,9 @@ mxw_status mx_write_tsv(const mxw_result *result, mx_sink *sink) {
     for (size_t i = 0; i < result->n_segments; i++) {
         size_t n;
         int64_t start_ms, end_ms;
-        MX_TRY(mx_output_times(&result->segments[i], &start_ms, &end_ms));
+        MX_TRY(mx_output_times(&mx_segments(result)[i], &start_ms, &end_ms));
         mx_str_print(&sink->text, "%" PRId64 "\t%" PRId64 "\t", start_ms, end_ms);
-        const char *text = mx_output_text(&sink->text, &result->segments[i], &n);
+        const char *text = mx_output_text(&sink->text, &mx_segments(result)[i], &n);
         for (size_t k = 0; k < n; k++)
             mx_str_add(&sink->text, text[k] == '\t' ? " " : &text[k], 1);
         mx_str_text(&sink->text, "\n");
@@ -50,10 +50,10 @@ mxw_status mx_write_csv(const mxw_result *result, mx_sink *sink) {
     mx_str *out = &sink->text;
     int speakers = 0;
     for (size_t i = 0; i < result->n_segments; i++)
-        speakers |= result->segments[i].speaker != NULL;
+        speakers |= mx_segments(result)[i].speaker != NULL;
     mx_str_text(out, speakers ? "start,end,speaker,text\n" : "start,end,text\n");
     for (size_t i = 0; i < result->n_segments; i++) {
-        const mxw_segment *s = &result->segments[i];
+        const mxw_segment *s = &mx_segments(result)[i];
         size_t n = strlen(s->text);
         int64_t start_ms, end_ms;
         MX_TRY(mx_output_times(s, &start_ms, &end_ms));
@@ -91,10 +91,10 @@ static void add_one_line(mx_str *out, const char *text, size_t n) {
 static mxw_status add_lrc_words(mx_str *out, const mxw_segment *s) {
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < s->n_words; i++) {
-        size_t n = strlen(s->words[i].word);
-        const char *word = mx_utf8_strip(s->words[i].word, &n);
-        mx_str_text(out, i && word != s->words[i].word ? " " : "");
-        MX_TRY(add_lrc_time(out, s->words[i].start, "<>"));
+        size_t n = strlen(mx_segment_words(s)[i].word);
+        const char *word = mx_utf8_strip(mx_segment_words(s)[i].word, &n);
+        mx_str_text(out, i && word != mx_segment_words(s)[i].word ? " " : "");
+        MX_TRY(add_lrc_time(out, mx_segment_words(s)[i].start, "<>"));
         add_one_line(out, word, n);
     }
 out:
@@ -106,7 +106,7 @@ mxw_status mx_write_lrc(const mxw_result *result, mx_sink *sink) {
     mx_str *out = &sink->text;
     mx_str_text(out, "[by:max-whisper]\n");
     for (size_t i = 0; i < result->n_segments; i++) {
-        const mxw_segment *s = &result->segments[i];
+        const mxw_segment *s = &mx_segments(result)[i];
         size_t n = strlen(s->text);
         mx_utf8_strip(s->text, &n);
         if (n == 0)

@@ -49,7 +49,7 @@ static mxw_status add_cue(mx_str *out, const mxw_segment *segment, const cue_sty
  * case.) */
 static int has_cues(const mxw_result *result) {
     for (size_t i = 0; i < result->n_segments; i++)
-        if (result->segments[i].text[0])
+        if (mx_segments(result)[i].text[0])
             return 1;
     return 0;
 }
@@ -94,7 +94,7 @@ static mxw_status write_cues(const mxw_result *result, mx_sink *sink, const cue_
     for (size_t i = 0; i < result->n_segments; i++) {
         if (style->numbered)
             mx_str_print(&sink->text, "%zu\n", i + 1);
-        MX_TRY(add_cue(&sink->text, &result->segments[i], style));
+        MX_TRY(add_cue(&sink->text, &mx_segments(result)[i], style));
         MX_TRY(mx_sink_pass(sink));
     }
 out:
@@ -149,8 +149,8 @@ static mxw_status write_ass_segments(const mxw_result *result, cue_writer *write
         int64_t start_ms, end_ms;
         size_t n;
         mx_str_clear(&line);
-        MX_TRY(mx_output_times(&result->segments[i], &start_ms, &end_ms));
-        const char *text = mx_output_text(&line, &result->segments[i], &n);
+        MX_TRY(mx_output_times(&mx_segments(result)[i], &start_ms, &end_ms));
+        const char *text = mx_output_text(&line, &mx_segments(result)[i], &n);
         if (n == 0)
             continue;
         mx_cue_escape(&line, text, n);

@@ -82,7 +82,7 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
     }
     for (size_t i = r.n; i < tokens->n; i++)   /* past the model's last position */
         MX_TRY(set_unknown(s, i, r.k));
-    s->result.times.decode_ms += mx_since_ms(start);
+    s->times.decode_ms += mx_since_ms(start);
 out:
     return status;
 }

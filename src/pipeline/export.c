@@ -12,12 +12,12 @@ mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *p
     mx_text *text = NULL;
     float *filters = NULL;
     mx_weights_info(w, &info);
-    MX_TRY(mx_text_open(info.dims.n_vocab, &text));
-    filters = mx_alloc_array((size_t)info.dims.n_mels * MX_MEL_BINS, sizeof(*filters));
+    MX_TRY(mx_text_open(info.dims->n_vocab, &text));
+    filters = mx_alloc_array((size_t)info.dims->n_mels * MX_MEL_BINS, sizeof(*filters));
     status = filters ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
-    MX_TRY(mx_mel_filters(info.dims.n_mels, filters));
+    MX_TRY(mx_mel_filters(info.dims->n_mels, filters));
     mx_ggml_extras extras = {.filters = filters,
                              .n_bins = MX_MEL_BINS,
                              .n_tokens = mx_text_specials(text)->eot,

@@ -15,6 +15,6 @@ typedef struct mx_fault_hooks {
 } mx_fault_hooks;
 
 /* mx_recognizer_open with a fault. hooks->context is freed with the recognizer, or at once on failure. */
-mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, const mx_fault_hooks *hooks,
-                                          mx_recognizer **out);
+mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, const mxw_lab_options *lab,
+                                          const mx_fault_hooks *hooks, mx_recognizer **out);
 #endif

@@ -65,7 +65,7 @@ mxw_status mx_session_inspect(mx_session *s, mx_inspection *i) {
     mxw_status status;
     mx_decode_step step;
     seen all = {s, i, &step};
-    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    const mxw_dims *dims = s->recognizer->checkpoint.dims;
     int64_t left = mx_mel_frames(s->mel) - i->seek, shape[] = {MX_MEL_WINDOW, dims->n_mels};
     if (!s->finished)
         return mx_fail(MXW_E_STATE, "inspect before finish");
@@ -108,7 +108,7 @@ typedef struct encode_context {
 
 static mxw_status encode_tapped(void *context, mx_step_runner *runner, int slot) {
     const encode_context *v = context;
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     const float *features;
     mx_step_runner_tap(runner, v->tap, v->tap_context);
     mxw_status status = mx_step_runner_encode(runner, &(mx_request){.slot = slot, .mel = v->mel}, 1);

@@ -62,10 +62,10 @@ static void add_model(mx_str *out, const mx_recognizer *r, const char *sha256) {
     add_whole(out, "threads", info.threads);
     mx_output_json_key(out, "model");
     mx_str_text(out, "{\"name\": ");
-    mx_output_json_string(out, info.checkpoint.size_name);
-    add_text(out, "path", info.checkpoint.path);
-    add_text(out, "format", info.checkpoint.format);
-    add_whole(out, "bytes", (int64_t)info.checkpoint.file_bytes);
+    mx_output_json_string(out, info.checkpoint->size_name);
+    add_text(out, "path", info.checkpoint->path);
+    add_text(out, "format", info.checkpoint->format);
+    add_whole(out, "bytes", (int64_t)info.checkpoint->file_bytes);
     add_text(out, "sha256", sha256);
     mx_str_text(out, "}");
 }

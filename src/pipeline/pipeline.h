@@ -6,6 +6,7 @@
 #define MX_PIPELINE_H
 #include "audio/audio.h"
 #include "exec/exec.h"
+#include "max_whisper/lab.h"
 #include "text/text.h"
 #include "weights/weights.h"
 
@@ -14,11 +15,11 @@ typedef struct mxw_session mx_session;
 
 typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_FORCE, MX_PART_COUNT } mx_part;
 
-mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out);
+mxw_status mx_recognizer_open(const mxw_model_options *options, const mxw_lab_options *lab, mx_recognizer **out);
 void mx_recognizer_close(mx_recognizer *r);
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info);
-/* What its programs did so far; struct_size is not written. */
-void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use);
+const char *mx_recognizer_fault(const mx_recognizer *r);   /* name of the injected fault, or NULL */
+mxw_stage_counters mx_recognizer_counters(const mx_recognizer *r, mxw_stage stage);
 /* CRC-32 over the CRC-32s of its tensors, as `model inspect` has it; computed on first use. */
 mxw_status mx_recognizer_crc32(mx_recognizer *r, uint32_t *crc);
 const mx_text *mx_recognizer_text(const mx_recognizer *r);

@@ -35,15 +35,15 @@ static mxw_status find_weight(void *context, const char *name, mx_tensor *out) {
 static mxw_status build_part(mx_recognizer *r, int part) {
     mx_alignment alignment;
     if (part != MX_PART_FORCE)
-        return parts[part].build(&r->checkpoint.dims, &r->graphs[part]);
+        return parts[part].build(r->checkpoint.dims, &r->graphs[part]);
     alignment.heads = mx_weights_alignment_heads(r->weights, &alignment.n);
-    return mx_model_force(&r->checkpoint.dims, &alignment, &r->graphs[part]);
+    return mx_model_force(r->checkpoint.dims, &alignment, &r->graphs[part]);
 }
 
-static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options) {
+static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options, const mxw_lab_options *lab) {
     mx_weight_source source = {find_weight, r};
     mx_program_options program = {.engine = options->engine, .device = options->device, .pool = r->pool,
-                                  .weights = &source, .keep_names = options->keep_names, .trace = options->on_trace,
+                                  .weights = &source, .keep_names = lab->keep_names, .trace = options->on_trace,
                                   .trace_context = options->trace_user, .precision = options->precision};
     mxw_status status = MXW_OK;
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
@@ -52,9 +52,9 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
         if (status >= 0 && r->hooks.graph)
             status = r->hooks.graph(r->hooks.context, (mx_part)i, r->graphs[i]);
         mx_program_options other = program;
-        if (i == MX_PART_ENCODER && options->encode_engine >= 0) {
-            other.engine = (mxw_engine)options->encode_engine;
-            other.device = options->encode_device;
+        if (i == MX_PART_ENCODER && lab->encode_engine >= 0) {
+            other.engine = (mxw_engine)lab->encode_engine;
+            other.device = lab->encode_device;
             if (other.engine != MXW_ENGINE_MAX)
                 other.precision = MXW_PRECISION_EXACT;
         }
@@ -65,12 +65,12 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options)
     return status;
 }
 
-mxw_status mx_recognizer_open(const mxw_model_options *options, mx_recognizer **out) {
-    return mx_recognizer_open_with_faults(options, &(mx_fault_hooks){0}, out);
+mxw_status mx_recognizer_open(const mxw_model_options *options, const mxw_lab_options *lab, mx_recognizer **out) {
+    return mx_recognizer_open_with_faults(options, lab, &(mx_fault_hooks){0}, out);
 }
 
-mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, const mx_fault_hooks *hooks,
-                                          mx_recognizer **out) {
+mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, const mxw_lab_options *lab,
+                                          const mx_fault_hooks *hooks, mx_recognizer **out) {
     mxw_status status;
     mx_recognizer *r = mx_alloc_zero(1, sizeof(*r));
     if (!r) {
@@ -82,7 +82,7 @@ mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, cons
     r->hooks = *hooks;
     pthread_mutex_init(&r->lock, NULL);
     r->engine = options->engine;
-    r->encode_engine = options->encode_engine;
+    r->encode_engine = lab->encode_engine;
     r->precision = options->precision;
     r->batch = MX_MAX(options->batch, 1);
     r->counters = mx_alloc_zero(1, sizeof(*r->counters));
@@ -91,14 +91,14 @@ mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, cons
         goto out;
     MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
     mx_weights_info(r->weights, &r->checkpoint);
-    MX_TRY(mx_text_open(r->checkpoint.dims.n_vocab, &r->text));
+    MX_TRY(mx_text_open(r->checkpoint.dims->n_vocab, &r->text));
     MX_TRY(mx_pool_open(options->threads, &r->pool));
     r->load_ms = mx_since_ms(start);
     mx_log_timed(MXW_LOG_INFO, "model", r->load_ms, "%s opened: %s, %s", r->checkpoint.path, r->checkpoint.format,
                  r->checkpoint.size_name);
 
     start = mx_now_ns();
-    MX_TRY(open_parts(r, options));
+    MX_TRY(open_parts(r, options, lab));
     r->encode_width = strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), "cpu") == 0 ? 1 : MX_ENCODE_WIDTH;
     r->compile_ms = mx_since_ms(start);
     mx_log_timed(MXW_LOG_INFO, "model", r->compile_ms, "programs ready on %s, %d threads",
@@ -130,29 +130,29 @@ void mx_recognizer_close(mx_recognizer *r) {
 }
 
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {
-    *info = (mxw_model_info){.checkpoint = r->checkpoint,
+    *info = (mxw_model_info){.checkpoint = &r->checkpoint,
                              .engine = r->engine,
                              .device = mx_exec_device(r->programs[MX_PART_DECODER]),
                              .threads = mx_pool_threads(r->pool),
                              .load_ms = r->load_ms,
                              .compile_ms = r->compile_ms,
-                             .precision = r->precision,
-                             .injected = r->hooks.name};
+                             .precision = r->precision};
 }
 
-static mxw_stage_use use_of(const mx_recognizer *r, mx_counter_kind kind) {
-    return (mxw_stage_use){.runs = atomic_load(&r->counters->kinds[kind].runs),
-                           .items = atomic_load(&r->counters->kinds[kind].items),
-                           .cells = atomic_load(&r->counters->kinds[kind].cells),
-                           .ms = (double)atomic_load(&r->counters->kinds[kind].ns) / 1e6};
-}
+const char *mx_recognizer_fault(const mx_recognizer *r) { return r->hooks.name; }
 
-void mx_recognizer_use(const mx_recognizer *r, mxw_model_use *use) {
-    use->encode = use_of(r, MX_COUNTER_ENCODE);
-    use->cross = use_of(r, MX_COUNTER_CROSS);
-    use->prompt = use_of(r, MX_COUNTER_PROMPT);
-    use->step = use_of(r, MX_COUNTER_STEP);
-    use->force = use_of(r, MX_COUNTER_FORCE);
+mxw_stage_counters mx_recognizer_counters(const mx_recognizer *r, mxw_stage stage) {
+    static const mx_counter_kind kinds[] = {
+        [MXW_STAGE_ENCODE] = MX_COUNTER_ENCODE, [MXW_STAGE_CROSS] = MX_COUNTER_CROSS,
+        [MXW_STAGE_PROMPT] = MX_COUNTER_PROMPT, [MXW_STAGE_STEP] = MX_COUNTER_STEP,
+        [MXW_STAGE_FORCE] = MX_COUNTER_FORCE,
+    };
+    const mx_counter_kind kind = kinds[stage];
+    return (mxw_stage_counters){.struct_size = sizeof(mxw_stage_counters),
+                                .runs = atomic_load(&r->counters->kinds[kind].runs),
+                                .items = atomic_load(&r->counters->kinds[kind].items),
+                                .cells = atomic_load(&r->counters->kinds[kind].cells),
+                                .ms = (double)atomic_load(&r->counters->kinds[kind].ns) / 1e6};
 }
 
 static mxw_status sum_weights(const mx_weights *w, uint32_t *sum) {

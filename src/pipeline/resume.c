@@ -16,7 +16,7 @@
  * and then be named here as the last one. */
 #define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
 _Static_assert(IS_LAST(mxw_segment, n_alternatives), "serialize_segment has every field of a segment");
-_Static_assert(IS_LAST(mxw_session_options, features), "options_digest has every option that text depends on");
+_Static_assert(IS_LAST(mxw_session_options, on_window), "options_digest has every option that text depends on");
 
 /* ---- fingerprints ------------------------------------------------------------------------------------------------ */
 
@@ -57,7 +57,7 @@ static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
     mx_str_print(&text, "%a %a %a %d %d %a %llu %d %a\n", o->compression_ratio_threshold, o->logprob_threshold,
                  o->no_speech_threshold, o->sample_len, o->without_timestamps, o->max_initial_timestamp,
                  (unsigned long long)o->seed, (int)o->mel_reference, o->start_s);
-    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    const mxw_dims *dims = s->recognizer->checkpoint.dims;
     size_t n_features = (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state;
     uint64_t features = s->features ? digest(DIGEST_SEED, s->features, n_features * sizeof(*s->features)) : 0;
     mx_str_print(&text, "%d %llu %s\n", s->recognizer->encode_engine, (unsigned long long)features,
@@ -166,7 +166,7 @@ static void serialize_words(archive *a, mxw_segment *s) {
         return;
     mxw_word *items = a->out ? NULL : make_room(a, n, sizeof(*items));
     for (uint64_t i = 0; (a->out || items) && i < n; i++) {
-        mxw_word word = a->out ? s->words[i] : (mxw_word){0};
+        mxw_word word = a->out ? mx_segment_words(s)[i] : (mxw_word){0};
         FIELD(a, word.start);
         FIELD(a, word.end);
         serialize_text(a, &word.word);
@@ -175,15 +175,16 @@ static void serialize_words(archive *a, mxw_segment *s) {
             items[i] = word;
     }
     if (!a->out) {
-        s->words = items;
+        s->words = mx_word_array(items);
         s->n_words = items ? (size_t)n : 0;
     }
 }
 
-static void serialize_details(archive *a, const mxw_token **tokens, uint64_t n) {
+static void serialize_details(archive *a, const mxw_token_array **tokens, uint64_t n) {
+    const mxw_token *given = (const mxw_token *)(const void *)*tokens;
     mxw_token *items = a->out ? NULL : make_room(a, n, sizeof(*items));
     for (uint64_t i = 0; (a->out || items) && i < n && a->status >= 0; i++) {
-        mxw_token token = a->out ? (*tokens)[i] : (mxw_token){0};
+        mxw_token token = a->out ? given[i] : (mxw_token){0};
         FIELD(a, token.id);
         FIELD(a, token.logprob);
         serialize_text(a, &token.text);
@@ -191,7 +192,7 @@ static void serialize_details(archive *a, const mxw_token **tokens, uint64_t n) 
             items[i] = token;
     }
     if (!a->out)
-        *tokens = items;
+        *tokens = mx_token_array(items);
 }
 
 static void serialize_segment(archive *a, mxw_segment *s) {
@@ -259,7 +260,7 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
                     .seek = s->at.seek,
                     .clip = s->at.clip,
                     .prompt_reset_since = s->at.prompt_reset_since,
-                    .n_fallbacks = s->result.n_fallbacks_temperature,
+                    .n_fallbacks = s->result.n_temperature_fallbacks,
                     .language_probability = s->result.language_probability,
                     .last_speech_s = s->at.last_speech_s,
                     .language = s->language,
@@ -328,7 +329,7 @@ static mxw_status take(mx_session *s, const loop_state *then) {
     s->language = mx_language_find(then->language);
     s->at.prompt_reset_since = (size_t)then->prompt_reset_since;
     s->result.n_windows = then->number;
-    s->result.n_fallbacks_temperature = then->n_fallbacks;
+    s->result.n_temperature_fallbacks = then->n_fallbacks;
     s->result.language_probability = then->language_probability;
     s->at.last_speech_s = then->last_speech_s;
     for (size_t i = 0; i < n; i++) {

@@ -105,8 +105,8 @@ static mxw_status copy_words(mx_session *s, const mx_piece *piece, const mxw_wor
 static void set_details(const mx_session *s, const mx_piece *piece, mxw_segment *segment) {
     size_t first = (size_t)(piece->tokens - s->window.tokens.items);
     segment->n_alternatives = (size_t)s->options.token_details;
-    segment->details = s->window.details + first;
-    segment->alternatives = s->window.alternatives + first * segment->n_alternatives;
+    segment->details = mx_token_array(s->window.details + first);
+    segment->alternatives = mx_token_array(s->window.alternatives + first * segment->n_alternatives);
 }
 
 mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx_decode_result *result) {
@@ -151,7 +151,7 @@ mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx
                                                .no_speech_prob = result->no_speech_prob,
                                                .channel = s->options.channel,
                                                .speaker = s->options.speaker,
-                                               .words = words,
+                                               .words = mx_word_array(words),
                                                .n_words = blank ? 0 : piece->n_words};
     if (s->options.token_details)
         set_details(s, piece, &s->segments.items[s->segments.n]);

@@ -98,7 +98,7 @@ static mxw_status copy_strings(mx_session *s) {
 }
 
 static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o, mx_decode_plan **plan) {
-    const mxw_dims *dims = &r->checkpoint.dims;
+    const mxw_dims *dims = r->checkpoint.dims;
     mx_decode_options decode = {.n_text_ctx = dims->n_text_ctx,
                                 .n_audio_ctx = dims->n_audio_ctx,
                                 .task = o->task,
@@ -135,7 +135,7 @@ mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *op
 static mxw_status open_decoding(mx_session *s) {
     mxw_status status;
     const mxw_session_options *o = &s->options;
-    const mxw_dims *dims = &s->recognizer->checkpoint.dims;
+    const mxw_dims *dims = s->recognizer->checkpoint.dims;
     MX_TRY(open_plan(s->recognizer, o, &s->plan));
     s->thresholds = (mx_thresholds){o->compression_ratio_threshold, o->logprob_threshold, o->no_speech_threshold};
     s->temperatures = mx_arena_alloc(&s->memory, MAX_TEMPERATURES * sizeof(*s->temperatures));
@@ -163,6 +163,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     s->recognizer = r;
     s->options = *options;
     s->result.language_probability = -1;
+    s->result.times = &s->times;
     if (!s->options.prepend_punctuations)
         s->options.prepend_punctuations = "";
     if (!s->options.append_punctuations)
@@ -232,7 +233,7 @@ mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
     if (s->options.on_window)
         mx_fingerprint_add(&s->fingerprint, samples, n);
     mxw_status status = mx_mel_feed(s->mel, samples, n);
-    s->result.times.mel_ms += mx_since_ms(start);
+    s->times.mel_ms += mx_since_ms(start);
     return status < 0 ? fail_for_good(s, status) : status;
 }
 
@@ -253,7 +254,7 @@ mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio) {
     do {
         int64_t start = mx_now_ns();
         MX_TRY(mx_audio_read(audio, samples, READ_SAMPLES, &got));
-        s->result.times.audio_ms += mx_since_ms(start);
+        s->times.audio_ms += mx_since_ms(start);
         MX_TRY(mx_session_feed(s, samples, got));
         report_audio(s, info.duration_s);
         MX_TRY(mx_session_stop_if_asked(s));
@@ -270,7 +271,7 @@ mxw_status mx_session_finish(mx_session *s) {
         return MXW_OK;
     int64_t start = mx_now_ns();
     mxw_status status = mx_mel_finish(s->mel);
-    s->result.times.mel_ms += mx_since_ms(start);
+    s->times.mel_ms += mx_since_ms(start);
     s->finished = 1;
     return status < 0 ? fail_for_good(s, status) : status;
 }
@@ -283,7 +284,7 @@ mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
         mxw_status status = mx_session_advance(s);
         if (status < 0)
             fail_for_good(s, status);
-        s->result.times.total_ms = mx_since_ms(s->opened_ns);
+        s->times.total_ms = mx_since_ms(s->opened_ns);
         if (status != MXW_OK)
             return status;
     }
@@ -300,10 +301,10 @@ const mxw_result *mx_session_result(mx_session *s) {
         return NULL;
     s->result.text = mx_str_get(&s->text);
     s->result.language = s->language;
-    s->result.segments = s->segments.items;
+    s->result.segments = mx_segment_array(s->segments.items);
     s->result.n_segments = s->segments.n;
     s->result.duration_s = mx_mel_seconds(s->mel);
-    s->result.times.load_ms = s->recognizer->load_ms;
-    s->result.times.compile_ms = s->recognizer->compile_ms;
+    s->times.load_ms = s->recognizer->load_ms;
+    s->times.compile_ms = s->recognizer->compile_ms;
     return &s->result;
 }

@@ -1,6 +1,7 @@
 /* pipeline/session.h - internals of a session: the state of one recording from window to window. */
 #ifndef MX_SESSION_H
 #define MX_SESSION_H
+#include "base/arrays.h"
 #include "feature/feature.h"
 #include "pipeline/batcher.h"
 #include "pipeline/inspect.h"
@@ -86,6 +87,7 @@ struct mxw_session {
     } segments;
     mx_str text, manifest;
     mxw_result result;
+    mxw_stage_times times;            /* of the result */
     int64_t opened_ns;
 };
 

@@ -24,7 +24,7 @@ mx_slot_size mx_slot_size_of(const mx_decode_plan *plan, int forces) {
 
 /* The caches of all slots: each has its range of self-attention cells and its entry of cross keys and values. */
 static mxw_status add_states(mx_step_runner *runner) {
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     static const char *const suffixes[] = {"k", "v"};
     for (int i = 0; i < dims->n_text_layer; i++)
         for (size_t j = 0; j < MX_COUNT(suffixes); j++) {
@@ -53,7 +53,7 @@ static int rounded(int n) {
 /* Room for one step of the largest size beside an ordinary step of every other slot, so that memory does not grow with
  * the prompts of many windows that happen to begin together. */
 static mxw_status open_room(mx_step_runner *runner) {
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     const mx_slot_size *size = &runner->size;
     size_t n = (size_t)runner->n_slots, others = n - 1;
     runner->max_rows = size->n_rows + (int)others * size->n_sequences;
@@ -87,7 +87,7 @@ static mxw_status open_room(mx_step_runner *runner) {
 
 /* The decoder keeps the suppression tables of all slots until they change. */
 static mxw_status hold_tables(mx_step_runner *runner, mx_part part, int n_tables) {
-    int64_t shape[] = {n_tables * MX_SET_COUNT, runner->recognizer->checkpoint.dims.n_vocab};
+    int64_t shape[] = {n_tables * MX_SET_COUNT, runner->recognizer->checkpoint.dims->n_vocab};
     mx_tensor t = mx_tensor_of(MXW_U8, 2, shape, runner->suppress);
     return mx_run_hold(runner->runs[part], "suppress", &t);
 }
@@ -114,7 +114,7 @@ static mxw_status reserve(mx_step_runner *runner) {
     mxw_status status = MXW_OK;
     snprintf(of_decoder, sizeof(of_decoder), "rows=%d,sequences=%d,picks=%d,candidates=%d,sets=%d,slots=%d,cells=%d",
              rows, rounded(runner->max_sequences), rounded(runner->max_picks),
-             MX_MIN(most, runner->recognizer->checkpoint.dims.n_vocab), runner->n_slots * MX_SET_COUNT,
+             MX_MIN(most, runner->recognizer->checkpoint.dims->n_vocab), runner->n_slots * MX_SET_COUNT,
              runner->n_slots, runner->n_slots * runner->size.n_cells + 1);
     snprintf(of_force, sizeof(of_force), "%s,aligned=%d", of_decoder, rows);
     if (!runner->split_devices)
@@ -223,7 +223,7 @@ static void gather_mel(void *context, int64_t i) {
 
 /* Where cross gets its features: from the encoder directly, by way of the host, or from the caller. */
 static mxw_status bind_features(mx_step_runner *runner, const mx_request *request, int n) {
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     mx_run *encoder = runner->runs[MX_PART_ENCODER], *cross = runner->runs[MX_PART_CROSS];
     int64_t shape[] = {n, dims->n_audio_ctx, dims->n_audio_state};
     mx_tensor t = mx_tensor_of_const(MXW_F32, 3, shape, request->features);
@@ -235,7 +235,7 @@ static mxw_status bind_features(mx_step_runner *runner, const mx_request *reques
 
 mxw_status mx_step_runner_encode(mx_step_runner *runner, const mx_request *requests, int n) {
     mxw_status status;
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     mx_run *encoder = runner->runs[MX_PART_ENCODER], *cross = runner->runs[MX_PART_CROSS];
     int64_t shape[] = {n, 2 * dims->n_audio_ctx, dims->n_mels};
     const float *mel = requests[0].mel;
@@ -314,7 +314,7 @@ int mx_step_runner_room(const mx_step_runner *runner, const mx_request *requests
  * step are never read, so they are not copied. */
 static void pack(mx_step_runner *runner, const packing *at, const mx_request *request) {
     const mx_decode_step *step = request->step;
-    size_t stride = (size_t)rounded(runner->max_rows), ctx = (size_t)runner->recognizer->checkpoint.dims.n_text_ctx;
+    size_t stride = (size_t)rounded(runner->max_rows), ctx = (size_t)runner->recognizer->checkpoint.dims->n_text_ctx;
     int32_t first_cell = request->slot * runner->size.n_cells;
     int32_t first_set = runner->table_of[request->slot] * MX_SET_COUNT;
     size_t n_positions = 0;
@@ -360,7 +360,7 @@ static void pad(mx_step_runner *runner, packing *all, int slot) {
 /* The inputs that the decoder and its forced form share. */
 static mxw_status bind_step(mx_step_runner *runner, mx_run *run, const packing *all) {
     mxw_status status;
-    const mxw_dims *dims = &runner->recognizer->checkpoint.dims;
+    const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     for (size_t c = 0; c < N_COLUMNS; c++)
         MX_TRY(bind(run, column_names[c], MXW_I32, all->n_rows, 0,
                     runner->columns + c * (size_t)rounded(runner->max_rows)));

@@ -11,7 +11,7 @@ mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, 
     const mx_fault_hooks *hooks = &s->recognizer->hooks;
     mxw_status status = mx_mel_window(s->mel, seek, n_frames, padded, out);
     if (status >= 0 && hooks->mel)
-        hooks->mel(hooks->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims.n_mels, out);
+        hooks->mel(hooks->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims->n_mels, out);
     return status;
 }
 
@@ -24,15 +24,15 @@ mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frame
     mxw_status status;
     int64_t start = mx_now_ns();
     MX_TRY(mx_session_mel_window(s, seek, n_frames, padded, s->window.mel));
-    s->result.times.mel_ms += mx_since_ms(start);
+    s->times.mel_ms += mx_since_ms(start);
     start = mx_now_ns();
-    if (!s->result.times.first_encode_ns)
-        s->result.times.first_encode_ns = start;
+    if (!s->times.first_encode_ns)
+        s->times.first_encode_ns = start;
     if (s->features && s->result.n_windows == 0)
         MX_TRY(mx_slot_exclusive(s->slot, take_features, &s->features));
     else
         MX_TRY(mx_slot_encode(s->slot, s->window.mel));
-    s->result.times.encode_ms += mx_since_ms(start);
+    s->times.encode_ms += mx_since_ms(start);
 out:
     return status;
 }
@@ -53,7 +53,7 @@ mxw_status mx_session_detect_language(mx_session *s) {
     MX_TRY(mx_session_encode_window(s, 0, 0, 1));
     int64_t start = mx_now_ns();
     MX_TRY(mx_slot_step(s->slot, &step, 1, &id, &logprob, stats));
-    s->result.times.decode_ms += mx_since_ms(start);
+    s->times.decode_ms += mx_since_ms(start);
     s->language = mx_text_language_of(s->recognizer->text, id);
     s->result.language_probability = exp(logprob);
     if (!s->language) {
@@ -116,13 +116,13 @@ static mxw_status decode_with_fallback(mx_session *s, mx_decode_result *result) 
         if (!mx_needs_fallback(result, &s->thresholds))
             break;
         if (i + 1 < s->n_temperatures) {
-            s->result.n_fallbacks_temperature += i == 0;
+            s->result.n_temperature_fallbacks += i == 0;
             mx_log(MXW_LOG_INFO, "decode", "window at %.2f s: decoded again at temperature %.1f (average log "
                    "probability %.3f, compression ratio %.2f)", mx_mel_frames_to_s(s->at.seek),
                    s->temperatures[i + 1], result->avg_logprob, result->compression_ratio);
         }
     }
-    s->result.times.decode_ms += mx_since_ms(start);
+    s->times.decode_ms += mx_since_ms(start);
 out:
     return status;
 }

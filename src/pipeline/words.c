@@ -311,7 +311,7 @@ mxw_status mx_session_time_words(mx_session *s, mx_cut *cut) {
         skip_silence(s, cut, s->options.hallucination_silence_threshold);
     if (!cut->dropped && last_end(s, &end))
         s->at.last_speech_s = end;
-    s->result.times.words_ms += mx_since_ms(start);
+    s->times.words_ms += mx_since_ms(start);
 out:
     return status;
 }

@@ -267,7 +267,7 @@ void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info) {
         .path = w->path,
         .format = w->format->label,
         .size_name = w->size_name,
-        .dims = w->dims,
+        .dims = &w->dims,
         .multilingual = multilingual,
         .n_languages = multilingual ? MX_MIN(w->dims.n_vocab - 51766, 100) : 0,
         .n_tensors = w->n_tensors,

@@ -30,13 +30,13 @@ static void test_statistics(void) {
 static bench_record *tiny(void) {
     static bench_record record;
     memset(&record, 0, sizeof(record));
-    record.model.checkpoint.dims = (mxw_dims){80, 1500, 384, 6, 4, 51864, 448, 384, 6, 4};
-    record.model.checkpoint.path = "no/such/checkpoint";
+    record.dims = (mxw_dims){80, 1500, 384, 6, 4, 51864, 448, 384, 6, 4};
+    record.checkpoint.path = "no/such/checkpoint";
     record.model.device = "cpu";
     record.n_runs = 2;
     for (int i = 0; i < 2; i++) {
-        record.runs[i].use.encode = (mxw_stage_use){3, 3, 0, 600};
-        record.runs[i].use.step = (mxw_stage_use){10, 50, 1000, 40};
+        record.runs[i].counters.encode = (mxw_stage_counters){.runs = 3, .items = 3, .ms = 600};
+        record.runs[i].counters.step = (mxw_stage_counters){.runs = 10, .items = 50, .cells = 1000, .ms = 40};
         record.runs[i].ms[BENCH_ENCODE] = 600;
         record.runs[i].ms[BENCH_STEP] = 40;
     }

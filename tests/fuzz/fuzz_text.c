@@ -51,7 +51,9 @@ static int gather(void *user, const void *bytes, size_t n) {
 static void try_as_result(const uint8_t *data, size_t n) {
     char *text = mx_strndup((const char *)data, strnlen((const char *)data, n));
     const mxw_segment segments[] = {{.text = text, .end = 1.5}, {.id = 1, .start = 1.5, .end = 3600, .text = text}};
-    const mxw_result result = {.text = text, .language = "en", .segments = segments, .n_segments = 2};
+    const mxw_stage_times times = {0};
+    const mxw_result result = {.text = text, .language = "en", .segments = mx_segment_array(segments), .n_segments = 2,
+                               .times = &times};
     const char *format;
     for (int i = 0; (format = mx_output_format(i)) != NULL; i++) {
         mx_str out = {0}, clean = {0};

@@ -1,5 +1,6 @@
 /* tests/golden/test_compare.c - the judge is judged: a right transcription passes, each kind of fault is caught, and
  * only a near tie of the reference's own, in the very window where the files part, excuses a difference. */
+#include "base/arrays.h"
 #include "kit/check.h"
 #include "kit/compare.h"
 
@@ -39,7 +40,7 @@ static void make(made *m) {
     m->result = (mxw_result){.text = " One. Two. Three.",
                              .language = "en",
                              .language_probability = 0.9002,
-                             .segments = m->segments,
+                             .segments = mx_segment_array(m->segments),
                              .n_segments = 3,
                              .n_windows = 2};
 }
@@ -83,7 +84,7 @@ static int falls(const char *decisions, int64_t count, double temperature) {
     char line[256];
     json_t *row = json_loads(decisions, 0, NULL);
     mxw_segment segment = {.seek = 0, .temperature = temperature};
-    mxw_result result = {.segments = &segment, .n_segments = 1, .n_fallbacks_temperature = count};
+    mxw_result result = {.segments = mx_segment_array(&segment), .n_segments = 1, .n_temperature_fallbacks = count};
     int v = compare_fallback(row, &result, TOLERANCE, line, sizeof(line));
     json_decref(row);
     return v;

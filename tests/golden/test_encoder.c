@@ -164,15 +164,15 @@ int main(int argc, char **argv) {
     char file[256];
     snprintf(file, sizeof(file), "%s/activations.jsonl", argv[1]);
     mxw_model *model = golden_model("golden-encoder", argv[1]);
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     mxw_model_get_info(model, &info);
     json_t *rows = golden_rows(file), *row;
     size_t i;
     json_array_foreach(rows, i, row) {
         if (json_object_get(row, "sha256"))
-            check_clip(model, &info.checkpoint.dims, rows, row);
+            check_clip(model, info.checkpoint->dims, rows, row);
     }
-    check_synthetic(model, &info.checkpoint.dims, rows);
+    check_synthetic(model, info.checkpoint->dims, rows);
     json_decref(rows);
     mxw_model_close(model);
     return check_done();

@@ -332,7 +332,7 @@ static void test_second_window(mxw_model *model) {
         printf("second window: %zu of its %zu words; %lld windows\n", found, words, (long long)result->n_windows);
         CHECK(words >= 5 && found >= words - words / 5);
         CHECK(result->n_windows >= 2 && result->n_segments > 0);
-        CHECK(result->segments[result->n_segments - 1].end > 31);
+        CHECK(mxw_result_segment(result, result->n_segments - 1)->end > 31);
         mx_session_close(joined);
         mx_session_close(alone);
     }
@@ -343,13 +343,13 @@ static void test_second_window(mxw_model *model) {
 
 int main(void) {
     mxw_model *model = golden_model("golden-faults", "tiny.en");
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     rows = golden_rows("tiny.en/activations.jsonl");
     mxw_model_get_info(model, &info);
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
     test_features(model);
-    test_file(info.checkpoint.path);
+    test_file(info.checkpoint->path);
     test_second_window(model);
     json_decref(rows);
     mxw_model_close(model);

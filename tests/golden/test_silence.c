@@ -77,7 +77,7 @@ static void check_row(mxw_model *model, const json_t *row) {
         CHECK_STR(result->text, golden_string(row, "text"));
         if (CHECK_EQ_INT(result->n_segments, json_array_size(wanted)))
             for (size_t i = 0; i < result->n_segments; i++)
-                check_segment(&result->segments[i], json_array_get(wanted, i));
+                check_segment(mxw_result_segment(result, i), json_array_get(wanted, i));
     }
     mxw_session_close(session);
     free(samples);

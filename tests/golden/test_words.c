@@ -89,7 +89,7 @@ static int same_words(const json_t *row, const mxw_segment *segment) {
     int same = json_array_size(words) == segment->n_words && segment->words;
     for (size_t i = 0; same && i < segment->n_words; i++) {
         const json_t *want = json_array_get(words, i);
-        const mxw_word *got = &segment->words[i];
+        const mxw_word *got = mxw_segment_word(segment, i);
         same = !strcmp(json_string_value(json_array_get(want, 0)), got->word) &&
                same_time(json_number_value(json_array_get(want, 1)), got->start) &&
                same_time(json_number_value(json_array_get(want, 2)), got->end) &&
@@ -122,7 +122,7 @@ static int has_tie(const json_t *row) {
 static int compare(test *T, const json_t *row, const mxw_result *result) {
     const json_t *segments = golden_array(row, "segments");
     size_t n = json_array_size(segments), i = 0;
-    while (i < n && i < result->n_segments && same_segment(json_array_get(segments, i), &result->segments[i]))
+    while (i < n && i < result->n_segments && same_segment(json_array_get(segments, i), mxw_result_segment(result, i)))
         i++;
     if (i == n && n == result->n_segments)
         return 1;

@@ -32,7 +32,7 @@ static void fill(float *x, size_t n, unsigned seed) {
 
 static mxw_value constant(mxw_graph *g, const char *name, float *data, int rank, int64_t a, int64_t b_, int64_t c,
                           int64_t d) {
-    mxw_tensor t = {.dtype = MXW_F32, .rank = rank, .dims = {a, b_, c, d}, .data = data};
+    mxw_tensor t = {.struct_size = sizeof(t), .dtype = MXW_F32, .rank = rank, .dims = {a, b_, c, d}, .data = data};
     return mxw_graph_constant(g, name, &t);
 }
 
@@ -108,7 +108,9 @@ static void test_classifier(void) {
     float alone[16][CLASSES];
     for (int64_t n = 1; n <= 16; n += 15) {
         for (int64_t first = 0; first < 16; first += n) {
-            mxw_tensor in = {.dtype = MXW_F32, .rank = 4, .dims = {n, H, W, 1}, .data = images[first]}, out[2];
+            mxw_tensor in = {.struct_size = sizeof(in), .dtype = MXW_F32, .rank = 4, .dims = {n, H, W, 1},
+                             .data = images[first]};
+            mxw_tensor out[2] = {{.struct_size = sizeof(out[0])}};
             CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_OK);
             CHECK(out[0].rank == 2 && out[0].dims[0] == n && out[0].dims[1] == CLASSES && out[1].dtype == MXW_I32);
             if (n == 1)
@@ -129,7 +131,8 @@ static void test_classifier(void) {
             }
         }
     }
-    mxw_tensor in = {.dtype = MXW_F32, .rank = 4, .dims = {17, H, W, 1}, .data = images}, out[2];
+    mxw_tensor in = {.struct_size = sizeof(in), .dtype = MXW_F32, .rank = 4, .dims = {17, H, W, 1}, .data = images};
+    mxw_tensor out[2] = {{.struct_size = sizeof(out[0])}};
     CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_E_ARGUMENT);
     CHECK(strstr(mxw_last_error(), "size images is 17: expected 0 to 16"));
     in.dims[0] = INT64_MIN;
@@ -162,9 +165,9 @@ static void test_state(void) {
     for (int i = 0; i < 3; i++) {
         float row[] = {(float)i + 1, (float)i + 10};
         int32_t index = 2 - i;
-        mxw_tensor in[] = {{.dtype = MXW_F32, .rank = 2, .dims = {1, 2}, .data = row},
+        mxw_tensor in[] = {{.struct_size = sizeof(in[0]), .dtype = MXW_F32, .rank = 2, .dims = {1, 2}, .data = row},
                            {.dtype = MXW_I32, .rank = 1, .dims = {1}, .data = &index}};
-        mxw_tensor out;
+        mxw_tensor out = {.struct_size = sizeof(out)};
         CHECK(mxw_program_execute(program, in, 2, &out, 1) == MXW_OK);
         const float *rows = out.data;
         CHECK(rows[4] == 1 && rows[5] == 10 && rows[2] == (i > 0 ? 2 : 0) && rows[0] == (i > 1 ? 3 : 0));
@@ -177,7 +180,7 @@ static void test_state(void) {
 }
 
 static void test_devices(void) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     CHECK(mxw_device_count() >= 1);
     CHECK(mxw_accelerator_count() >= 0 && mxw_accelerator_count() < mxw_device_count());
     CHECK(mxw_device_get(0, &info) == MXW_OK);
@@ -188,6 +191,46 @@ static void test_devices(void) {
     CHECK(mxw_device_get(-1, &info) == MXW_E_NOT_FOUND);
     CHECK(mxw_device_get(mxw_device_count(), &info) == MXW_E_NOT_FOUND);
     CHECK(mxw_device_get(0, NULL) == MXW_E_ARGUMENT);
+}
+
+/* Callers that were compiled with an older or a newer header: other struct sizes, known fields in the same places. */
+static void test_other_sizes(void) {
+    struct newer {
+        mxw_tensor known;
+        double more[3];
+    } in[2], out[2];
+    float values[2][2] = {{1, 2}, {3, 4}};
+    mxw_graph *g;
+    mxw_program *program = NULL;
+    mxw_device_info info = {.struct_size = offsetof(mxw_device_info, kind), .kind = "kept"};
+    CHECK(mxw_device_get(0, &info) == MXW_OK);
+    CHECK_STR(info.id, "cpu");
+    CHECK_STR(info.kind, "kept");
+    info.struct_size = 0;
+    CHECK(mxw_device_get(0, &info) == MXW_E_ARGUMENT && strstr(mxw_last_error(), "mxw_device_get: struct_size is 0"));
+    memset(in, 0x55, sizeof(in));
+    memset(out, 0x55, sizeof(out));
+    for (int i = 0; i < 2; i++)
+        in[i].known = (mxw_tensor){.struct_size = sizeof(in[0]), .dtype = MXW_F32, .rank = 1, .dims = {2},
+                                   .data = values[i]};
+    out[0].known.struct_size = sizeof(out[0]);
+    CHECK(mxw_graph_create("sizes", &g) == MXW_OK);
+    mxw_value a = mxw_graph_input(g, "a", MXW_F32, 1, (int64_t[]){2});
+    mxw_value c = mxw_graph_input(g, "c", MXW_F32, 1, (int64_t[]){2});
+    CHECK(mxw_graph_output(g, "sum", mxw_graph_add(g, a, c)) == MXW_OK);
+    CHECK(mxw_graph_output(g, "difference", mxw_graph_sub(g, c, a)) == MXW_OK);
+    mxw_program_options options = there();
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_OK);
+    CHECK(mxw_program_execute(program, &in[0].known, 2, &out[0].known, 2) == MXW_OK);
+    CHECK(((float *)out[0].known.data)[1] == 6 && ((float *)out[1].known.data)[1] == 2);
+    CHECK(out[1].known.struct_size == sizeof(out[0]) && !memcmp(out[0].more, in[0].more, sizeof(out[0].more)));
+    in[0].known.struct_size = 1;
+    CHECK(mxw_program_execute(program, &in[0].known, 2, &out[0].known, 2) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "mxw_tensor: struct_size is 1"));
+    mxw_program_destroy(program);
+    CHECK(mxw_graph_constant(g, "k", &in[0].known) == 0 && strstr(mxw_graph_error(g), "struct_size is 1"));
+    mxw_graph_destroy(g);
+    CHECK_EQ_INT(mxw_abi_version(), MXW_ABI_VERSION);
 }
 
 static void test_arguments(void) {
@@ -228,6 +271,7 @@ static void test_arguments(void) {
                         {.dtype = MXW_F32, .rank = -1, .data = b},
                         {.dtype = (mxw_dtype)44, .rank = 1, .dims = {1}, .data = b}};
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        odd[i].struct_size = sizeof(odd[i]);
         CHECK(mxw_graph_create("odd", &g) == MXW_OK);
         CHECK(mxw_graph_constant(g, "c", &odd[i]) == 0 && mxw_graph_status(g) == MXW_E_ARGUMENT);
         CHECK(mxw_program_compile(g, NULL, &program) == MXW_E_ARGUMENT);
@@ -251,6 +295,7 @@ int main(int argc, char **argv) {
     test_classifier();
     test_state();
     test_devices();
+    test_other_sizes();
     test_arguments();
     return check_done();
 }

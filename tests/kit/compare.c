@@ -136,19 +136,19 @@ int compare_result(const json_t *row, const mxw_result *result, double tolerance
     if (verdict != 1)
         return verdict;
     for (; i < n_wanted && i < result->n_segments && !what; i++)
-        what = segment_difference(&result->segments[i], json_array_get(segments, i));
+        what = segment_difference(mxw_result_segment(result, i), json_array_get(segments, i));
     i -= what != NULL;
     if (what || n_wanted != result->n_segments) {
         int64_t theirs = i < n_wanted ? golden_integer(json_array_get(segments, i), "seek") : INT64_MAX;
-        int64_t ours = i < result->n_segments ? result->segments[i].seek : INT64_MAX;
+        int64_t ours = i < result->n_segments ? mxw_result_segment(result, i)->seek : INT64_MAX;
         int64_t seek = theirs < ours ? theirs : ours, agreed = -1;
         for (size_t j = 0; j < i; j++)
-            if (result->segments[j].seek < seek)
-                agreed = result->segments[j].seek;
+            if (mxw_result_segment(result, j)->seek < seek)
+                agreed = mxw_result_segment(result, j)->seek;
         return judge(row, agreed, seek, tolerance, what ? what : "the numbers of segments", line, n);
     }
     for (i = 0; i < n_wanted; i++)
-        if (probabilities_differ(row, &result->segments[i], tolerance, line, n))
+        if (probabilities_differ(row, mxw_result_segment(result, i), tolerance, line, n))
             return -1;
     size_t n_windows = json_array_size(golden_array(row, "windows"));
     if ((size_t)result->n_windows != n_windows) {
@@ -183,16 +183,16 @@ int compare_fallback(const json_t *row, const mxw_result *result, double toleran
     }
     int64_t ours = -1;
     for (i = 0; i < result->n_segments && ours < 0; i++)
-        if (result->segments[i].temperature > 0)
-            ours = result->segments[i].seek;
+        if (mxw_result_segment(result, i)->temperature > 0)
+            ours = mxw_result_segment(result, i)->seek;
     /* a window that fell back may have been skipped as silent afterwards: it left no segment, only the count */
-    int same = falls_at < 0 ? result->n_fallbacks_temperature == 0
-                            : result->n_fallbacks_temperature > 0 && (ours < 0 || ours >= falls_at);
+    int same = falls_at < 0 ? result->n_temperature_fallbacks == 0
+                            : result->n_temperature_fallbacks > 0 && (ours < 0 || ours >= falls_at);
     if (same)
         return 1;
     say(line, n,
         "%lld windows fell back, the first at %lld; in the golden the first is at %lld; its least margin: %s %.3g",
-        (long long)result->n_fallbacks_temperature, (long long)ours, (long long)falls_at, name, least);
+        (long long)result->n_temperature_fallbacks, (long long)ours, (long long)falls_at, name, least);
     return least < tolerance ? 0 : -1;
 }
 

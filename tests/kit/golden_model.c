@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kit/golden.h"
+#include "max_whisper/lab.h"
 
 static mxw_engine engine = MXW_ENGINE_CPU;
 static const char *device = "auto";
@@ -45,14 +46,16 @@ mxw_model *golden_model_batch(const char *test, const char *name, int batch) {
     }
     mxw_model *model = NULL;
     mxw_model_options options;
+    mxw_lab_options lab;
     mxw_model_options_default(&options);
     options.model = name;
     options.engine = engine;
     options.device = device;
-    options.keep_names = keep_names;
+    mxw_lab_options_default(&lab);
+    lab.keep_names = keep_names;
     options.precision = precision;
     options.batch = batch;
-    status = status < 0 ? status : mxw_model_open(&options, &model);
+    status = status < 0 ? status : mxw_lab_model_open(&options, &lab, &model);
     if (status == MXW_E_DEVICE) {
         printf("SKIP: %s: %s\n", test, mxw_last_error());
         exit(GOLDEN_SKIP);

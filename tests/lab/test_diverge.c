@@ -32,6 +32,7 @@ static size_t n_samples;
 
 static mx_features *capture(const char *model, mxw_engine engine, const char *fault, const mx_features *like) {
     mxw_model_options options;
+    mxw_lab_options lab;
     mxw_features_options how;
     mxw_session_options session = kit_short_options(8);
     mxw_model *opened = NULL;
@@ -40,12 +41,13 @@ static mx_features *capture(const char *model, mxw_engine engine, const char *fa
     options.model = model;
     options.engine = engine;
     options.device = "cpu";
-    options.keep_names = 1;
-    options.inject = fault;
+    mxw_lab_options_default(&lab);
+    lab.keep_names = 1;
+    lab.inject = fault;
     mxw_features_options_default(&how);
     how.like = like;
     how.session = &session;
-    if (!CHECK_EQ_INT(mxw_model_open(&options, &opened), MXW_OK) ||
+    if (!CHECK_EQ_INT(mxw_lab_model_open(&options, &lab, &opened), MXW_OK) ||
         !CHECK_EQ_INT(mxw_features_capture(opened, samples, n_samples, &how, &out), MXW_OK))
         printf("    %s: %s\n", fault ? fault : "no fault", mxw_last_error());
     mxw_model_close(opened);
@@ -55,10 +57,10 @@ static mx_features *capture(const char *model, mxw_engine engine, const char *fa
 /* The finding; 0 if everything agrees. */
 static int find(const mx_features *a, const mx_features *b, const mxw_checkpoint *weights, char *stage, char *fault) {
     mxw_comparison *c = NULL;
-    mxw_finding f = {.index = -1};
+    mxw_finding f = {.struct_size = sizeof(f), .index = -1};
     CHECK_EQ_INT(mxw_comparison_open(a, b, &c), MXW_OK);
     if (c && CHECK_EQ_INT(mxw_comparison_diagnose(c, weights, &f), MXW_OK) && f.stage) {
-        printf("    %s: %s. %s\n", f.stage, f.fault, f.words);
+        printf("    %s: %s. %s\n", f.stage, f.fault, f.explanation);
         snprintf(stage, 96, "%s", f.stage);
         snprintf(fault, 96, "%s", f.fault);
     }
@@ -111,10 +113,10 @@ static void test_table(void) {
         CHECK(mxw_fault_name((int)i, NULL) && !strcmp(mxw_fault_name((int)i, NULL), wanted[i].name));
     CHECK(mxw_fault_name((int)MX_COUNT(wanted), NULL) == NULL);
     mxw_model *model = NULL;
-    mxw_model_options options;
-    mxw_model_options_default(&options);
-    options.inject = "no-such-fault";
-    CHECK_EQ_INT(mxw_model_open(&options, &model), MXW_E_ARGUMENT);
+    mxw_lab_options lab;
+    mxw_lab_options_default(&lab);
+    lab.inject = "no-such-fault";
+    CHECK_EQ_INT(mxw_lab_model_open(NULL, &lab, &model), MXW_E_ARGUMENT);
     CHECK(strstr(mxw_last_error(), "no-such-fault") != NULL);
 }
 

@@ -17,7 +17,7 @@ static void test_run(const char *path, int all) {
     float *samples = malloc(n * sizeof(*samples));
     mxw_model *model = NULL;
     mxw_op_checks *checks = NULL;
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     if (!CHECK(samples != NULL))
         return;
     kit_samples(2, 0, n, samples);

@@ -91,7 +91,7 @@ static void test_damage(const char *folder) {
 static void test_compare(void) {
     mx_features *a = make(), *b = make();
     mx_comparison *c = NULL;
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     CHECK_EQ_INT(mx_comparison_open(a, b, &c), MXW_OK);
     for (size_t i = 0; i < mxw_comparison_count(c); i++)
         CHECK(mxw_comparison_get(c, i, &d) == MXW_OK && !d.bad);

@@ -74,6 +74,12 @@ static int close_to(double got, double want) {
     return ok;
 }
 
+static mxw_stage_counters count(const mxw_model *model, mxw_stage stage) {
+    mxw_stage_counters counters = {.struct_size = sizeof(counters)};
+    CHECK_EQ_INT(mxw_model_get_counters(model, stage, &counters), MXW_OK);
+    return counters;
+}
+
 /* On the fake device, whose memory the host cannot dereference, as on a GPU. */
 static void test_work(const char *path, mxw_engine engine, const char *device) {
     sums s = {0};
@@ -82,8 +88,7 @@ static void test_work(const char *path, mxw_engine engine, const char *device) {
     mxw_model_options options;
     mxw_session_options decoding;
     const mxw_segment *segment;
-    mxw_model_info info;
-    mxw_model_use use = {.struct_size = sizeof(use)};
+    mxw_model_info info = {.struct_size = sizeof(info)};
     mxw_model_options_default(&options);
     options.model = path;
     options.engine = engine;
@@ -101,17 +106,18 @@ static void test_work(const char *path, mxw_engine engine, const char *device) {
     while (mxw_session_next(session, &segment) == MXW_OK)
         ;
     mxw_session_close(session);
-    mxw_model_get_use(model, &use);
+    mxw_stage_counters encode = count(model, MXW_STAGE_ENCODE), prompt = count(model, MXW_STAGE_PROMPT);
+    mxw_stage_counters step = count(model, MXW_STAGE_STEP);
     mxw_model_get_info(model, &info);
-    const mxw_dims *d = &info.checkpoint.dims;
-    double t = d->n_audio_ctx, a = d->n_audio_state, x = d->n_text_state, windows = (double)use.encode.items;
-    double rows = (double)(use.prompt.items + use.step.items), cells = (double)(use.prompt.cells + use.step.cells);
+    const mxw_dims *d = info.checkpoint->dims;
+    double t = d->n_audio_ctx, a = d->n_audio_state, x = d->n_text_state, windows = (double)encode.items;
+    double rows = (double)(prompt.items + step.items), cells = (double)(prompt.cells + step.cells);
     CHECK(windows > 0 && rows > 0 && cells >= rows);
     CHECK(close_to(s.encoder, windows * (2 * 2 * t * a * 3 * d->n_mels + 2 * t * a * 3 * a +
                                          d->n_audio_layer * (24 * t * a * a + 4 * t * t * a))));
     CHECK(close_to(s.cross, windows * d->n_text_layer * 2 * 2 * t * a * x));
     CHECK(close_to(s.decoder, d->n_text_layer * (rows * (28 * x * x + 4 * t * x) + 4 * cells * x)));
-    double step_rows = (double)(use.step.items + use.prompt.runs);   /* of a prompt one row is looked at, or two */
+    double step_rows = (double)(step.items + prompt.runs);   /* of a prompt one row is looked at, or two */
     CHECK(s.logits >= 2 * step_rows * x * d->n_vocab && s.logits <= 2 * rows * x * d->n_vocab);
     CHECK_EQ_INT(s.n_without_bytes, 0);
     mxw_model_close(model);

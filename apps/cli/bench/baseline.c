@@ -75,7 +75,7 @@ static int same_text(const json_t *record, const char *key, const char *value) {
 static int is_same_work(const json_t *record, const bench_record *now, const char *machine) {
     const char *slash = strrchr(now->path, '/');
     return same_text(record, "file", slash ? slash + 1 : now->path) &&
-           same_text(record, "model", now->model.checkpoint.size_name) &&
+           same_text(record, "model", now->checkpoint.size_name) &&
            same_text(record, "engine", engine_names[now->model.engine]) &&
            same_text(record, "device", now->model.device) &&
            json_integer_value(json_object_get(record, "threads")) == now->model.threads &&
@@ -114,7 +114,7 @@ static int read_former(const char *path, const bench_record *now, const char *ma
         log_error("--baseline: cannot read %s: %s", path, strerror(errno));
     else if (status == EXIT_OK && f->n == 0)
         log_error("--baseline: %s has no run of this recording with model %s, engine %s, device %s, %d threads on this "
-                  "machine", path, now->model.checkpoint.size_name, engine_names[now->model.engine], now->model.device,
+                  "machine", path, now->checkpoint.size_name, engine_names[now->model.engine], now->model.device,
                   now->model.threads);
     free(line);
     if (file)
@@ -132,7 +132,7 @@ int bench_history(const char *path, const bench_record *now, bench_past *past, i
     former *f = calloc(1, sizeof(*f));
     FILE *file = f ? fopen(path, "r") : NULL;
     char *line = file ? malloc(LINE_BYTES) : NULL;
-    mxw_device_info device;
+    mxw_device_info device = {.struct_size = sizeof(device)};
     int n = 0;
     bench_device_of(now, &device);
     while (line && fgets(line, LINE_BYTES, file)) {
@@ -274,7 +274,7 @@ static void write_comparison(const bench_options *o, const former *f, const comp
 
 int bench_judge(const bench_options *o, const bench_record *record, const char *others) {
     former *f = calloc(1, sizeof(*f));
-    mxw_device_info device;
+    mxw_device_info device = {.struct_size = sizeof(device)};
     if (!f)
         return EXIT_FAILED;
     bench_device_of(record, &device);

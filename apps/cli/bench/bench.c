@@ -148,7 +148,7 @@ static int bench_files(mxw_model *model, const bench_options *o, char **words, i
 
 /* Of the GPU that will be used, if it is one: what is free before the model is there. */
 static uint64_t free_on_gpu(void) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0 && !strcmp(info.kind, "cuda") && info.usable)
             return info.memory_free_bytes;

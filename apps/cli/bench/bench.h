@@ -18,10 +18,15 @@ typedef enum bench_stage {
     BENCH_STAGES
 } bench_stage;
 
+/* What the stages of a model did. */
+typedef struct bench_counters {
+    mxw_stage_counters encode, cross, prompt, step;
+} bench_counters;
+
 /* What one run did and how long each part took. */
 typedef struct bench_run {
     double ms[BENCH_STAGES];
-    mxw_model_use use; /* of this run alone */
+    bench_counters counters; /* of this run alone */
 } bench_run;
 
 typedef struct bench_statistics {
@@ -50,6 +55,8 @@ typedef struct bench_record {
     uint64_t free_before; /* of a GPU's memory, before the model was opened; 0: not known */
     int64_t gpu_kib;      /* of it, what model and runs took; 0: none, or not known */
     mxw_model_info model;
+    mxw_checkpoint_info checkpoint;
+    mxw_dims dims;
     mxw_device_peak peak;
 } bench_record;
 
@@ -65,6 +72,8 @@ typedef struct bench_options {
     uint64_t free_before; /* not an option: see bench_record */
 } bench_options;
 
+/* What the model did since it was opened. */
+void bench_count(const mxw_model *model, bench_counters *counters);
 /* One run over the samples, to the last segment, without temperature fallback; the session is the caller's to close,
  * after a failure too. */
 mxw_status bench_hear(mxw_model *model, const bench_options *o, const lab_samples *samples, mxw_session **session);

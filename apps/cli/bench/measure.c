@@ -12,27 +12,39 @@
 
 /* ---- one run -------------------------------------------------------------------------------------------- */
 
-static mxw_stage_use difference(mxw_stage_use after, mxw_stage_use before) {
-    return (mxw_stage_use){after.runs - before.runs, after.items - before.items, after.cells - before.cells,
-                           after.ms - before.ms};
+void bench_count(const mxw_model *model, bench_counters *counters) {
+    const struct {
+        mxw_stage stage;
+        mxw_stage_counters *counters;
+    } all[] = {{MXW_STAGE_ENCODE, &counters->encode},
+               {MXW_STAGE_CROSS, &counters->cross},
+               {MXW_STAGE_PROMPT, &counters->prompt},
+               {MXW_STAGE_STEP, &counters->step}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        *all[i].counters = (mxw_stage_counters){.struct_size = sizeof(mxw_stage_counters)};
+        mxw_model_get_counters(model, all[i].stage, all[i].counters);
+    }
 }
 
-static mxw_model_use use_since(const mxw_model_use *before, const mxw_model_use *after) {
-    mxw_model_use use = {.struct_size = sizeof(use)};
-    use.encode = difference(after->encode, before->encode);
-    use.cross = difference(after->cross, before->cross);
-    use.prompt = difference(after->prompt, before->prompt);
-    use.step = difference(after->step, before->step);
-    return use;
+static mxw_stage_counters difference(const mxw_stage_counters *after, const mxw_stage_counters *before) {
+    return (mxw_stage_counters){.runs = after->runs - before->runs, .items = after->items - before->items,
+                                .cells = after->cells - before->cells, .ms = after->ms - before->ms};
+}
+
+static bench_counters count_since(const bench_counters *before, const bench_counters *after) {
+    return (bench_counters){.encode = difference(&after->encode, &before->encode),
+                            .cross = difference(&after->cross, &before->cross),
+                            .prompt = difference(&after->prompt, &before->prompt),
+                            .step = difference(&after->step, &before->step)};
 }
 
 static void fill_run(bench_run *run, const mxw_result *result) {
-    run->ms[BENCH_MEL] = result->times.mel_ms;
-    run->ms[BENCH_ENCODE] = run->use.encode.ms;
-    run->ms[BENCH_CROSS] = run->use.cross.ms;
-    run->ms[BENCH_PROMPT] = run->use.prompt.ms;
-    run->ms[BENCH_STEP] = run->use.step.ms;
-    run->ms[BENCH_TOTAL] = result->times.total_ms;
+    run->ms[BENCH_MEL] = result->times->mel_ms;
+    run->ms[BENCH_ENCODE] = run->counters.encode.ms;
+    run->ms[BENCH_CROSS] = run->counters.cross.ms;
+    run->ms[BENCH_PROMPT] = run->counters.prompt.ms;
+    run->ms[BENCH_STEP] = run->counters.step.ms;
+    run->ms[BENCH_TOTAL] = result->times->total_ms;
     run->ms[BENCH_OTHER] = run->ms[BENCH_TOTAL];
     for (int i = 0; i < BENCH_OTHER; i++)
         run->ms[BENCH_OTHER] -= run->ms[i];
@@ -70,11 +82,11 @@ mxw_status bench_hear(mxw_model *model, const bench_options *o, const lab_sample
 static mxw_status run_once(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
                            bench_run *run) {
     mxw_session *session = NULL;
-    mxw_model_use before = {.struct_size = sizeof(before)}, after = before;
-    mxw_model_get_use(model, &before);
+    bench_counters before, after;
+    bench_count(model, &before);
     mxw_status status = bench_hear(model, o, s, &session);
-    mxw_model_get_use(model, &after);
-    run->use = use_since(&before, &after);
+    bench_count(model, &after);
+    run->counters = count_since(&before, &after);
     const mxw_result *result = status < 0 ? NULL : mxw_session_result(session);
     if (result) {
         fill_run(run, result);
@@ -122,7 +134,7 @@ static mxw_status run_all(mxw_model *model, const bench_options *o, const lab_sa
 
 /* Bytes of a GPU's memory that are free now; 0: not known, or no GPU. */
 static uint64_t free_bytes(const bench_record *record) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0 && !strcmp(info.id, record->model.device))
             return info.memory_free_bytes;
@@ -131,7 +143,12 @@ static uint64_t free_bytes(const bench_record *record) {
 
 mxw_status bench_measure(mxw_model *model, const bench_options *o, const lab_samples *s, bench_record *record,
                          const char *others) {
+    record->model.struct_size = sizeof(record->model);
     mxw_status status = mxw_model_get_info(model, &record->model);
+    if (status >= 0) {
+        record->checkpoint = *record->model.checkpoint;
+        record->dims = *record->checkpoint.dims;
+    }
     if (status < 0)
         return status;
     int64_t loaded_kib = memory_peak_kib();

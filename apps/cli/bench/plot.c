@@ -86,7 +86,7 @@ static void add_runs(panel *p, const bench_record *record, const char *name) {
     int first = record->n_runs > MOST_BARS ? record->n_runs - MOST_BARS : 0;
     snprintf(p->title, sizeof(p->title), "%s: %d runs", name, record->n_runs);
     snprintf(p->note, sizeof(p->note), "max-whisper %s, %s, engine %s on %s, %d threads; %.1f s of sound",
-             mxw_version(), record->model.checkpoint.size_name, engine_names[record->model.engine],
+             mxw_version(), record->checkpoint.size_name, engine_names[record->model.engine],
              record->model.device, record->model.threads, record->audio_s);
     for (int i = first; i < record->n_runs; i++)
         snprintf(add_bar(p, record->runs[i].ms, record->audio_s)->name, 80, "run %d", i + 1);

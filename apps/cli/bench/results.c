@@ -47,21 +47,21 @@ static bench_statistics stage_statistics(const bench_record *record, bench_stage
     return bench_describe(values, record->n_runs);
 }
 
-static const mxw_stage_use *use_of(const bench_run *run, bench_stage stage) {
+static const mxw_stage_counters *counters_of(const bench_run *run, bench_stage stage) {
     switch (stage) {
-    case BENCH_ENCODE: return &run->use.encode;
-    case BENCH_CROSS: return &run->use.cross;
-    case BENCH_PROMPT: return &run->use.prompt;
-    case BENCH_STEP: return &run->use.step;
+    case BENCH_ENCODE: return &run->counters.encode;
+    case BENCH_CROSS: return &run->counters.cross;
+    case BENCH_PROMPT: return &run->counters.prompt;
+    case BENCH_STEP: return &run->counters.step;
     default: return NULL;
     }
 }
 
 int64_t bench_units(const bench_run *run, bench_stage stage) {
-    const mxw_stage_use *use = use_of(run, stage);
-    if (!use)
+    const mxw_stage_counters *counters = counters_of(run, stage);
+    if (!counters)
         return 0;
-    return stage == BENCH_ENCODE || stage == BENCH_CROSS ? use->items : use->runs;
+    return stage == BENCH_ENCODE || stage == BENCH_CROSS ? counters->items : counters->runs;
 }
 
 /* ---- work ----------------------------------------------------------------------------------------------- */
@@ -102,13 +102,13 @@ static double share_read(const bench_record *record, const mxw_tensor_info *tens
 
 /* Every weight once, and the caches: of cross keys and values all, shared or not, of the others what is used. */
 static double step_bytes(const bench_record *record, double cells) {
-    const mxw_dims *d = &record->model.checkpoint.dims;
+    const mxw_dims *d = &record->dims;
     mxw_checkpoint *checkpoint = NULL;
-    mxw_tensor_info tensor;
+    mxw_tensor_info tensor = {.struct_size = sizeof(tensor)};
     double weights = 0, each = 4; /* of a cached number: f32 */
-    if (mxw_checkpoint_open(record->model.checkpoint.path, NULL, &checkpoint) < 0)
+    if (mxw_checkpoint_open(record->checkpoint.path, NULL, &checkpoint) < 0)
         return 0;
-    for (int64_t i = 0; i < record->model.checkpoint.n_tensors; i++) {
+    for (int64_t i = 0; i < record->checkpoint.n_tensors; i++) {
         if (mxw_checkpoint_tensor(checkpoint, i, &tensor) < 0 || !is_read_by_step(tensor.name))
             continue;
         weights += (double)tensor.bytes * share_read(record, &tensor);
@@ -119,12 +119,12 @@ static double step_bytes(const bench_record *record, double cells) {
 }
 
 bench_work bench_work_of(const bench_record *record, bench_stage stage) {
-    const mxw_dims *d = &record->model.checkpoint.dims;
-    mxw_stage_use step = {0};
+    const mxw_dims *d = &record->dims;
+    mxw_stage_counters step = {0};
     for (int i = 0; i < record->n_runs; i++) {
-        step.runs += record->runs[i].use.step.runs;
-        step.items += record->runs[i].use.step.items;
-        step.cells += record->runs[i].use.step.cells;
+        step.runs += record->runs[i].counters.step.runs;
+        step.items += record->runs[i].counters.step.items;
+        step.cells += record->runs[i].counters.step.cells;
     }
     double runs = step.runs ? (double)step.runs : 1;
     switch (stage) {
@@ -157,8 +157,8 @@ static rates rates_of(const bench_record *record, bench_stage stage) {
 }
 
 static double sequences_per_step(const bench_record *record) {
-    const mxw_stage_use *use = &record->runs[0].use.step;
-    return use->runs ? (double)use->items / (double)use->runs : 0;
+    const mxw_stage_counters *counters = &record->runs[0].counters.step;
+    return counters->runs ? (double)counters->items / (double)counters->runs : 0;
 }
 
 static double bench_cold_ms(const bench_record *record) {
@@ -173,7 +173,7 @@ void bench_device_of(const bench_record *record, mxw_device_info *info) {
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, info) >= 0 && !strcmp(info->id, record->model.device))
             return;
-    *info = (mxw_device_info){.description = "unknown", .features = ""};
+    *info = (mxw_device_info){.struct_size = sizeof(*info), .description = "unknown", .features = ""};
 }
 
 /* The roof of a stage's arithmetic: that of tensor cores where engine max has them; engine gpu multiplies in f32. At
@@ -210,9 +210,9 @@ static void print_stage(const bench_record *record, bench_stage stage) {
 }
 
 static void print_head(const bench_record *record) {
-    mxw_device_info device;
+    mxw_device_info device = {.struct_size = sizeof(device)};
     bench_device_of(record, &device);
-    out_print("max-whisper %s, %s, engine %s on %s, %d threads\n", mxw_version(), record->model.checkpoint.size_name,
+    out_print("max-whisper %s, %s, engine %s on %s, %d threads\n", mxw_version(), record->checkpoint.size_name,
               engine_names[record->model.engine], record->model.device, record->model.threads);
     out_print("%s (%s)\n", device.description, device.features);
     if (record->peak.gflops > 0)
@@ -220,9 +220,9 @@ static void print_head(const bench_record *record) {
                   record->peak.read_gbs);
     if (record->peak.tensor_gflops > 0)
         out_print("measured here: %.1f GFLOP/s of f16 on tensor cores\n", record->peak.tensor_gflops);
-    const mxw_model_use *use = &record->runs[0].use;
+    const bench_counters *counters = &record->runs[0].counters;
     out_print("%s: %.1f s; windows %" PRId64 ", steps %" PRId64 " of %.1f sequences; %" PRId64 " bytes of text, %s\n\n",
-              record->path, record->audio_s, use->encode.items, use->step.runs, sequences_per_step(record),
+              record->path, record->audio_s, counters->encode.items, counters->step.runs, sequences_per_step(record),
               record->characters, record->steady ? "the same in every run" : "NOT the same in every run");
 }
 
@@ -286,14 +286,14 @@ static void write_run(json_writer *json, const bench_run *run) {
     json_begin(json, NULL);
     for (int i = 0; i < BENCH_STAGES; i++)
         json_number(json, stages[i].name, run->ms[i], 4);
-    json_whole(json, "windows", run->use.encode.items);
-    json_whole(json, "steps", run->use.step.runs);
-    json_whole(json, "rows", run->use.step.items);
+    json_whole(json, "windows", run->counters.encode.items);
+    json_whole(json, "steps", run->counters.step.runs);
+    json_whole(json, "rows", run->counters.step.items);
     json_end(json);
 }
 
 static void write_machine(json_writer *json, const bench_record *record) {
-    mxw_device_info device;
+    mxw_device_info device = {.struct_size = sizeof(device)};
     bench_device_of(record, &device);
     json_begin(json, "machine");
     json_text(json, "description", device.description);
@@ -330,7 +330,7 @@ void bench_write(const bench_record *record, FILE *file) {
     json_text(&json, "date", date);
     json_text(&json, "file", slash ? slash + 1 : record->path);
     json_number(&json, "audio_s", record->audio_s, 3);
-    json_text(&json, "model", record->model.checkpoint.size_name);
+    json_text(&json, "model", record->checkpoint.size_name);
     json_text(&json, "engine", engine_names[record->model.engine]);
     json_text(&json, "device", record->model.device);
     json_text(&json, "precision", precision_names[record->model.precision]);

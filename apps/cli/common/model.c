@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/suggest.h"
 #include "common/trace.h"
+#include "max_whisper/lab.h"
 
 const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
 const char *const precision_names[] = {"exact", "f16", NULL};
@@ -65,35 +66,37 @@ int check_language(const char *value, char *message, size_t size) {
 /* ---- opening -------------------------------------------------------------------------------------------- */
 
 /* Encoder and decoder on two engines: each on the requested device where its engine can run there. */
-static void choose_halves(const model_choice *choice, mxw_model_options *options) {
+static void choose_halves(const model_choice *choice, mxw_model_options *options, mxw_lab_options *lab) {
     int decode = choice->decode_engine ? choice->decode_engine - 1 : choice->engine;
     int encode = choice->encode_engine ? choice->encode_engine - 1 : choice->engine;
     options->engine = (mxw_engine)decode;
     if (decode == encode)
         return;
-    options->encode_engine = encode;
-    options->encode_device = encode == MXW_ENGINE_CPU ? "cpu" : choice->device;
+    lab->encode_engine = encode;
+    lab->encode_device = encode == MXW_ENGINE_CPU ? "cpu" : choice->device;
     if (decode == MXW_ENGINE_CPU)
         options->device = "cpu";
 }
 
 mxw_status model_open(const model_choice *choice, const model_needs *needs, mxw_model **model) {
     mxw_model_options options;
+    mxw_lab_options lab;
     mxw_model_options_default(&options);
+    mxw_lab_options_default(&lab);
     options.model = choice->model;
     options.model_dir = choice->model_dir;
     options.precision = (mxw_precision)choice->precision;
     options.device = choice->device;
     options.threads = (int)choice->threads;
-    choose_halves(choice, &options);
+    choose_halves(choice, &options, &lab);
     if (needs) {
         options.batch = needs->batch ? needs->batch : options.batch;
-        options.keep_names = needs->keep_names;
-        options.inject = needs->inject;
+        lab.keep_names = needs->keep_names;
+        lab.inject = needs->inject;
         options.on_trace = needs->on_trace;
         options.trace_user = needs->trace_user;
     }
-    return mxw_model_open(&options, model);
+    return mxw_lab_model_open(&options, &lab, model);
 }
 
 int model_uses_accelerator(const model_choice *choice) {

@@ -306,7 +306,7 @@ static int take_turn(demo *d, demo_panel *p, show *s) {
 /* ---- words ---------------------------------------------------------------------------------------------- */
 
 static void describe_hardware(demo *d) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     for (int i = 0; i < mxw_device_count(); i++) {
         if (mxw_device_get(i, &info) < 0)
             continue;
@@ -380,7 +380,7 @@ static int exit_status_of(const demo *d) {
 /* Of a recording whose length is known before it is read; otherwise the first engine that is done tells. */
 static int look_at_audio(demo *d) {
     mxw_audio_options options;
-    mxw_audio_info info;
+    mxw_audio_info info = {.struct_size = sizeof(info)};
     mxw_audio *audio = NULL;
     mxw_audio_options_default(&options);
     options.path = d->path;

@@ -44,13 +44,17 @@ static void tell_text(FILE *to, const char *word, const char *text) {
 }
 
 static void tell_stages(const worker *w, double mel_ms) {
-    mxw_model_use use = {.struct_size = sizeof(use)};
-    mxw_model_get_use(w->model, &use);
-    fprintf(w->to, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f", mel_ms, use.encode.ms, use.cross.ms, use.prompt.ms, use.step.ms);
+    static const mxw_stage stages[] = {MXW_STAGE_ENCODE, MXW_STAGE_CROSS, MXW_STAGE_PROMPT, MXW_STAGE_STEP};
+    fprintf(w->to, "\t%.3f", mel_ms);
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
+        mxw_stage_counters counters = {.struct_size = sizeof(counters)};
+        mxw_model_get_counters(w->model, stages[i], &counters);
+        fprintf(w->to, "\t%.3f", counters.ms);
+    }
 }
 
 static uint64_t free_on(const char *device) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     for (int i = 0; device && strcmp(device, "cpu") && i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0 && !strcmp(info.id, device))
             return info.memory_free_bytes;
@@ -89,9 +93,9 @@ static void on_segment(void *user, const mxw_segment *segment) {
 static mxw_status open_worker(worker *w, const demo_options *o, int engine) {
     model_choice choice = {.model = o->model, .model_dir = o->model_dir, .engine = engine, .threads = o->threads,
                            .device = engine == MXW_ENGINE_MAX ? o->device : "auto"};
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     for (int i = 0; i < mxw_device_count() && !w->free_before; i++) {   /* before anything of ours is there */
-        mxw_device_info device;
+        mxw_device_info device = {.struct_size = sizeof(device)};
         if (mxw_device_get(i, &device) >= 0 && strcmp(device.id, "cpu") && device.usable)
             w->free_before = device.memory_free_bytes;
     }
@@ -135,8 +139,8 @@ static mxw_status transcribe(worker *w, const demo_options *o, const char *path)
     if (result) {
         uint64_t left = free_on(w->device);
         flockfile(w->to);
-        fprintf(w->to, "done\t%.3f\t%.3f", result->times.total_ms, result->duration_s);
-        tell_stages(w, result->times.mel_ms);
+        fprintf(w->to, "done\t%.3f\t%.3f", result->times->total_ms, result->duration_s);
+        tell_stages(w, result->times->mel_ms);
         fprintf(w->to, "\t%" PRId64 "\t%" PRIu64 "\n", memory_peak_kib(),
                 left && w->free_before > left ? w->free_before - left : 0);
         fflush(w->to);

@@ -67,7 +67,7 @@ static int run(const void *chosen, char **words, int n_words) {
     }
     int n = mxw_device_count();
     for (int i = 0; i < n; i++) {
-        mxw_device_info info;
+        mxw_device_info info = {.struct_size = sizeof(info)};
         mxw_status status = mxw_device_get(i, &info);
         if (status < 0) {
             log_failure("devices", status);

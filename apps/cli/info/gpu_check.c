@@ -56,7 +56,7 @@ static int is_right(const float *y) {
 }
 
 static mxw_status build(mxw_graph *g) {
-    mxw_tensor weight = {.dtype = MXW_F32, .rank = 2, .dims = {N, K}, .data = w};
+    mxw_tensor weight = {.struct_size = sizeof(mxw_tensor), .dtype = MXW_F32, .rank = 2, .dims = {N, K}, .data = w};
     mxw_value in = mxw_graph_input(g, "x", MXW_F32, 3, (int64_t[]){ENTRIES, M, K});
     mxw_value y = mxw_graph_linear(g, in, mxw_graph_constant(g, "w", &weight), 0);
     mxw_status status = mxw_graph_output(g, "y", y);
@@ -68,7 +68,9 @@ static int multiply(const char *device, char *reason, size_t size) {
     mxw_graph *g = NULL;
     mxw_program *program = NULL;
     mxw_program_options options;
-    mxw_tensor in = {.dtype = MXW_F32, .rank = 3, .dims = {ENTRIES, M, K}, .data = x}, out;
+    mxw_tensor in = {.struct_size = sizeof(mxw_tensor), .dtype = MXW_F32, .rank = 3, .dims = {ENTRIES, M, K},
+                     .data = x};
+    mxw_tensor out = {.struct_size = sizeof(out)};
     mxw_program_options_default(&options);
     options.engine = MXW_ENGINE_GPU;
     options.device = device;
@@ -91,7 +93,7 @@ static int multiply(const char *device, char *reason, size_t size) {
 
 /* The device that engine max takes by itself: the first usable GPU, else the CPU. */
 static const char *choice_of_max(void) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0 && info.usable && strcmp(info.kind, "cpu") != 0)
             return info.id;
@@ -99,7 +101,7 @@ static const char *choice_of_max(void) {
 }
 
 static void print_report(int right, const char *reason, const char *device) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     int n_gpus = 0;
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0 && strcmp(info.kind, "cpu") != 0) {
@@ -118,7 +120,7 @@ static void print_report(int right, const char *reason, const char *device) {
 
 static void write_report(int right, const char *reason, const char *device) {
     json_writer json;
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     json_start(&json, stdout, 1);
     json_begin(&json, NULL);
     json_bool(&json, "usable", right);

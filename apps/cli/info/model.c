@@ -136,7 +136,7 @@ static uint32_t crc32_add(uint32_t crc, uint32_t word) {
 static mxw_status summarize(const mxw_checkpoint *checkpoint, int64_t n, summary *s) {
     memset(s, 0, sizeof(*s));
     for (int64_t i = 0; i < n; i++) {
-        mxw_tensor_info tensor;
+        mxw_tensor_info tensor = {.struct_size = sizeof(tensor)};
         uint32_t crc;
         mxw_status status = mxw_checkpoint_tensor(checkpoint, i, &tensor);
         if (status >= 0)
@@ -190,7 +190,7 @@ static void print_info(const mxw_checkpoint_info *info, const summary *s) {
     if (info->multilingual)
         out_print("languages   %d\n", info->n_languages);
     for (int i = 0; i < N_DIMENSIONS; i++)
-        out_print("%s%s %d%s", i % 5 ? "  " : "dimensions  ", dimension_rows[i].name, dimension(&info->dims, i),
+        out_print("%s%s %d%s", i % 5 ? "  " : "dimensions  ", dimension_rows[i].name, dimension(info->dims, i),
                   i % 5 == 4 ? "\n" : "");
     out_print("tensors     %" PRId64 ": encoder %" PRId64 " + decoder %" PRId64 "; %" PRId64
               " readable from the file's pages\n",
@@ -217,7 +217,7 @@ static void write_info(json_writer *json, const mxw_checkpoint_info *info, const
     json_whole(json, "n_languages", info->n_languages);
     json_begin(json, "dims");
     for (int i = 0; i < N_DIMENSIONS; i++)
-        json_whole(json, dimension_rows[i].name, dimension(&info->dims, i));
+        json_whole(json, dimension_rows[i].name, dimension(info->dims, i));
     json_end(json);
     json_whole(json, "n_tensors", info->n_tensors);
     json_whole(json, "n_encoder_tensors", info->n_encoder_tensors);
@@ -261,7 +261,7 @@ static void print_tensor(const mxw_tensor_info *tensor, const char *crc) {
 static mxw_status list_tensors(const mxw_checkpoint *checkpoint, int64_t n, json_writer *json) {
     mxw_status status = MXW_OK;
     for (int64_t i = 0; i < n && status >= 0; i++) {
-        mxw_tensor_info tensor;
+        mxw_tensor_info tensor = {.struct_size = sizeof(tensor)};
         uint32_t crc = 0;
         char crc_text[16];
         status = mxw_checkpoint_tensor(checkpoint, i, &tensor);
@@ -279,7 +279,7 @@ static mxw_status list_tensors(const mxw_checkpoint *checkpoint, int64_t n, json
 }
 
 static mxw_status inspect(const mxw_checkpoint *checkpoint, const model_options *options) {
-    mxw_checkpoint_info info;
+    mxw_checkpoint_info info = {.struct_size = sizeof(info)};
     summary s;
     mxw_status status = mxw_checkpoint_get_info(checkpoint, &info);
     if (status >= 0)

@@ -127,7 +127,7 @@ static int run_extract(const void *chosen, char **words, int n_words) {
 static mxw_checkpoint *weights_of(const features_options *o, const mxw_features *a) {
     const char *size = mxw_features_note(a, "model");
     mxw_checkpoint *checkpoint = NULL;
-    mxw_checkpoint_info info;
+    mxw_checkpoint_info info = {.struct_size = sizeof(info)};
     if (mxw_checkpoint_open(o->model.model, o->model.model_dir, &checkpoint) < 0)
         return NULL;
     if (mxw_checkpoint_get_info(checkpoint, &info) >= 0 && size && !strcmp(size, info.size_name))
@@ -138,7 +138,7 @@ static mxw_checkpoint *weights_of(const features_options *o, const mxw_features 
 
 /* How the error grew up to the first bad stage, and past it. */
 static void print_growth(const mxw_comparison *c, const mxw_finding *finding) {
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     double before = 0;
     out_print("%-36s %10s %10s %8s\n", "stage", "relative", "bound", "growth");
     for (size_t i = 0; i < mxw_comparison_count(c) && mxw_comparison_get(c, i, &d) >= 0; i++) {
@@ -183,7 +183,7 @@ static void report(const features_options *o, int diverge, const mxw_features *a
         out_text("\nNo stage parts: the two agree within rounding.\n");
     else if (diverge)
         out_print("\n%s is the first that parts. It looks like: %s.\n%s.\n", finding->stage, finding->fault,
-                  finding->words);
+                  finding->explanation);
     else
         out_print("\n%zu stages part; 'features diverge' looks for the cause.\n", n_bad);
 }
@@ -191,7 +191,7 @@ static void report(const features_options *o, int diverge, const mxw_features *a
 static int compare(const features_options *o, char **words, int diverge) {
     int exit_status = EXIT_FAILED;
     mxw_comparison *c = NULL;
-    mxw_finding finding = {.index = -1};
+    mxw_finding finding = {.struct_size = sizeof(finding), .index = -1};
     if (!is_dump(words[0])) {
         log_error("'%s': the first argument must be a dump, FILE.npz, from 'features extract --output'", words[0]);
         return EXIT_USAGE;
@@ -231,15 +231,14 @@ static int run_diverge(const void *chosen, char **words, int n_words) {
 static mxw_status decode_features(mxw_model *model, const mxw_features *features, mxw_session **out) {
     static const float silence[MXW_SAMPLE_RATE / 100];
     mxw_session_options options;
-    mxw_feature frames;
+    mxw_feature frames = {.struct_size = sizeof(frames)};
     int64_t index = mxw_features_find(features, "recording.frames"), n = 3000;
     const mxw_segment *segment;
     if (index >= 0 && mxw_features_get(features, (size_t)index, &frames) >= 0 && frames.max >= 1 && frames.max < n)
         n = (int64_t)frames.max;
     lab_session_options(&options);
-    options.features = features;
     options.language = mxw_features_note(features, "language");
-    mxw_status status = mxw_session_open(model, &options, out);
+    mxw_status status = mxw_lab_session_open(model, &options, features, out);
     for (int64_t i = 0; i < n && status >= 0; i++)
         status = mxw_session_feed(*out, silence, MXW_SAMPLE_RATE / 100);
     if (status >= 0)

@@ -172,7 +172,7 @@ static void plain_answers(answers *a) {
 /* ---- the graph ------------------------------------------------------------------------------------------ */
 
 static mxw_value constant(mxw_graph *g, const char *name, void *data, int rank, int64_t a, int64_t b, int64_t c) {
-    mxw_tensor tensor = {MXW_F32, rank, {a, b, c}, data};
+    mxw_tensor tensor = {sizeof(mxw_tensor), MXW_F32, rank, {a, b, c}, data};
     return mxw_graph_constant(g, name, &tensor);
 }
 
@@ -272,9 +272,9 @@ static int check_answers(const mxw_tensor *out, findings *f) {
 static int execute(mxw_program *program, findings *f) {
     static char first[N_OUTPUTS][T * VOCAB * sizeof(float)];
     int32_t row = ROW;
-    mxw_tensor in[2] = {{MXW_I32, 2, {1, T}, (void *)tokens}, {MXW_I32, 1, {1}, &row}};
+    mxw_tensor in[2] = {{sizeof(in[0]), MXW_I32, 2, {1, T}, (void *)tokens}, {sizeof(in[0]), MXW_I32, 1, {1}, &row}};
     for (int i = 0; i < RUNS; i++) {
-        mxw_tensor out[N_OUTPUTS];
+        mxw_tensor out[N_OUTPUTS] = {{.struct_size = sizeof(out[0])}};
         memset(out, 0, sizeof(out));
         mxw_status status = mxw_program_execute(program, in, 2, out, N_OUTPUTS);
         if (status < 0) {
@@ -332,7 +332,7 @@ static int build_and_run(const test_options *options, findings *f) {
 /* ---- the report ----------------------------------------------------------------------------------------- */
 
 static void print_report(const test_options *options, const findings *f) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     for (int i = 0; i < mxw_device_count(); i++)
         if (mxw_device_get(i, &info) >= 0)
             out_print("device %s: %s%s\n", info.id, info.description, info.usable ? "" : " (not usable)");
@@ -344,7 +344,7 @@ static void print_report(const test_options *options, const findings *f) {
 
 static void write_report(const test_options *options, const findings *f) {
     json_writer json;
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     json_start(&json, stdout, 1);
     json_begin(&json, NULL);
     json_list(&json, "devices");

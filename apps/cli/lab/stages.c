@@ -137,24 +137,24 @@ static int64_t count_of(const mxw_tensor *t) {
 }
 
 void lab_print_stages(const mxw_features *features) {
-    mxw_feature f;
+    mxw_feature f = {.struct_size = sizeof(f)};
     out_print("%-36s %-12s %10s %10s %10s %10s %11s\n", "stage", "shape", "mean", "std", "min", "max", "l2");
     for (size_t i = 0; i < mxw_features_count(features) && mxw_features_get(features, i, &f) >= 0; i++) {
         char shape[64], a[32], b[32], c[32], d[32], e[32];
-        shape_of(&f.tensor, shape);
+        shape_of(f.tensor, shape);
         out_print("%-36s %-12s %10s %10s %10s %10s %11s%s\n", f.name, shape, lab_short(f.mean, a), lab_short(f.std, b),
                   lab_short(f.min, c), lab_short(f.max, d), lab_short(f.l2, e), f.n_not_finite ? "  NOT FINITE" : "");
     }
 }
 
 void lab_write_stages(json_writer *json, const mxw_features *features) {
-    mxw_feature f;
+    mxw_feature f = {.struct_size = sizeof(f)};
     json_list(json, "stages");
     for (size_t i = 0; i < mxw_features_count(features) && mxw_features_get(features, i, &f) >= 0; i++) {
-        int64_t n = count_of(&f.tensor);
+        int64_t n = count_of(f.tensor);
         json_begin(json, NULL);
         json_text(json, "name", f.name);
-        json_wholes(json, "shape", f.tensor.dims, f.tensor.rank);
+        json_wholes(json, "shape", f.tensor->dims, f.tensor->rank);
         json_number(json, "mean", f.mean, 9);
         json_number(json, "std", f.std, 9);
         json_number(json, "min", f.min, 9);
@@ -163,7 +163,7 @@ void lab_write_stages(json_writer *json, const mxw_features *features) {
         json_whole(json, "not_finite", f.n_not_finite);
         json_list(json, "first");
         for (int64_t j = 0; j < n && j < N_FIRST; j++)
-            json_number(json, NULL, value_at(&f.tensor, j), 9);
+            json_number(json, NULL, value_at(f.tensor, j), 9);
         json_end(json);
         json_end(json);
     }
@@ -171,7 +171,7 @@ void lab_write_stages(json_writer *json, const mxw_features *features) {
 }
 
 size_t lab_count_bad(const mxw_comparison *comparison) {
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     size_t n = 0;
     for (size_t i = 0; i < mxw_comparison_count(comparison) && mxw_comparison_get(comparison, i, &d) >= 0; i++)
         n += d.bad != 0;
@@ -179,7 +179,7 @@ size_t lab_count_bad(const mxw_comparison *comparison) {
 }
 
 void lab_print_rows(const mxw_comparison *comparison, int bad_only) {
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     out_print("%-36s %11s %9s %9s %9s %9s %9s %9s %9s\n", "stage", "cosine", "relative", "bound", "l2", "mean abs",
               "max abs", "shift", "std ratio");
     for (size_t i = 0; i < mxw_comparison_count(comparison) && mxw_comparison_get(comparison, i, &d) >= 0; i++) {
@@ -197,7 +197,7 @@ void lab_print_rows(const mxw_comparison *comparison, int bad_only) {
 }
 
 void lab_write_rows(json_writer *json, const mxw_comparison *comparison) {
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     json_list(json, "stages");
     for (size_t i = 0; i < mxw_comparison_count(comparison) && mxw_comparison_get(comparison, i, &d) >= 0; i++) {
         json_begin(json, NULL);
@@ -231,5 +231,5 @@ void lab_write_notes(json_writer *json, const char *key, const mxw_features *fea
 void lab_write_finding(json_writer *json, const mxw_finding *finding) {
     json_text(json, "first_bad_stage", finding->stage);
     json_text(json, "fault", finding->fault);
-    json_text(json, "words", finding->words);
+    json_text(json, "words", finding->explanation);
 }

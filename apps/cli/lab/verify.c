@@ -99,7 +99,7 @@ static int run_reference(session *s) {
 }
 
 static int ops_hold(const session *s) {
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     for (size_t i = 0; i < mxw_op_checks_count(s->checks); i++)
         if (mxw_op_checks_get(s->checks, i, &c) >= 0 && !(c.of_bound <= 1))
             return 0;
@@ -133,7 +133,7 @@ static mxw_features *capture(const session *s, const proof *p, int names) {
 }
 
 static void measure(proof *p, const mxw_comparison *c) {
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     for (size_t i = 0; i < mxw_comparison_count(c) && mxw_comparison_get(c, i, &d) >= 0; i++) {
         p->n_stages += !d.apart;
         p->n_bad += d.bad != 0;
@@ -149,7 +149,7 @@ static void measure(proof *p, const mxw_comparison *c) {
 /* What drifted is looked for with every stage in sight. */
 static void diagnose(session *s, proof *p) {
     mxw_comparison *c = NULL;
-    mxw_finding f;
+    mxw_finding f = {.struct_size = sizeof(f)};
     mxw_checkpoint *weights = NULL;
     mxw_features *seen = capture(s, p, 1);
     mxw_checkpoint_open(s->options->model, s->options->model_dir, &weights);
@@ -157,7 +157,7 @@ static void diagnose(session *s, proof *p) {
         f.stage) {
         snprintf(p->stage, sizeof(p->stage), "%s", f.stage);
         snprintf(p->fault, sizeof(p->fault), "%s", f.fault);
-        snprintf(p->words, sizeof(p->words), "%s", f.words);
+        snprintf(p->words, sizeof(p->words), "%s", f.explanation);
     }
     mxw_comparison_close(c);
     mxw_checkpoint_close(weights);
@@ -194,7 +194,7 @@ static void add_proof(session *s, mxw_engine engine, const char *device, const c
 static void prove_engines(session *s) {
     const verify_options *o = s->options;
     int any = o->engine == ALL_ENGINES, everywhere = !strcmp(o->device, "auto"), n_gpus = 0;
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     const char *why = "there is no CUDA device";
     if (o->engine == MXW_ENGINE_CPU)   /* against itself: repeated, or with a fault in it */
         add_proof(s, MXW_ENGINE_CPU, "cpu", NULL);
@@ -235,7 +235,7 @@ static int all_hold(const session *s, int *n_ran) {
 }
 
 static void print_ops(const session *s) {
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     out_print("%-18s %7s %12s %10s %10s %8s %9s  %s\n", "engine cpu, op", "calls", "checked", "max abs", "relative",
               "ulp", "of bound", "worst at");
     for (size_t i = 0; i < mxw_op_checks_count(s->checks) && mxw_op_checks_get(s->checks, i, &c) >= 0; i++) {
@@ -279,7 +279,7 @@ static void print_report(const session *s, int hold, int n_ran) {
 
 static void write_report(const session *s, int hold, const char *path) {
     json_writer json;
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     json_start(&json, stdout, 1);
     json_begin(&json, NULL);
     json_text(&json, "model", s->options->model);

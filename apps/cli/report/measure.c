@@ -33,7 +33,7 @@ static void add_engine(report_run *r, mxw_engine engine, const char *device, con
 
 /* Every engine, everywhere it runs; a GPU that is not there is told. */
 static void list_engines(report_run *r) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     char why[200] = "there is no CUDA device";
     int n_gpus = 0;
     add_engine(r, MXW_ENGINE_CPU, "cpu", NULL);
@@ -96,10 +96,10 @@ static void keep_stage(report_engine *e, const mxw_difference *d) {
 
 static void diagnose(const report_run *r, report_engine *e, mxw_comparison *c) {
     mxw_checkpoint *weights = NULL;
-    mxw_finding f;
+    mxw_finding f = {.struct_size = sizeof(f)};
     mxw_checkpoint_open(r->options->model, r->options->model_dir, &weights);
     if (mxw_comparison_diagnose(c, weights, &f) >= 0 && f.stage)
-        snprintf(e->finding, sizeof(e->finding), "%s: %s. %s.", f.stage, f.fault, f.words);
+        snprintf(e->finding, sizeof(e->finding), "%s: %s. %s.", f.stage, f.fault, f.explanation);
     mxw_checkpoint_close(weights);
 }
 
@@ -110,7 +110,7 @@ static mxw_status prove(const report_run *r, report_engine *e) {
     mxw_comparison *c = NULL;
     mxw_features_options options;
     mxw_session_options decoding;
-    mxw_difference d;
+    mxw_difference d = {.struct_size = sizeof(d)};
     mxw_features_options_default(&options);
     session_options(r, &decoding);
     options.session = &decoding;
@@ -139,7 +139,7 @@ static mxw_status time_engine(report_run *r, report_engine *e) {
     const report_options *o = r->options;
     bench_options b = {.language = o->language, .beam_size = o->beam_size, .runs = o->runs, .warm_up = o->warm_up};
     mxw_model *model = NULL;
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     bench_record *record = calloc(1, sizeof(*record));
     if (!record)
         return MXW_E_MEMORY;
@@ -151,8 +151,9 @@ static mxw_status time_engine(report_run *r, report_engine *e) {
     mxw_status status = report_open(r, e, 0, NULL, NULL, &model);
     if (status >= 0)
         status = bench_measure(model, &b, &r->samples, record, NULL);
-    /* strings of the model's go with it; these are needed later */
-    record->model.checkpoint = (mxw_checkpoint_info){.dims = record->model.checkpoint.dims};
+    /* What the model owns is gone once it is closed. */
+    record->model.checkpoint = NULL;
+    record->checkpoint = (mxw_checkpoint_info){0};
     record->model.device = e->device;
     mxw_model_close(model);
     e->record = record;
@@ -163,15 +164,15 @@ static mxw_status time_engine(report_run *r, report_engine *e) {
 
 /* The tokens of text, as they are in the vocabulary; the last row is the end. */
 static void name_tokens(report_run *r) {
-    mxw_feature tokens, matrix;
+    mxw_feature tokens = {.struct_size = sizeof(tokens)}, matrix = {.struct_size = sizeof(matrix)};
     if (!report_feature(r, "window.tokens", &tokens) || !report_feature(r, "words.attention", &matrix))
         return;
-    int rows = (int)matrix.tensor.dims[0];
+    int rows = (int)matrix.tensor->dims[0];
     r->token_names = calloc((size_t)rows, sizeof(*r->token_names));
-    for (int64_t i = 0; r->token_names && i < tokens.tensor.dims[0] && r->n_names < rows - 1; i++) {
+    for (int64_t i = 0; r->token_names && i < tokens.tensor->dims[0] && r->n_names < rows - 1; i++) {
         char text[128];
         size_t n = sizeof(text);
-        if (mxw_model_decode(r->model, (const int32_t *)tokens.tensor.data + i, 1, text, &n) >= 0 && text[0])
+        if (mxw_model_decode(r->model, (const int32_t *)tokens.tensor->data + i, 1, text, &n) >= 0 && text[0])
             r->token_names[r->n_names++] = strdup(text[0] == ' ' && text[1] ? text + 1 : text);
     }
     if (r->token_names && r->n_names == rows - 1)

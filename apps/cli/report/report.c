@@ -52,7 +52,7 @@ static int check_folder(const report_options *o) {
 
 /* What the exit status rests on. */
 static int all_well(const report_run *r) {
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     for (size_t i = 0; r->checks && i < mxw_op_checks_count(r->checks); i++)
         if (mxw_op_checks_get(r->checks, i, &c) >= 0 && !(c.of_bound <= 1))
             return 0;

@@ -36,11 +36,11 @@ static const char *const no_memory = "out of memory";
 static int gather_words(const mxw_result *result, double until, picture_word **out) {
     size_t n = 0, room = 1;
     for (size_t i = 0; i < result->n_segments; i++)
-        room += result->segments[i].n_words;
+        room += mxw_result_segment(result, i)->n_words;
     *out = calloc(room, sizeof(**out));
     for (size_t i = 0; *out && i < result->n_segments; i++)
-        for (size_t j = 0; j < result->segments[i].n_words; j++) {
-            const mxw_word *w = &result->segments[i].words[j];
+        for (size_t j = 0; j < mxw_result_segment(result, i)->n_words; j++) {
+            const mxw_word *w = mxw_segment_word(mxw_result_segment(result, i), j);
             if (w->start < until)
                 (*out)[n++] = (picture_word){w->start, w->end, w->word + (w->word[0] == ' ')};
         }
@@ -48,15 +48,15 @@ static int gather_words(const mxw_result *result, double until, picture_word **o
 }
 
 static const char *draw_words(const report_run *r, sheet *s) {
-    mxw_feature mel;
+    mxw_feature mel = {.struct_size = sizeof(mel)};
     picture_word *words = NULL;
     char title[200];
     if (!report_feature(r, "mel", &mel))
         return "there is no log-mel";
-    int frames = (int)fmin((double)mel.tensor.dims[0], floor(r->result->duration_s * 100));
+    int frames = (int)fmin((double)mel.tensor->dims[0], floor(r->result->duration_s * 100));
     int n = gather_words(r->result, frames / 100.0, &words);
     snprintf(title, sizeof(title), "Log-mel and words: %s", r->speaker->name);
-    picture_words p = {.mel = mel.tensor.data, .frames = frames, .mels = (int)mel.tensor.dims[1], .words = words,
+    picture_words p = {.mel = mel.tensor->data, .frames = frames, .mels = (int)mel.tensor->dims[1], .words = words,
                        .n_words = n, .title = title};
     const char *why = words && begin(s, picture_words_height(&p)) ? NULL : no_memory;
     if (!why) {
@@ -70,17 +70,17 @@ static const char *draw_words(const report_run *r, sheet *s) {
 /* ---- attention ------------------------------------------------------------------------------------------ */
 
 static const char *draw_alignment(const report_run *r, sheet *s) {
-    mxw_feature matrix = {0}, frames = {0};
+    mxw_feature matrix = {.struct_size = sizeof(matrix)}, frames = {.struct_size = sizeof(frames)};
     char title[200];
     int there = report_feature(r, "words.attention", &matrix) && report_feature(r, "words.frames", &frames) &&
-                r->n_names == (int)matrix.tensor.dims[0];
+                r->n_names == (int)matrix.tensor->dims[0];
     snprintf(title, sizeof(title), "Attention alignment of the first window: %s", r->speaker->name);
     picture_alignment p = {.title = title, .names = (const char *const *)r->token_names};
     if (there) {
-        p.matrix = matrix.tensor.data;
-        p.frames = frames.tensor.data;
-        p.rows = (int)matrix.tensor.dims[0];
-        p.columns = (int)matrix.tensor.dims[1];
+        p.matrix = matrix.tensor->data;
+        p.frames = frames.tensor->data;
+        p.rows = (int)matrix.tensor->dims[0];
+        p.columns = (int)matrix.tensor->dims[1];
     }
     if (!begin(s, picture_alignment_height(&p)))
         return no_memory;

@@ -48,7 +48,7 @@ static void write_peak(doc *d, const report_run *r, int which) {
 }
 
 static void write_machine(doc *d, const report_run *r) {
-    mxw_device_info info;
+    mxw_device_info info = {.struct_size = sizeof(info)};
     struct utsname system;
     char text[400];
     if (!uname(&system)) {
@@ -68,7 +68,7 @@ static void write_machine(doc *d, const report_run *r) {
 }
 
 static void write_manifest(doc *d, const report_run *r) {
-    mxw_model_info model;
+    mxw_model_info model = {.struct_size = sizeof(model)};
     char text[400], date[40] = "";
     time_t now = time(NULL);
     struct tm utc;
@@ -82,8 +82,8 @@ static void write_manifest(doc *d, const report_run *r) {
     row(d, "date", date);
     write_machine(d, r);
     if (mxw_model_get_info(r->model, &model) >= 0) {
-        snprintf(text, sizeof(text), "%s, %s, %lld parameters", model.checkpoint.size_name, model.checkpoint.format,
-                 (long long)model.checkpoint.n_parameters);
+        snprintf(text, sizeof(text), "%s, %s, %lld parameters", model.checkpoint->size_name, model.checkpoint->format,
+                 (long long)model.checkpoint->n_parameters);
         row(d, "model", text);
         snprintf(text, sizeof(text), "%d", model.threads);
         row(d, "threads", text);
@@ -111,7 +111,7 @@ static bench_statistics statistics(const bench_record *record, int stage) {
 }
 
 static const char *proof_of(const report_run *r, const report_engine *e) {
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     if (e->engine != MXW_ENGINE_CPU)
         return e->n_bad ? "DRIFTS" : "holds";
     for (size_t i = 0; i < mxw_op_checks_count(r->checks); i++)
@@ -191,8 +191,8 @@ static void write_text(doc *d, const report_run *r) {
     doc_fold(d, "Words with their times");
     doc_table(d, ">start s|>end s|word|>probability");
     for (size_t i = 0; i < r->result->n_segments; i++)
-        for (size_t j = 0; j < r->result->segments[i].n_words; j++) {
-            const mxw_word *w = &r->result->segments[i].words[j];
+        for (size_t j = 0; j < mxw_result_segment(r->result, i)->n_words; j++) {
+            const mxw_word *w = mxw_segment_word(mxw_result_segment(r->result, i), j);
             doc_cell(d, "%.2f", w->start);
             doc_cell(d, "%.2f", w->end);
             doc_cell(d, "%s", w->word + (w->word[0] == ' '));
@@ -205,7 +205,7 @@ static void write_text(doc *d, const report_run *r) {
 /* ---- proof ---------------------------------------------------------------------------------------------- */
 
 static void write_ops(doc *d, const report_run *r) {
-    mxw_op_check c;
+    mxw_op_check c = {.struct_size = sizeof(c)};
     doc_heading(d, "Engine cpu against float64, op by op");
     doc_table(d, "op|>calls|>checked|>max abs|>relative|>ulp|>of bound|worst at");
     for (size_t i = 0; i < mxw_op_checks_count(r->checks) && mxw_op_checks_get(r->checks, i, &c) >= 0; i++) {

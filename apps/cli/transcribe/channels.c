@@ -112,14 +112,14 @@ static mxw_status deliver_channels(recording *r, split *s) {
     const mxw_result *result = mxw_merge_result(s->merge);
     r->manifest = s->manifest;
     for (size_t i = 0; result && i < result->n_segments; i++)
-        screen_segment(&r->screen, &result->segments[i]);
+        screen_segment(&r->screen, mxw_result_segment(result, i));
     return deliver(r, result);
 }
 
 /* Opens the file once to count them: a broken file fails before a model is loaded. */
 static mxw_status count_channels(const recording *r, int *n) {
     mxw_audio *audio = NULL;
-    mxw_audio_info info;
+    mxw_audio_info info = {.struct_size = sizeof(info)};
     mxw_status status = session_open_audio(r, &audio);
     if (status >= 0)
         status = mxw_audio_get_info(audio, &info);

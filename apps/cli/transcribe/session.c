@@ -174,7 +174,7 @@ static mxw_status run_session(recording *r, mxw_audio *audio) {
 /* A session that refuses its options (a language the model lacks) would do so for every recording: a usage error. */
 static mxw_status open_session(recording *r, const mxw_audio *audio) {
     mxw_session_options session;
-    mxw_audio_info info;
+    mxw_audio_info info = {.struct_size = sizeof(info)};
     transcribe_session_options(r->options, &session);
     if (mxw_audio_get_info(audio, &info) >= 0)
         session.start_s = info.start_s;

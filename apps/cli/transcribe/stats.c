@@ -8,17 +8,17 @@
 #include "common/model.h"
 
 char *stats_line(const mxw_model *model, const char *path, const mxw_result *result, int n_resumed, size_t *length) {
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     char *line = NULL;
     FILE *stream = open_memstream(&line, length);
     if (!stream || mxw_model_get_info(model, &info) < 0)
         return NULL;
-    const mxw_stage_times *t = &result->times;
+    const mxw_stage_times *t = result->times;
     json_writer json;
     json_start(&json, stream, 0);
     json_begin(&json, NULL);
     json_text(&json, "file", path);
-    json_text(&json, "model", info.checkpoint.size_name);
+    json_text(&json, "model", info.checkpoint->size_name);
     json_text(&json, "engine", engine_names[info.engine]);
     json_text(&json, "device", info.device);
     json_text(&json, "precision", precision_names[info.precision]);
@@ -29,7 +29,7 @@ char *stats_line(const mxw_model *model, const char *path, const mxw_result *res
     if (n_resumed >= 0)
         json_whole(&json, "windows_resumed", n_resumed);
     json_whole(&json, "segments", (int64_t)result->n_segments);
-    json_whole(&json, "temperature_fallbacks", result->n_fallbacks_temperature);
+    json_whole(&json, "temperature_fallbacks", result->n_temperature_fallbacks);
     json_whole(&json, "fallbacks", 0);
     json_number(&json, "load_ms", t->load_ms, 3);
     json_number(&json, "compile_ms", t->compile_ms, 3);

@@ -9,6 +9,8 @@
 
 #include "kit/check.h"
 
+static const mxw_stage_times no_times;
+
 static int gather(void *user, const void *bytes, size_t n) {
     mx_str_add(user, bytes, n);
     return 0;
@@ -41,7 +43,8 @@ static mxw_result make_result(const json_t *source, mx_arena *arena) {
         fill_segment(json_array_get(rows, i), &segments[i], arena);
     return (mxw_result){.text = json_string_value(json_object_get(source, "text")),
                         .language = json_string_value(json_object_get(source, "language")),
-                        .segments = segments,
+                        .segments = mx_segment_array(segments),
+                        .times = &no_times,
                         .n_segments = json_array_size(rows)};
 }
 
@@ -93,7 +96,8 @@ static const mxw_segment kept = {.id = 1, .start = 1, .end = 2, .text = " kept",
 static const mxw_segment cleared = {.id = 0, .start = 0.5, .end = 0.5, .text = ""};
 
 static mxw_result result_of(const mxw_segment *segments, size_t n) {
-    return (mxw_result){.text = " kept", .language = "de", .segments = segments, .n_segments = n};
+    return (mxw_result){.text = " kept", .language = "de", .segments = mx_segment_array(segments), .n_segments = n,
+                        .times = &no_times};
 }
 
 static void check_bytes(const mxw_result *result, const char *format, const char *want) {
@@ -152,7 +156,8 @@ static const mxw_result *merge_three(mx_merge *merge, int first) {
     mxw_result results[3] = {result_of(left, 4), result_of(right, 3), result_of(NULL, 0)};
     left[0].speaker = speaker, left[0].tokens = tokens, left[0].n_tokens = 2;
     results[0].duration_s = 9, results[1].duration_s = 10, results[0].n_windows = 2, results[1].n_windows = 3;
-    results[0].times.encode_ms = 5, results[1].times.encode_ms = 7, results[1].times.total_ms = 20;
+    const mxw_stage_times times[2] = {{.encode_ms = 5}, {.encode_ms = 7, .total_ms = 20}};
+    results[0].times = &times[0], results[1].times = &times[1];
     results[0].language = "fr", results[0].language_probability = 0.5;
     for (int i = 0; i < 3; i++) {
         int k = (i + first) % 3;
@@ -175,15 +180,16 @@ static void check_merge(void) {
         const mxw_result *r = merge_three(merge, first);
         CHECK_EQ_INT(r->n_segments, MX_COUNT(want));
         for (size_t i = 0; i < r->n_segments && i < MX_COUNT(want); i++) {
-            CHECK_STR(r->segments[i].text, want[i]);
-            CHECK_EQ_INT(r->segments[i].id, i);
+            CHECK_STR(mxw_result_segment(r, i)->text, want[i]);
+            CHECK_EQ_INT(mxw_result_segment(r, i)->id, i);
         }
-        CHECK_STR(r->segments[0].speaker, "left");
-        CHECK(r->segments[0].n_tokens == 2 && r->segments[0].tokens[1] == 8 && !r->segments[1].speaker);
+        CHECK_STR(mxw_result_segment(r, 0)->speaker, "left");
+        CHECK(mxw_result_segment(r, 0)->n_tokens == 2 && mxw_result_segment(r, 0)->tokens[1] == 8);
+        CHECK(!mxw_result_segment(r, 1)->speaker && !mxw_result_segment(r, r->n_segments));
         CHECK_STR(r->text, " a A B b c C");
         CHECK_STR(r->language, "fr");
         CHECK(r->duration_s == 10 && r->n_windows == 5 && r->language_probability == 0.5);
-        CHECK(r->times.encode_ms == 12 && r->times.total_ms == 20);
+        CHECK(r->times->encode_ms == 12 && r->times->total_ms == 20);
         mx_merge_close(merge);
     }
     const mxw_result *r = NULL;

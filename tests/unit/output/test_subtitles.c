@@ -30,7 +30,8 @@ static void fill_segment(const json_t *row, mxw_segment *segment, mx_arena *aren
                              .text = text(row, "text"), .tokens = ids, .n_tokens = n_tokens,
                              .avg_logprob = number(row, "avg_logprob"),
                              .compression_ratio = number(row, "compression_ratio"),
-                             .no_speech_prob = number(row, "no_speech_prob"), .words = copies, .n_words = n};
+                             .no_speech_prob = number(row, "no_speech_prob"), .words = mx_word_array(copies),
+                             .n_words = n};
 }
 
 static void check_row(const json_t *row, int line) {
@@ -48,7 +49,8 @@ static void check_row(const json_t *row, int line) {
         fill_segment(json_array_get(rows, i), &segments[i], &arena);
         mx_str_text(&all, segments[i].text);
     }
-    mxw_result result = {.text = mx_str_get(&all), .language = "en", .segments = segments, .n_segments = n};
+    mxw_result result = {.text = mx_str_get(&all), .language = "en",
+                         .segments = mx_segment_array(segments), .n_segments = n};
     for (size_t i = 0; i < MX_COUNT(formats); i++) {
         mx_str got = {0};
         CHECK_EQ_INT(mx_output_write(&result, formats[i], &write, gather, &got), MXW_OK);
@@ -84,8 +86,10 @@ static void test_golden(void) {
 static const mxw_word words[] = {{0.5, 1.25, " {Say}", 0.5}, {1.25, 65.5, " \"hi\",", 0.25}, {65.5, 66, " you", 1}};
 static const mxw_token chosen[] = {{7, -0.5, " {Say}"}}, others[] = {{8, -1, "\xef\xbf\xbd"}, {-1, -INFINITY, NULL}};
 static const int32_t ids[] = {7};
-static const mxw_segment spoken = {.text = " {Say} \"hi\", you", .start = 0.5, .end = 66, .words = words, .n_words = 3,
-                                   .tokens = ids, .n_tokens = 1, .details = chosen, .alternatives = others,
+static const mxw_segment spoken = {.text = " {Say} \"hi\", you", .start = 0.5, .end = 66, .n_words = 3,
+                                   .words = (const mxw_word_array *)words,
+                                   .tokens = ids, .n_tokens = 1, .details = (const mxw_token_array *)chosen,
+                                   .alternatives = (const mxw_token_array *)others,
                                    .n_alternatives = 2, .channel = 2, .speaker = "right"};
 static const mxw_segment plain = {.id = 1, .text = " a {b}\n c", .start = 3600, .end = 3601.006};
 
@@ -99,8 +103,8 @@ static void check_bytes(const mxw_result *result, const char *format, const mxw_
 }
 
 static void test_own_formats(void) {
-    mxw_result one = {.text = "x", .language = "en", .segments = &spoken, .n_segments = 1};
-    mxw_result two = {.text = "x", .language = "en", .segments = &plain, .n_segments = 1};
+    mxw_result one = {.text = "x", .language = "en", .segments = mx_segment_array(&spoken), .n_segments = 1};
+    mxw_result two = {.text = "x", .language = "en", .segments = mx_segment_array(&plain), .n_segments = 1};
     mxw_write_options marked = {.struct_size = sizeof(marked), .highlight_words = 1, .max_line_width = 20};
     check_bytes(&one, "lrc", NULL,
                 "[by:max-whisper]\n[00:00.50][right] <00:00.50>{Say} <00:01.25>\"hi\", <01:05.50>you\n");
@@ -116,8 +120,10 @@ static void test_own_formats(void) {
 }
 
 static void test_json_full(void) {
-    mxw_result one = {.text = "x", .language = "en", .language_probability = -1, .segments = &spoken, .n_segments = 1,
-                      .duration_s = 66.5, .times = {.encode_ms = 1.23456}};
+    const mxw_stage_times times = {.encode_ms = 1.23456};
+    mxw_result one = {.text = "x", .language = "en", .language_probability = -1,
+                      .segments = mx_segment_array(&spoken), .n_segments = 1,
+                      .duration_s = 66.5, .times = &times};
     mxw_write_options options = {.struct_size = sizeof(options), .manifest = "{\"version\": \"1\"}"};
     mx_str got = {0};
     CHECK_EQ_INT(mx_output_write(&one, "json-full", &options, gather, &got), MXW_OK);
@@ -142,8 +148,8 @@ static void test_json_full(void) {
 
 static void test_failures(void) {
     mxw_word late = {0.5, -1, " x", 1};
-    mxw_segment segment = {.text = " x", .start = 0, .end = 1, .words = &late, .n_words = 1};
-    mxw_result result = {.text = "x", .segments = &segment, .n_segments = 1};
+    mxw_segment segment = {.text = " x", .start = 0, .end = 1, .words = mx_word_array(&late), .n_words = 1};
+    mxw_result result = {.text = "x", .segments = mx_segment_array(&segment), .n_segments = 1};
     mx_str got = {0};
     CHECK_EQ_INT(mx_output_write(&result, "srt", NULL, gather, &got), MXW_E_ARGUMENT);
     mx_str_free(&got);

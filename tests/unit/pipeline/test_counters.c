@@ -7,33 +7,39 @@
 #define SECONDS 33   /* two windows */
 #define TOKENS 4
 
+static mxw_stage_counters count(const mxw_model *model, mxw_stage stage) {
+    mxw_stage_counters counters = {.struct_size = sizeof(counters)};
+    CHECK_EQ_INT(mxw_model_get_counters(model, stage, &counters), MXW_OK);
+    return counters;
+}
+
 static void test_counts(const char *path) {
     size_t n = (size_t)SECONDS * MXW_SAMPLE_RATE;
     float *samples = mx_alloc_array(n, sizeof(*samples));
     mxw_model *model = NULL;
     mxw_session *session = NULL;
     mxw_session_options options = kit_short_options(TOKENS);
-    mxw_model_use use = {.struct_size = sizeof(use)};
     options.language = "en";
     options.beam_size = 3;
     kit_samples(1, 0, n, samples);
     if (!CHECK_EQ_INT(kit_open(path, 2, &model), MXW_OK))
         goto out;
-    CHECK_EQ_INT(mxw_model_get_use(model, &use), MXW_OK);
-    CHECK(use.encode.runs == 0 && use.step.runs == 0 && use.encode.ms == 0);
+    CHECK(count(model, MXW_STAGE_ENCODE).runs == 0 && count(model, MXW_STAGE_STEP).runs == 0);
+    CHECK(count(model, MXW_STAGE_ENCODE).ms == 0);
     CHECK_EQ_INT(mxw_session_open(model, &options, &session), MXW_OK);
     CHECK(kit_run(session, samples, n, 0) >= 0);
     const mxw_result *result = mxw_session_result(session);
-    CHECK_EQ_INT(mxw_model_get_use(model, &use), MXW_OK);
-    CHECK_EQ_INT(use.encode.items, result->n_windows);
-    CHECK_EQ_INT(use.cross.items, result->n_windows);
-    CHECK_EQ_INT(use.prompt.runs, result->n_windows);
-    CHECK(use.step.runs > 0 && use.step.runs <= (TOKENS + 1) * result->n_windows);
-    CHECK(use.step.items > use.step.runs && use.step.items <= 3 * use.step.runs);
-    CHECK(use.step.cells > use.step.items && use.prompt.cells >= use.prompt.items);
-    double parts = use.encode.ms + use.cross.ms + use.prompt.ms + use.step.ms;
-    CHECK(parts > 0 && parts <= result->times.encode_ms + result->times.decode_ms);
-    CHECK(result->times.first_encode_ns > 0);
+    mxw_stage_counters encode = count(model, MXW_STAGE_ENCODE), cross = count(model, MXW_STAGE_CROSS);
+    mxw_stage_counters prompt = count(model, MXW_STAGE_PROMPT), step = count(model, MXW_STAGE_STEP);
+    CHECK_EQ_INT(encode.items, result->n_windows);
+    CHECK_EQ_INT(cross.items, result->n_windows);
+    CHECK_EQ_INT(prompt.runs, result->n_windows);
+    CHECK(step.runs > 0 && step.runs <= (TOKENS + 1) * result->n_windows);
+    CHECK(step.items > step.runs && step.items <= 3 * step.runs);
+    CHECK(step.cells > step.items && prompt.cells >= prompt.items);
+    double parts = encode.ms + cross.ms + prompt.ms + step.ms;
+    CHECK(parts > 0 && parts <= result->times->encode_ms + result->times->decode_ms);
+    CHECK(result->times->first_encode_ns > 0);
 out:
     mxw_session_close(session);
     mxw_model_close(model);
@@ -42,17 +48,19 @@ out:
 
 static void test_arguments(const char *path) {
     mxw_model *model = NULL;
-    mxw_model_use use = {0};
+    mxw_stage_counters counters = {0};
     mxw_device_peak peak = {0};
     CHECK_EQ_INT(kit_open(path, 1, &model), MXW_OK);
-    CHECK_EQ_INT(mxw_model_get_use(model, &use), MXW_E_ARGUMENT);
+    CHECK_EQ_INT(mxw_model_get_counters(model, MXW_STAGE_STEP, &counters), MXW_E_ARGUMENT);
     CHECK(strstr(mxw_last_error(), "struct_size") != NULL);
-    CHECK_EQ_INT(mxw_model_get_use(NULL, &use), MXW_E_ARGUMENT);
-    /* A caller with an older, shorter struct gets the fields that it knows. */
-    use.struct_size = offsetof(mxw_model_use, cross);
-    use.cross.runs = 77;
-    CHECK_EQ_INT(mxw_model_get_use(model, &use), MXW_OK);
-    CHECK_EQ_INT(use.cross.runs, 77);
+    counters.struct_size = sizeof(counters);
+    CHECK_EQ_INT(mxw_model_get_counters(NULL, MXW_STAGE_STEP, &counters), MXW_E_ARGUMENT);
+    CHECK_EQ_INT(mxw_model_get_counters(model, (mxw_stage)5, &counters), MXW_E_ARGUMENT);
+    /* A caller with an older, shorter struct gets what it knows. */
+    counters.struct_size = offsetof(mxw_stage_counters, items);
+    counters.runs = counters.items = 77;
+    CHECK_EQ_INT(mxw_model_get_counters(model, MXW_STAGE_STEP, &counters), MXW_OK);
+    CHECK(counters.runs == 0 && counters.items == 77);
     CHECK_EQ_INT(mxw_device_measure("cpu", 1, &peak), MXW_E_ARGUMENT);
     peak.struct_size = sizeof(peak);
     CHECK(mxw_device_measure("abacus", 1, &peak) < 0);

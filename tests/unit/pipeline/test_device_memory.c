@@ -41,8 +41,8 @@ static mxw_model *open_model(int batch) {
 
 /* Bytes available on the model's device. */
 static uint64_t bytes_left(const mxw_model *model) {
-    mxw_model_info model_info;
-    mxw_device_info info = {0};
+    mxw_model_info model_info = {.struct_size = sizeof(model_info)};
+    mxw_device_info info = {.struct_size = sizeof(info)};
     mxw_model_get_info(model, &model_info);
     for (int i = 0; i < mxw_device_count(); i++)
         if (CHECK_EQ_INT(mxw_device_get(i, &info), MXW_OK) && strcmp(info.id, model_info.device) == 0)
@@ -121,7 +121,7 @@ static void test_variable(void) {
         uint64_t bytes;
     } right[] = {{"4097K", 4097u << 10}, {"300M", 300u << 20}, {"2G", (uint64_t)2 << 30}, {"", 0}};
     for (size_t i = 0; i < MX_COUNT(right); i++) {
-        mxw_device_info info;
+        mxw_device_info info = {.struct_size = sizeof(info)};
         setenv("MXW_DEVICE_MEMORY", right[i].text, 1);
         CHECK_EQ_INT(mxw_device_get(0, &info), MXW_OK);
         CHECK(info.memory_limit_bytes == right[i].bytes);

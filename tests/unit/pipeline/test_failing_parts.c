@@ -24,7 +24,7 @@ static mxw_status run_lab(void) {
     mxw_status status;
     mxw_features *ours = NULL, *read = NULL;
     mxw_comparison *comparison = NULL;
-    mxw_finding finding;
+    mxw_finding finding = {.struct_size = sizeof(finding)};
     mxw_features_options options;
     mxw_session_options session = kit_short_options(3);
     mxw_features_options_default(&options);

@@ -249,7 +249,7 @@ static void test_turbo(void) {
     mx_text *text = NULL;
     const char *language = "";
     CHECK_EQ_INT(mx_text_open(turbo->dims.n_vocab, &text), MXW_OK);
-    mxw_checkpoint_info info = {.dims = turbo->dims, .size_name = mx_released_match(&turbo->dims, "x.pt")->name,
+    mxw_checkpoint_info info = {.dims = &turbo->dims, .size_name = mx_released_match(&turbo->dims, "x.pt")->name,
                                 .multilingual = 1, .n_languages = 100};
     o.task = MXW_TRANSLATE;
     CHECK_EQ_INT(mx_session_check_language(&info, text, &o, &language), MXW_E_ARGUMENT);
@@ -334,7 +334,7 @@ static void test_clips(void) {
     const mxw_result *result = mxw_session_result(session);
     CHECK(result && result->n_segments >= 2);
     for (size_t i = 0; result && i < result->n_segments; i++) {
-        int64_t seek = result->segments[i].seek;
+        int64_t seek = mxw_result_segment(result, i)->seek;
         CHECK((seek >= 1000 && seek < 1250) || (seek >= 4000 && seek < 4600));
     }
     mxw_session_close(session);
@@ -356,7 +356,7 @@ static void test_start(void) {
     if (CHECK(a && b && a->n_segments > 1 && a->n_segments == b->n_segments)) {
         CHECK_STR(b->text, a->text);
         for (size_t i = 0; i < a->n_segments; i++) {
-            const mxw_segment *x = &a->segments[i], *y = &b->segments[i];
+            const mxw_segment *x = mxw_result_segment(a, i), *y = mxw_result_segment(b, i);
             CHECK(x->seek == y->seek && strcmp(x->text, y->text) == 0);
             CHECK(x->channel == 0 && !x->speaker && y->channel == 2 && strcmp(y->speaker, "right") == 0);
             CHECK(fabs(y->start - x->start - 1.5) < 1e-9 && fabs(y->end - x->end - 1.5) < 1e-9);

@@ -80,9 +80,10 @@ static mxw_status take_all(mxw_session *session) {
 /* What is not in any format. */
 static void add_details(const mxw_result *result, mx_str *out) {
     for (size_t i = 0; i < result->n_segments; i++) {
-        const mxw_segment *s = &result->segments[i];
+        const mxw_segment *s = mxw_result_segment(result, i);
         for (size_t j = 0; s->details && j < s->n_tokens * (1 + s->n_alternatives); j++) {
-            const mxw_token *t = j < s->n_tokens ? &s->details[j] : &s->alternatives[j - s->n_tokens];
+            const mxw_token *t = j < s->n_tokens ? &mx_segment_details(s)[j]
+                                                 : &mx_segment_alternatives(s)[j - s->n_tokens];
             mx_str_print(out, "%d %a %s\n", (int)t->id, t->logprob, t->text);
         }
     }

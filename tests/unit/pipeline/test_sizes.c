@@ -20,7 +20,7 @@ static void check_segments(const mxw_result *result, const mxw_dims *dims) {
     CHECK_EQ_INT(result->n_windows, 1);
     CHECK(result->n_segments > 0);
     for (size_t i = 0; i < result->n_segments; i++) {
-        const mxw_segment *s = &result->segments[i];
+        const mxw_segment *s = mxw_result_segment(result, i);
         CHECK(isfinite(s->avg_logprob) && s->avg_logprob < 0 && isfinite(s->compression_ratio));
         CHECK(isfinite(s->no_speech_prob) && s->no_speech_prob > 0 && s->no_speech_prob < 1);
         CHECK(isfinite(s->start) && s->start >= 0 && s->end >= s->start);
@@ -52,7 +52,7 @@ static void transcribe(mxw_model *model, const mxw_dims *dims, const char *langu
 static void try_size(const char *name, const gen_options *o, int ct2, const char *language) {
     char path[4200];
     mxw_model *model = NULL;
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     const mxw_dims *d = &o->dims;
     int before = check_failed;
     snprintf(path, sizeof(path), "%s/%s%s", folder, name, ct2 ? "" : ".pt");
@@ -60,9 +60,9 @@ static void try_size(const char *name, const gen_options *o, int ct2, const char
         return;
     if (CHECK_EQ_INT(kit_open(path, 0, &model), MXW_OK)) {
         CHECK_EQ_INT(mxw_model_get_info(model, &info), MXW_OK);
-        CHECK(memcmp(&info.checkpoint.dims, d, sizeof(*d)) == 0);
-        CHECK_EQ_INT(info.checkpoint.multilingual, d->n_vocab > 51864);
-        CHECK_EQ_INT(info.checkpoint.n_languages, d->n_vocab == 51864 ? 0 : d->n_vocab - 51766);
+        CHECK(memcmp(info.checkpoint->dims, d, sizeof(*d)) == 0);
+        CHECK_EQ_INT(info.checkpoint->multilingual, d->n_vocab > 51864);
+        CHECK_EQ_INT(info.checkpoint->n_languages, d->n_vocab == 51864 ? 0 : d->n_vocab - 51766);
         transcribe(model, d, language);
         mxw_model_close(model);
     } else {

@@ -83,7 +83,7 @@ static void test_like_pt(const gen_options *base) {
                 same_tensors(pt, hf);
                 mx_weights_info(hf, &info);
                 mx_weights_info(pt, &want);
-                CHECK(memcmp(&info.dims, &want.dims, sizeof(info.dims)) == 0);
+                CHECK(memcmp(info.dims, want.dims, sizeof(*info.dims)) == 0);
                 CHECK_STR(info.format, "Hugging Face safetensors");
                 CHECK_STR(info.size_name, want.size_name);
                 CHECK(info.file_bytes > (uint64_t)info.n_parameters * mx_dtype_bytes(dtypes[t]));
@@ -106,7 +106,7 @@ static void test_shapes(void) {
         if (!w)
             continue;
         mx_weights_info(w, &info);
-        CHECK(memcmp(&info.dims, &o.dims, sizeof(o.dims)) == 0);
+        CHECK(memcmp(info.dims, &o.dims, sizeof(o.dims)) == 0);
         size_t n;
         const int32_t(*heads)[2] = mx_weights_alignment_heads(w, &n);
         CHECK(n == 1 && heads[0][0] == o.dims.n_text_layer - 1 && heads[0][1] == 0);   /* generation_config.json's */

@@ -86,7 +86,7 @@ static void test_values(void) {
         CHECK_EQ_INT(wrong_values(w, &o), 0);
         CHECK_EQ_INT(info.n_encoder_tensors, 5 + 2 * 15 + 2);
         CHECK_EQ_INT(info.n_decoder_tensors, 2 + 3 * 24 + 2);
-        CHECK(memcmp(&info.dims, &o.dims, sizeof(o.dims)) == 0);
+        CHECK(memcmp(info.dims, &o.dims, sizeof(o.dims)) == 0);
         CHECK_STR(info.size_name, "custom");
         CHECK_STR(info.format, cases[i].ct2 ? "CTranslate2 model.bin" : "OpenAI .pt");
         mxw_tensor_info t;
@@ -199,7 +199,7 @@ static void test_plain_state_dict(void) {
     if (!w)
         return;
     mx_weights_info(w, &info);
-    CHECK(memcmp(&info.dims, &o.dims, sizeof(o.dims)) == 0);
+    CHECK(memcmp(info.dims, &o.dims, sizeof(o.dims)) == 0);
     const int32_t(*heads)[2] = mx_weights_alignment_heads(w, &n);
     CHECK(n == 2 && heads[0][0] == 1 && heads[0][1] == 0 && heads[1][1] == 1);   /* the last half of the layers */
     mx_weights_close(w);

@@ -147,7 +147,7 @@ static void test_read_back(const char *folder, mxw_dtype dtype, mxw_dtype matric
     reader r = {map.data, map.n, 0};
     int type = matrices == MXW_F16;
     mx_weights_info(w, &info);
-    check_sizes(&r, &info.dims, type);
+    check_sizes(&r, info.dims, type);
     check_filters(&r, n_mels);
     check_tokens(&r, n_vocab);
     for (int64_t i = 0; i < mx_weights_count(w) && !r.failed; i++) {

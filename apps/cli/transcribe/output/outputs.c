@@ -78,12 +78,12 @@ mxw_status outputs_options(const outputs_source *source, const char *format, mxw
 
 static mxw_status save_file(const outputs_source *source, const mxw_result *result, const char *format) {
     char path[PATH_MAX];
-    mxw_model_info info;
+    mxw_model_info info = {.struct_size = sizeof(info)};
     mxw_write_options write;
     mxw_status status = mxw_model_get_info(source->model, &info);
     if (status >= 0)
         status = outputs_options(source, format, &write);
-    output_fields fields = {source->in->path, format, status < 0 ? "" : info.checkpoint.size_name,
+    output_fields fields = {source->in->path, format, status < 0 ? "" : info.checkpoint->size_name,
                             result->language ? result->language : ""};
     if (!path_of(source->options, source->in, &fields, path, sizeof(path))) {
         log_error("%s: output path is too long", source->name);
