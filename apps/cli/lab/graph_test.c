@@ -275,7 +275,6 @@ static int execute(mxw_program *program, findings *f) {
     mxw_tensor in[2] = {{sizeof(in[0]), MXW_I32, 2, {1, T}, (void *)tokens}, {sizeof(in[0]), MXW_I32, 1, {1}, &row}};
     for (int i = 0; i < RUNS; i++) {
         mxw_tensor out[N_OUTPUTS] = {{.struct_size = sizeof(out[0])}};
-        memset(out, 0, sizeof(out));
         mxw_status status = mxw_program_execute(program, in, 2, out, N_OUTPUTS);
         if (status < 0) {
             log_failure("graph test", status);
