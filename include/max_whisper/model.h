@@ -81,6 +81,7 @@ typedef struct mxw_stage_counters {
     int64_t items;           /* windows, or rows of the decoder, in all runs */
     int64_t cells;           /* of the decoder: cached positions that its rows attended to */
     double ms;               /* in all runs */
+    uint64_t weight_bytes;   /* weights that one run reads, in the form in which the engine keeps them */
 } mxw_stage_counters;
 
 /* What a stage did since the model was opened, all sessions together. */

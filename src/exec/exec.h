@@ -29,6 +29,9 @@ typedef struct mx_program_options {
 
 /* The program holds g: nothing can be added to it any more, and it lives as long as the program. */
 mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);
+/* Bytes of weights that an execute reads, in the form in which the device keeps them; tables that are read by rows are
+ * not counted. */
+size_t mx_program_weight_bytes(const mx_program *program);
 void mx_exec_unload(mx_program *program);
 const char *mx_exec_device(const mx_program *program);   /* "cpu" */
 int mx_exec_captures(const mx_program *program);         /* repeated sizes are launched as captured graphs */

@@ -97,3 +97,34 @@ void mx_run_work(const mx_program *p, const mx_call *call, mxw_trace_event *even
     event->flops = flops_of(p, call);
     event->bytes = (uint64_t)bytes_of(p, call);
 }
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a node that runs reads `value`, or `constant` of a plan, as a whole: gather reads only rows. */
+static int is_read(const mx_program *p, mx_value value, int32_t constant) {
+    const mx_graph *g = p->graph;
+    for (size_t n = 0; n < g->n_nodes; n++) {
+        const mx_node *node = &g->nodes[n];
+        if (p->plan && !mx_compiled_runs(p->plan, node))
+            continue;
+        for (int i = node->op == MX_OP_GATHER; i < node->n_inputs; i++)
+            if (p->plan ? p->plan->inputs[n][i] == constant : node->inputs[i] == value)
+                return 1;
+    }
+    return 0;
+}
+
+size_t mx_program_weight_bytes(const mx_program *p) {
+    size_t bytes = 0;
+    for (size_t i = 0; p->plan && i < p->plan->n_constants; i++) {
+        const mx_constant *c = &p->plan->constants[i];
+        if (is_read(p, 0, (int32_t)i))
+            bytes += c->form == MX_FORM_PACKED ? c->packed_bytes : mx_tensor_bytes(&c->tensor);
+    }
+    for (size_t i = 1; !p->plan && i < p->graph->n_values; i++) {
+        const mx_value_info *info = &p->graph->values[i];
+        if (info->kind == MX_WEIGHT && is_read(p, (mx_value)i, -1))
+            bytes += (size_t)mx_type_count(&info->type) * mx_dtype_bytes(info->type.dtype);
+    }
+    return bytes;
+}

@@ -31,12 +31,12 @@ static bench_record *tiny(void) {
     static bench_record record;
     memset(&record, 0, sizeof(record));
     record.dims = (mxw_dims){80, 1500, 384, 6, 4, 51864, 448, 384, 6, 4};
-    record.checkpoint.path = "no/such/checkpoint";
     record.model.device = "cpu";
     record.n_runs = 2;
     for (int i = 0; i < 2; i++) {
         record.runs[i].counters.encode = (mxw_stage_counters){.runs = 3, .items = 3, .ms = 600};
-        record.runs[i].counters.step = (mxw_stage_counters){.runs = 10, .items = 50, .cells = 1000, .ms = 40};
+        record.runs[i].counters.step = 
+            (mxw_stage_counters){.runs = 10, .items = 50, .cells = 1000, .ms = 40, .weight_bytes = 30000000};
         record.runs[i].ms[BENCH_ENCODE] = 600;
         record.runs[i].ms[BENCH_STEP] = 40;
     }
@@ -52,7 +52,7 @@ static void test_work(void) {
     double row = 2.0 * (14 * 384 * 384 + 2 * 1500 * 384), logits = 2.0 * 384 * 51864;
     double self = 4.0 * 100 * 384; /* a hundred cells a step */
     CHECK(close_to(bench_work_of(record, BENCH_STEP).flops, 4 * (5 * row + self) + 5 * logits));
-    CHECK(bench_work_of(record, BENCH_STEP).bytes == 0); /* no checkpoint, no bytes */
+    CHECK(close_to(bench_work_of(record, BENCH_STEP).bytes, 30000000 + 4.0 * 2 * 4 * 384 * (1500 + 100)));
     CHECK(bench_work_of(record, BENCH_MEL).flops == 0 && bench_work_of(record, BENCH_TOTAL).bytes == 0);
 }
 

@@ -28,7 +28,8 @@ void bench_count(const mxw_model *model, bench_counters *counters) {
 
 static mxw_stage_counters difference(const mxw_stage_counters *after, const mxw_stage_counters *before) {
     return (mxw_stage_counters){.runs = after->runs - before->runs, .items = after->items - before->items,
-                                .cells = after->cells - before->cells, .ms = after->ms - before->ms};
+                                .cells = after->cells - before->cells, .ms = after->ms - before->ms,
+                                .weight_bytes = after->weight_bytes};
 }
 
 static bench_counters count_since(const bench_counters *before, const bench_counters *after) {

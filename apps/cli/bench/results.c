@@ -85,37 +85,12 @@ static double step_flops(const mxw_dims *d, double rows, double cells) {
     return 2 * (layers * (rows * row + 2 * cells * s) + rows * s * d->n_vocab);
 }
 
-/* Whether a step multiplies with it: neither what is looked up by rows, nor what makes the cross keys and values. */
-static int is_read_by_step(const char *name) {
-    return !strncmp(name, "decoder.", 8) && !strstr(name, "positional_embedding") &&
-           !strstr(name, "cross_attn.key") && !strstr(name, "cross_attn.value");
-}
-
-/* Bytes of a weight that a step reads, for each that the file has. Engine cpu keeps every weight as f32; max on the CPU
- * reads a byte for each weight of the vocabulary, and few again as they are. */
-static double share_read(const bench_record *record, const mxw_tensor_info *tensor) {
-    double f32 = tensor->dtype == MXW_F32 ? 1 : 2;
-    if (record->model.engine != MXW_ENGINE_MAX)
-        return f32;
-    return !strcmp(record->model.device, "cpu") && strstr(tensor->name, "token_embedding") ? f32 / 4 : 1;
-}
-
-/* Every weight once, and the caches: of cross keys and values all, shared or not, of the others what is used. */
+/* Every weight once, in the form the engine keeps it in, and the f32 caches: all cross keys and values, however many
+ * rows share them, and the cells in use of the others. */
 static double step_bytes(const bench_record *record, double cells) {
     const mxw_dims *d = &record->dims;
-    mxw_checkpoint *checkpoint = NULL;
-    mxw_tensor_info tensor = {.struct_size = sizeof(tensor)};
-    double weights = 0, each = 4; /* of a cached number: f32 */
-    if (mxw_checkpoint_open(record->checkpoint.path, NULL, &checkpoint) < 0)
-        return 0;
-    for (int64_t i = 0; i < record->checkpoint.n_tensors; i++) {
-        if (mxw_checkpoint_tensor(checkpoint, i, &tensor) < 0 || !is_read_by_step(tensor.name))
-            continue;
-        weights += (double)tensor.bytes * share_read(record, &tensor);
-    }
-    mxw_checkpoint_close(checkpoint);
     double caches = 2 * (double)d->n_text_layer * d->n_text_state * (d->n_audio_ctx + cells);
-    return weights + each * caches;
+    return (double)record->runs[0].counters.step.weight_bytes + 4 * caches;
 }
 
 bench_work bench_work_of(const bench_record *record, bench_stage stage) {

@@ -13,6 +13,15 @@ static mxw_stage_counters count(const mxw_model *model, mxw_stage stage) {
     return counters;
 }
 
+/* Every matrix that a step multiplies with is counted, the vocabulary in at least a byte a weight, none in more than f32;
+ * tables read by rows and the projections of the encoder's features are not. */
+static void check_weight_bytes(uint64_t bytes) {
+    const mxw_dims dims = kit_dims(51865, 16, 2, 1), *d = &dims;
+    uint64_t s = (uint64_t)d->n_text_state, layer = s * s * (4 + 2 + 8), vocabulary = s * (uint64_t)d->n_vocab;
+    CHECK(bytes >= (uint64_t)d->n_text_layer * layer + vocabulary);
+    CHECK(bytes < 4 * ((uint64_t)d->n_text_layer * (layer + 32 * s) + vocabulary) + 4096);
+}
+
 static void test_counts(const char *path) {
     size_t n = (size_t)SECONDS * MXW_SAMPLE_RATE;
     float *samples = mx_alloc_array(n, sizeof(*samples));
@@ -40,6 +49,8 @@ static void test_counts(const char *path) {
     double parts = encode.ms + cross.ms + prompt.ms + step.ms;
     CHECK(parts > 0 && parts <= result->times->encode_ms + result->times->decode_ms);
     CHECK(result->times->first_encode_ns > 0);
+    check_weight_bytes(step.weight_bytes);
+    CHECK(prompt.weight_bytes == step.weight_bytes && encode.weight_bytes > 0 && cross.weight_bytes > 0);
 out:
     mxw_session_close(session);
     mxw_model_close(model);
