@@ -116,11 +116,9 @@ static int is_read(const mx_program *p, mx_value value, int32_t constant) {
 
 size_t mx_program_weight_bytes(const mx_program *p) {
     size_t bytes = 0;
-    for (size_t i = 0; p->plan && i < p->plan->n_constants; i++) {
-        const mx_constant *c = &p->plan->constants[i];
+    for (size_t i = 0; p->plan && i < p->plan->n_constants; i++)
         if (is_read(p, 0, (int32_t)i))
-            bytes += c->form == MX_FORM_PACKED ? c->packed_bytes : mx_tensor_bytes(&c->tensor);
-    }
+            bytes += (size_t)value_bytes(p, &p->plan->constants[i].tensor);
     for (size_t i = 1; !p->plan && i < p->graph->n_values; i++) {
         const mx_value_info *info = &p->graph->values[i];
         if (info->kind == MX_WEIGHT && is_read(p, (mx_value)i, -1))
