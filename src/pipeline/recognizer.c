@@ -147,7 +147,7 @@ mxw_stage_counters mx_recognizer_counters(const mx_recognizer *r, mxw_stage stag
         [MXW_STAGE_PROMPT] = MX_COUNTER_PROMPT, [MXW_STAGE_STEP] = MX_COUNTER_STEP,
         [MXW_STAGE_FORCE] = MX_COUNTER_FORCE,
     };
-    static const mx_part parts[] = {
+    static const mx_part part_of[] = {
         [MXW_STAGE_ENCODE] = MX_PART_ENCODER, [MXW_STAGE_CROSS] = MX_PART_CROSS,
         [MXW_STAGE_PROMPT] = MX_PART_DECODER, [MXW_STAGE_STEP] = MX_PART_DECODER,
         [MXW_STAGE_FORCE] = MX_PART_FORCE,
@@ -158,7 +158,7 @@ mxw_stage_counters mx_recognizer_counters(const mx_recognizer *r, mxw_stage stag
                                 .items = atomic_load(&r->counters->kinds[kind].items),
                                 .cells = atomic_load(&r->counters->kinds[kind].cells),
                                 .ms = (double)atomic_load(&r->counters->kinds[kind].ns) / 1e6,
-                                .weight_bytes = mx_program_weight_bytes(r->programs[parts[stage]])};
+                                .weight_bytes = mx_program_weight_bytes(r->programs[part_of[stage]])};
 }
 
 static mxw_status sum_weights(const mx_weights *w, uint32_t *sum) {

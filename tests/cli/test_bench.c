@@ -35,7 +35,7 @@ static bench_record *tiny(void) {
     record.n_runs = 2;
     for (int i = 0; i < 2; i++) {
         record.runs[i].counters.encode = (mxw_stage_counters){.runs = 3, .items = 3, .ms = 600};
-        record.runs[i].counters.step = 
+        record.runs[i].counters.step =
             (mxw_stage_counters){.runs = 10, .items = 50, .cells = 1000, .ms = 40, .weight_bytes = 30000000};
         record.runs[i].ms[BENCH_ENCODE] = 600;
         record.runs[i].ms[BENCH_STEP] = 40;

@@ -13,8 +13,8 @@ static mxw_stage_counters count(const mxw_model *model, mxw_stage stage) {
     return counters;
 }
 
-/* Every matrix that a step multiplies with is counted, the vocabulary in at least a byte a weight, none in more than f32;
- * tables read by rows and the projections of the encoder's features are not. */
+/* Every matrix that a step multiplies with is counted, with a byte a weight at least and f32 at most; tables read by
+ * rows and the projections of the encoder's features are not. */
 static void check_weight_bytes(uint64_t bytes) {
     const mxw_dims dims = kit_dims(51865, 16, 2, 1), *d = &dims;
     uint64_t s = (uint64_t)d->n_text_state, layer = s * s * (4 + 2 + 8), vocabulary = s * (uint64_t)d->n_vocab;
