@@ -149,6 +149,15 @@ class LintTest(unittest.TestCase):
         self.one("README.md", "see /ho" + "me/someone/file\n", "a path of one machine")
         self.assertEqual(self.faults({"README.md": "see ~/.cache and src/ho" + "me/x and $HOME/ro" + "ot/x\n"}), [])
 
+    def test_private_words(self):
+        sound = c_file("open.c", "audio/audio.h")
+        for word in ("reck" + "oned", "Dea" + "lt", "an" + "ew", "who" + "ever", "What ho" + "lds",
+                     "meets no ba" + "nk", "gone on wi" + "th", "handed o" + "n", "the do" + "or"):
+            for path, text in (("src/audio/open.c", sound + f"/* is {word} by */\n"), ("CHANGES.md", f"- {word}\n"),
+                               ("docs/man/x.1", f".B {word}\n"), ("tools/thing", SOUND["tools/thing"] + f"# {word}\n")):
+                self.one(path, text, f'a private word: "{word}"')
+        self.assertEqual(self.faults({"README.md": "an ewe at the doorway, what holdsworth handed once\n"}), [])
+
     def test_folder_too_full(self):
         def tests(n):
             return {f"tests/kit/kit{i}.h": c_file("kit.h") for i in range(n)}

@@ -1,6 +1,6 @@
 /* cli/bench/together.c - `bench --batch`: all recordings at once, so many at a time, run after run.
  *
- * Invariants: a recording goes to the next free worker, in the order of the command line; the model is opened anew
+ * Invariants: a recording goes to the next free worker, in the order of the command line; the model is opened again
  * for so many sessions, and samples are in memory before the clock starts. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -15,7 +15,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
     __has_feature(thread_sanitizer)
 #define SANITIZED 1
-#include <sanitizer/allocator_interface.h>
+size_t __sanitizer_get_current_allocated_bytes(void);   /* of their runtime; not every compiler ships its header */
 #else
 #define SANITIZED 0
 #endif
