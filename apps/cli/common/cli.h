@@ -5,6 +5,7 @@
 #ifndef CLI_COMMON_CLI_H
 #define CLI_COMMON_CLI_H
 
+#include "common/log.h"
 #include "common/options.h"
 #include "max_whisper.h"
 

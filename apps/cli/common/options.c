@@ -16,7 +16,7 @@ void options_say(char *message, size_t size, const char *format, ...) {
     va_start(args, format);
     vsnprintf(message, size, format, args);
     va_end(args);
-    for (char *p = message; *p; p++) /* strangers' words are quoted: keep it one line */
+    for (char *p = message; *p; p++) /* untrusted text is quoted: keep it on one line */
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = '?';
 }

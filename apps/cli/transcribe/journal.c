@@ -52,7 +52,7 @@ static int state_folder(char *path, size_t size) {
     return n > 0 && (size_t)n < size;
 }
 
-/* By name, for people, and by a digest of the whole path, since many recordings have the same name. */
+/* A readable name and a digest of the whole path, since many recordings have the same name. */
 static int name_in_state(const input *in, char *name, size_t size) {
     char whole[PATH_MAX];
     size_t length;
