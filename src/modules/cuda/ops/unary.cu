@@ -6,10 +6,10 @@ namespace mx::ops {
 
 namespace {
 
-template <mx_op OP> __device__ float unary(float x, float p);
+template <mx_op OP> __device__ __forceinline__ float unary(float x, float p);
 
 #define MX_ELEMENTWISE(id, name, cpu_units, cuda_units, cpu_expression, exact_expression, cuda_expression, ...)        \
-    template <> __device__ float unary<MX_OP_##id>(float x, float p) { return cuda_expression; }
+    template <> __device__ __forceinline__ float unary<MX_OP_##id>(float x, float p) { return cuda_expression; }
 #include "op/elementwise.def"
 
 template <mx_op OP> __global__ void unary_kernel(float *y, const float *x, float p, int64_t n) {
