@@ -57,7 +57,8 @@ static void test_run(const char *device, mxw_engine engine) {
         printf("SKIP: graph-api-elementwise %s: %s\n", device, mxw_last_error());
         exit(77);
     }
-    mxw_tensor given = {.dtype = MXW_F32, .rank = 1, .dims = {N}, .data = x}, out[FUNCTIONS];
+    mxw_tensor given = {.struct_size = sizeof(given), .dtype = MXW_F32, .rank = 1, .dims = {N}, .data = x};
+    mxw_tensor out[FUNCTIONS] = {{.struct_size = sizeof(out[0])}};
     if (CHECK(status == MXW_OK) && CHECK(mxw_program_execute(program, &given, 1, out, FUNCTIONS) == MXW_OK))
         for (int i = 0; i < FUNCTIONS; i++)
             for (int j = 0; j < N; j++) {
