@@ -19,16 +19,27 @@ extern "C" {
 
 typedef struct mxw_audio mxw_audio;
 
+/* Where the bytes of the recording come from: exactly one of path, data and read. */
 typedef struct mxw_audio_options {
     size_t struct_size;
     const char *path;   /* a file, or "-" for standard input */
     int channel;        /* 0: all channels mixed to one; 1 (left), 2 (right), ...: that one alone */
     int track;          /* 0: the default, as ffmpeg chooses it; 1, 2, ...: of the audio tracks, in the file's order */
+    const void *data;   /* a file in memory, `size` bytes of it; not copied: must stay until the audio is closed */
+    size_t size;
+    /* Reads up to n bytes, at least one unless at the end; returns their number, 0 at the end, negative on failure.
+     * Called by mxw_audio_open and _read on their own thread; must not use the same mxw_audio. */
+    int64_t (*read)(void *user, void *bytes, size_t n);
+    /* NULL: the bytes of read are a stream that cannot seek. Else moves to offset, counted from the start (whence 0) or
+     * from the end (whence 2), and returns the new offset from the start; negative on failure. */
+    int64_t (*seek)(void *user, int64_t offset, int whence);
+    void *user;         /* passed to read and seek */
+    const char *name;   /* NULL; what messages and mxw_audio_info.path call the recording, if it is not a path */
 } mxw_audio_options;
 
 typedef struct mxw_audio_info {
     size_t struct_size;      /* sizeof(mxw_audio_info) */
-    const char *path;
+    const char *path;        /* or the name that was given */
     const char *container;   /* "wav", "mov,mp4,m4a,...", ... */
     const char *codec;       /* "pcm_s16le", "aac", ... */
     int sample_rate;         /* of the source */

@@ -31,4 +31,6 @@ typedef struct mx_range {
 
 mxw_status mx_check_ranges(const mx_range *ranges, size_t n);
 mxw_status mx_check_batch(int batch);
+/* The one place where samples are checked: E_ARGUMENT if one is infinite or NaN. */
+mxw_status mx_check_samples(const float *samples, size_t n);
 #endif

@@ -6,6 +6,16 @@ void mxw_audio_options_default(mxw_audio_options *options) {
     *options = (mxw_audio_options){.struct_size = sizeof(*options)};
 }
 
+static mxw_status check_source(const mxw_audio_options *o) {
+    if ((o->path != NULL) + (o->data != NULL) + (o->read != NULL) > 1)
+        return mx_fail(MXW_E_ARGUMENT, "mxw_audio_options: more than one of path, data and read is given");
+    if ((!o->path || !*o->path) && !o->data && !o->read)
+        return mx_fail(MXW_E_ARGUMENT, "path: no file was given");
+    if (o->seek && !o->read)
+        return mx_fail(MXW_E_ARGUMENT, "seek: needs read");
+    return o->size > INT64_MAX ? mx_fail(MXW_E_ARGUMENT, "size: %zu is too large", o->size) : MXW_OK;
+}
+
 mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
     mxw_audio_options full;
     mx_audio *audio = NULL;
@@ -16,13 +26,16 @@ mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
     mxw_status status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_audio_options");
     if (status < 0)
         return status;
-    if (!full.path || !*full.path)
-        return mx_fail(MXW_E_ARGUMENT, "path: no file was given");
+    status = check_source(&full);
+    if (status < 0)
+        return status;
     if (full.channel < 0)
         return mx_fail(MXW_E_ARGUMENT, "channel: %d is neither 0 (all, mixed) nor one of 1, 2, ...", full.channel);
     if (full.track < 0)
         return mx_fail(MXW_E_ARGUMENT, "track: %d is neither 0 (the default one) nor one of 1, 2, ...", full.track);
-    mx_audio_source source = {.path = full.path, .channel = full.channel, .track = full.track};
+    mx_audio_source source = {.path = full.path, .channel = full.channel, .track = full.track,
+                              .bytes = {full.data, full.size, full.read, full.seek, full.user},
+                              .name = full.name ? full.name : full.data ? "audio in memory" : "audio stream"};
     status = mx_audio_open(&source, &audio);
     *out = (mxw_audio *)audio;
     return status;

@@ -65,6 +65,8 @@ mxw_status mxw_features_capture(mxw_model *model, const float *samples, size_t n
         status = mx_take_options(&session, sizeof(session), full.session, full.session->struct_size,
                                  "mxw_session_options");
     full.session = &session;
+    if (status >= 0)
+        status = mx_check_samples(samples, n);
     return status < 0 ? status : mx_features_capture(model, samples, n, &full, out);
 }
 
@@ -143,7 +145,8 @@ mxw_status mxw_op_checks_open(mxw_model *model, const float *samples, size_t n, 
     MX_NEED(samples, MXW_E_ARGUMENT);
     MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
-    return mx_op_checks_open(model, samples, n, all, out);
+    mxw_status status = mx_check_samples(samples, n);
+    return status < 0 ? status : mx_op_checks_open(model, samples, n, all, out);
 }
 
 void mxw_op_checks_close(mxw_op_checks *checks) { mx_op_checks_close(checks); }

@@ -1,6 +1,8 @@
 /* api/options.c - structs of the caller are copied in and out by their struct_size; numbers are checked. */
 #include "api/api.h"
 
+#include <math.h>
+
 #define MAX_STRUCT 65536   /* bytes: more than any struct will have, less than what garbage usually is */
 
 mxw_status mx_take_options(void *to, size_t to_size, const void *from, size_t from_size, const char *what) {
@@ -33,4 +35,29 @@ mxw_status mx_check_ranges(const mx_range *ranges, size_t n) {
 
 mxw_status mx_check_batch(int batch) {
     return batch < 1 || batch > 256 ? mx_fail(MXW_E_ARGUMENT, "batch: %d is not from 1 to 256", batch) : MXW_OK;
+}
+
+/* The number of samples before the first infinity or NaN. Such a value has an exponent of all ones, so that adding one
+ * to it carries into the sign bit. Blocks of samples are tested without branches. */
+static size_t count_finite(const float *samples, size_t n) {
+    enum { AT_ONCE = 64 };
+    size_t i = 0;
+    for (; i + AT_ONCE <= n; i += AT_ONCE) {
+        uint32_t carry = 0;
+        for (size_t j = 0; j < AT_ONCE; j++) {
+            uint32_t bits;
+            memcpy(&bits, &samples[i + j], sizeof(bits));
+            carry |= (bits & 0x7fffffffu) + 0x00800000u;
+        }
+        if (carry >> 31)
+            break;
+    }
+    while (i < n && isfinite(samples[i]))
+        i++;
+    return i;
+}
+
+mxw_status mx_check_samples(const float *samples, size_t n) {
+    size_t finite = n ? count_finite(samples, n) : 0;
+    return finite < n ? mx_fail(MXW_E_ARGUMENT, "samples: number %zu is not finite", finite) : MXW_OK;
 }

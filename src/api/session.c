@@ -1,6 +1,4 @@
 /* api/session.c - the public functions of sessions, over pipeline/. */
-#include <math.h>
-
 #include "api/api.h"
 #include "base/base.h"
 #include "pipeline/pipeline.h"
@@ -88,10 +86,8 @@ mxw_status mxw_session_feed(mxw_session *session, const float *samples, size_t n
     MX_NEED(session, MXW_E_ARGUMENT);
     if (n)
         MX_NEED(samples, MXW_E_ARGUMENT);
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(samples[i]))
-            return mx_fail(MXW_E_ARGUMENT, "samples: number %zu is not finite", i);
-    return mx_session_feed(session, samples, n);
+    mxw_status status = mx_check_samples(samples, n);
+    return status < 0 ? status : mx_session_feed(session, samples, n);
 }
 
 mxw_status mxw_session_feed_audio(mxw_session *session, mxw_audio *audio) {

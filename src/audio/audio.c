@@ -47,29 +47,37 @@ static int64_t ffmpeg_seek(void *user, int64_t offset) {
 }
 
 /* An MP4 or QuickTime file whose audio comes before its index cannot be streamed. Boxes: size, name, bytes. */
-static int index_comes_last(mx_input *input) {
+static mxw_status find_index(mx_input *input, int *comes_last) {
     static const char *const openers[] = {"ftyp", "free", "skip", "wide", "uuid"};
     uint8_t head[16];
     size_t got, k;
     for (int64_t at = 0;;) {
-        if (mx_input_peek(input, at, head, sizeof(head), &got) < 0 || got < sizeof(head))
-            return 0;
-        if (memcmp(head + 4, "mdat", 4) == 0)
-            return 1;
+        mxw_status status = mx_input_peek(input, at, head, sizeof(head), &got);
+        if (status < 0)
+            return status == MXW_E_UNSUPPORTED ? MXW_OK : status;   /* too far away to tell */
+        if (got < sizeof(head))
+            return MXW_OK;
+        *comes_last = memcmp(head + 4, "mdat", 4) == 0;
+        if (*comes_last)
+            return MXW_OK;
         for (k = 0; k < MX_COUNT(openers) && memcmp(head + 4, openers[k], 4) != 0; k++)
             ;
         uint32_t size = (uint32_t)head[0] << 24 | (uint32_t)head[1] << 16 | (uint32_t)head[2] << 8 | head[3];
         if (k == MX_COUNT(openers) || size < 8)
-            return 0;
+            return MXW_OK;
         at += size;
     }
 }
 
 static mxw_status open_ffmpeg(mx_audio *audio) {
-    if (!audio->input.regular && index_comes_last(&audio->input)) {
+    int comes_last = 0;
+    mxw_status status = audio->input.regular ? MXW_OK : find_index(&audio->input, &comes_last);
+    if (status < 0)
+        return status;
+    if (comes_last) {
         mx_log(MXW_LOG_INFO, "audio", "%s: its index may be at its end, so it is read completely first",
                audio->input.name);
-        mxw_status status = mx_input_spool(&audio->input);
+        status = mx_input_spool(&audio->input);
         if (status < 0)
             return status;
     }
@@ -128,10 +136,14 @@ static mxw_status choose(mx_audio *audio) {
     mx_input *input = &audio->input;
     const void *table = NULL;
     mxw_status wav_status = MXW_E_FORMAT;
-    int is_wav = mx_wav_probe(input);
-    mxw_status status = MXW_OK;
+    int is_wav = 0;
+    mxw_status status = mx_wav_probe(input, &is_wav);
+    if (status < 0)
+        return status;
     if (is_wav)
         wav_status = mx_wav_parse(input, &audio->wav);
+    if (is_wav && (wav_status == MXW_E_MEMORY || wav_status == MXW_E_IO))   /* nothing that FFmpeg could do better */
+        return wav_status;
     if (wav_status >= 0)
         status = choose_in_wav(audio);
     if (status < 0)
@@ -160,13 +172,20 @@ mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out) {
     audio->input.fd = -1;
     audio->channel = source->channel;
     audio->track = source->track;
-    audio->path = mx_strdup(source->path);
+    audio->path = mx_strdup(source->path ? source->path : source->name);
     if (!audio->path)
         goto out;
-    MX_TRY(mx_input_open(&audio->input, audio->path));
+    if (source->path)
+        MX_TRY(mx_input_open(&audio->input, audio->path));
+    else
+        MX_TRY(mx_input_open_bytes(&audio->input, &source->bytes, audio->path));
     audio->is_file = audio->input.regular && audio->input.owned;
     MX_TRY(check_not_empty(&audio->input));
-    MX_TRY(choose(audio));
+    status = choose(audio);
+    if (status < 0 && audio->input.failed)   /* that is why, whatever the last reader made of it */
+        status = mx_input_fail_callback(&audio->input, audio->input.failed);
+    if (status < 0)
+        goto out;
     *out = audio;
 out:
     if (status < 0)
@@ -269,6 +288,8 @@ static mxw_status read_converted(mx_audio *audio, float *samples, size_t n, size
 
 static mxw_status read_ffmpeg(mx_audio *audio, float *samples, size_t n, size_t *got) {
     mxw_status status = audio->ffmpeg->read(audio->file, audio->pcm, n, got);
+    if (*got == 0 && audio->input.failed)   /* to FFmpeg, the end of a damaged file */
+        return mx_input_fail_callback(&audio->input, audio->input.failed);
     for (size_t i = 0; status >= 0 && i < *got; i++)
         samples[i] = (float)audio->pcm[i] / 32768.0f;
     return status;

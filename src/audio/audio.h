@@ -1,4 +1,4 @@
-/* audio/audio.h - public header of audio/: any file, pipe or container in, 16 kHz mono samples out.
+/* audio/audio.h - public header of audio/: any file, pipe, memory or stream in, 16 kHz mono samples out.
  *
  * Invariant: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` divided by 32768,
  * bit for bit (same FFmpeg libraries); of one track, with `-map 0:a:N`; of one channel, with `-af "pan=mono|c0=cN"`,
@@ -11,10 +11,21 @@
 
 typedef struct mx_audio mx_audio;
 
+/* Bytes of the caller: memory, or callbacks as in mxw_audio_options. All zero: none. */
+typedef struct mx_audio_bytes {
+    const void *data;
+    size_t size;
+    int64_t (*read)(void *user, void *bytes, size_t n);
+    int64_t (*seek)(void *user, int64_t offset, int whence);
+    void *user;
+} mx_audio_bytes;
+
 typedef struct mx_audio_source {
-    const char *path;   /* a file, or "-" for standard input */
+    const char *path;   /* a file, or "-" for standard input; NULL: see bytes */
     int channel;        /* 0: downmix of all; 1, 2, ...: only that one */
     int track;          /* 0: the one that ffmpeg selects; 1, 2, ...: of the audio streams */
+    mx_audio_bytes bytes;   /* memory or callbacks of the caller, if path is NULL */
+    const char *name;   /* for messages, if path is NULL */
 } mx_audio_source;
 
 /* E_NOT_FOUND: no such file. E_IO: cannot be read, or is a folder. E_FORMAT: empty, damaged, or not an audio

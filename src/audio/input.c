@@ -46,6 +46,30 @@ mxw_status mx_input_open(mx_input *input, const char *path) {
     return MXW_OK;
 }
 
+mxw_status mx_input_fail_callback(mx_input *input, const char *which) {
+    input->failed = which;
+    return mx_fail(MXW_E_IO, "%s: the %s callback failed", input->name, which);
+}
+
+mxw_status mx_input_open_bytes(mx_input *input, const mx_audio_bytes *bytes, const char *name) {
+    memset(input, 0, sizeof(*input));
+    input->name = name;
+    input->fd = -1;
+    input->bytes = *bytes;
+    input->size = -1;
+    if (bytes->data) {
+        input->regular = 1;
+        input->size = (int64_t)bytes->size;
+    } else if (bytes->seek) {
+        input->regular = 1;
+        input->size = bytes->seek(bytes->user, 0, SEEK_END);
+        input->bytes_at = input->size;
+        if (input->size < 0)
+            return mx_input_fail_callback(input, "seek");
+    }
+    return MXW_OK;
+}
+
 void mx_input_close(mx_input *input) {
     if (input->owned && input->fd >= 0)
         close(input->fd);
@@ -55,10 +79,37 @@ void mx_input_close(mx_input *input) {
     input->fd = -1;
 }
 
+static mxw_status read_memory(const mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got) {
+    if (offset < input->size) {
+        *got = MX_MIN(n, (size_t)(input->size - offset));
+        memcpy(bytes, (const char *)input->bytes.data + offset, *got);
+    }
+    return MXW_OK;
+}
+
+static mxw_status read_callback(mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got) {
+    const mx_audio_bytes *from = &input->bytes;
+    if (input->regular && input->bytes_at != offset) {
+        if (from->seek(from->user, offset, SEEK_SET) != offset)
+            return mx_input_fail_callback(input, "seek");
+        input->bytes_at = offset;
+    }
+    int64_t count = from->read(from->user, bytes, n);
+    if (count < 0 || count > (int64_t)n)
+        return mx_input_fail_callback(input, "read");
+    input->bytes_at += count;
+    *got = (size_t)count;
+    return MXW_OK;
+}
+
 /* One successful read, 0 at the end. */
-static mxw_status read_once(const mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got) {
+static mxw_status read_once(mx_input *input, int64_t offset, void *bytes, size_t n, size_t *got) {
     ssize_t count;
     *got = 0;
+    if (input->bytes.data)
+        return read_memory(input, offset, bytes, n, got);
+    if (input->bytes.read)
+        return read_callback(input, offset, bytes, n, got);
     do
         count = input->regular ? pread(input->fd, bytes, n, (off_t)(input->start + offset))
                                : read(input->fd, bytes, n);
@@ -188,6 +239,7 @@ mxw_status mx_input_spool(mx_input *input) {
     if (input->owned)
         close(input->fd);
     input->fd = fd;
+    input->bytes = (mx_audio_bytes){0};   /* all of them are in the file now */
     input->owned = input->regular = 1;
     input->start = input->position = 0;
     input->size = size;

@@ -33,11 +33,12 @@ static int is_id(const uint8_t *p, const char *id) { return memcmp(p, id, 4) == 
 
 static int is_riff(const uint8_t *p) { return is_id(p, "RIFF") || is_id(p, "RF64") || is_id(p, "BW64"); }
 
-int mx_wav_probe(mx_input *input) {
+mxw_status mx_wav_probe(mx_input *input, int *is_wav) {
     uint8_t head[12];
     size_t got;
-    return mx_input_peek(input, 0, head, sizeof(head), &got) >= 0 && got == sizeof(head) && is_riff(head) &&
-           is_id(head + 8, "WAVE");
+    mxw_status status = mx_input_peek(input, 0, head, sizeof(head), &got);
+    *is_wav = status >= 0 && got == sizeof(head) && is_riff(head) && is_id(head + 8, "WAVE");
+    return status;
 }
 
 /* Weights of the speakers in a mono sum, before they are scaled to a sum of one: FFmpeg's defaults. Speakers in the

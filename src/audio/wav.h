@@ -24,7 +24,7 @@ typedef struct mx_wav {
     double weight[MX_WAV_MAX_CHANNELS];   /* of each channel in the mono sum */
 } mx_wav;
 
-int mx_wav_probe(mx_input *input);   /* 1 if it starts as a WAV file does */
+mxw_status mx_wav_probe(mx_input *input, int *is_wav);   /* 1 if it starts as a WAV file does */
 /* E_FORMAT if damaged, E_UNSUPPORTED for a codec that is not in the list above. */
 mxw_status mx_wav_parse(mx_input *input, mx_wav *wav);
 /* channel 0: downmix of all. E_MISSING if there is no such channel. */

@@ -224,35 +224,11 @@ static mxw_status take(mx_mel *mel, const float *samples, size_t n) {
     return mel->broken;
 }
 
-/* The number of samples before the first infinity or NaN. Such a value has an exponent of all ones, so that adding one
- * to it carries into the sign bit. Blocks of samples are tested without branches. */
-static size_t count_finite(const float *samples, size_t n) {
-    enum { AT_ONCE = 64 };
-    size_t i = 0;
-    for (; i + AT_ONCE <= n; i += AT_ONCE) {
-        uint32_t carry = 0;
-        for (size_t j = 0; j < AT_ONCE; j++) {
-            uint32_t bits;
-            memcpy(&bits, &samples[i + j], sizeof(bits));
-            carry |= (bits & 0x7fffffffu) + 0x00800000u;
-        }
-        if (carry >> 31)
-            break;
-    }
-    while (i < n && isfinite(samples[i]))
-        i++;
-    return i;
-}
-
 mxw_status mx_mel_feed(mx_mel *mel, const float *samples, size_t n) {
     if (mel->finished)
         return mx_fail(MXW_E_STATE, "samples fed after the end of the recording");
     if (mel->broken < 0)
         return mx_fail(mel->broken, "samples fed after a failure");
-    size_t finite = count_finite(samples, n);
-    if (finite < n)
-        return mx_fail(MXW_E_ARGUMENT, "sample %lld is not a finite number",
-                       (long long)mel->n_samples + (long long)finite);
     mxw_status status = take(mel, samples, n);
     if (status >= 0)
         mel->n_samples += (int64_t)n;

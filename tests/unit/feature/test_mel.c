@@ -191,17 +191,9 @@ static void test_running(void) {
 }
 
 static void test_refusals(void) {
-    float bad[3] = {0, NAN, 0}, zeros[1600] = {0};
+    float zeros[1600] = {0};
     mx_mel *mel = NULL;
     CHECK(mx_mel_open(79, MXW_MEL_FILE, &mel) == MXW_E_UNSUPPORTED && !mel);
-    CHECK(mx_mel_open(80, MXW_MEL_FILE, &mel) == MXW_OK);
-    CHECK(mx_mel_feed(mel, bad, 3) == MXW_E_ARGUMENT);
-    CHECK_STR(mx_error(), "sample 1 is not a finite number");
-    zeros[1000] = -INFINITY;
-    CHECK(mx_mel_feed(mel, zeros, 700) == MXW_OK && mx_mel_feed(mel, zeros + 700, 900) == MXW_E_ARGUMENT);
-    CHECK_STR(mx_error(), "sample 1000 is not a finite number");
-    zeros[1000] = 0;
-    mx_mel_close(mel);
     mx_mel_close(NULL);
     char *old = getenv("TMPDIR") ? mx_strdup(getenv("TMPDIR")) : NULL;
     setenv("TMPDIR", "/nonexistent-folder", 1);

@@ -114,7 +114,15 @@ static void test_bad_samples(void) {
     const float bad[3] = {0, NAN, 0};
     mxw_session *session = open_session(english, NULL);
     CHECK_EQ_INT(mxw_session_feed(session, bad, 3), MXW_E_ARGUMENT);
-    CHECK(strstr(mxw_last_error(), "not finite") != NULL);
+    CHECK_STR(mxw_last_error(), "samples: number 1 is not finite");
+    static float zeros[1600];
+    for (size_t i = 0; i < MX_COUNT(zeros); i += 77) {   /* wherever it is: whole blocks are tested at once */
+        zeros[i] = i % 2 ? INFINITY : -INFINITY;
+        CHECK_EQ_INT(mxw_session_feed(session, zeros, MX_COUNT(zeros)), MXW_E_ARGUMENT);
+        zeros[i] = -3.4e38f;
+        CHECK_EQ_INT(mxw_session_feed(session, zeros, 0), MXW_OK);
+        zeros[i] = 0;
+    }
     CHECK_EQ_INT(mxw_session_feed(session, NULL, 3), MXW_E_ARGUMENT);
     CHECK_EQ_INT(mxw_session_feed(session, NULL, 0), MXW_OK);
     mxw_session_close(session);
