@@ -1,5 +1,10 @@
 /* max_whisper/graph.h - the graph API: describe a computation once, then run it on any engine.
  *
+ * Values are numbered; 0 is "none". A mistake is refused where it is made: the builder returns 0, mxw_graph_status()
+ * fails from then on, and mxw_graph_error() says which op, what it expected and what it got. Arithmetic takes f32 or
+ * i32, both operands alike; layers take f32; ops that only move elements take any dtype. There are no implicit
+ * conversions. A negative axis counts from the end. A name may be used once in a graph. Results are the same bits for
+ * any number of threads, and for an entry alone or in a batch.
  */
 #ifndef MXW_GRAPH_H
 #define MXW_GRAPH_H
@@ -11,11 +16,6 @@
 extern "C" {
 #endif
 
-/* Describe a computation once, then run it on any engine. Values are numbered; 0 is "none". A mistake is refused where
- * it is made: the builder returns 0, mxw_graph_status() fails from then on, and mxw_graph_error() says which op, what
- * it expected and what it got. Arithmetic takes f32 or i32, both operands alike; layers take f32; ops that only move
- * elements take any dtype. Nothing is converted unasked. A negative axis counts from the end. Every name of a graph is
- * given once. Results are the same bits for any number of threads, and for an entry alone or in a batch. */
 typedef struct mxw_graph mxw_graph;
 typedef struct mxw_program mxw_program;
 typedef int32_t mxw_value;

@@ -1,7 +1,7 @@
 /* max_whisper/status.h - how functions report failure.
  *
  * A function that can fail returns an mxw_status: negative is failure, zero is success, positive is success with
- * something to tell. After a failure mxw_last_error() has one line that names the file, option or tensor.
+ * information. After a failure mxw_last_error() has one line that names the file, option or tensor.
  */
 #ifndef MXW_STATUS_H
 #define MXW_STATUS_H
