@@ -154,7 +154,7 @@ static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int n
 }
 
 /* Both halves of a feed-forward with what the device hands from one to the other, where it does. */
-static void time_handed(int64_t windows, int64_t d) {
+static void time_operand_gemm(int64_t windows, int64_t d) {
     linear one, two;
     mx_tensor plain;
     char what[64];
@@ -168,9 +168,9 @@ static void time_handed(int64_t windows, int64_t d) {
         if (!layout_bytes(&one.calls[f16], &two.calls[f16], 0, &layout))
             continue;
         one.out.layout = layout;   /* not more bytes than as f32 */
-        snprintf(what, sizeof(what), "fc1, handed x%d", (int)windows);
+        snprintf(what, sizeof(what), "fc1, operands x%d", (int)windows);
         time_call(what, &one.calls[f16], flops_of(&one));
-        snprintf(what, sizeof(what), "fc2, handed x%d", (int)windows);
+        snprintf(what, sizeof(what), "fc2, operands x%d", (int)windows);
         two.in[0] = one.out;
         time_call(what, &two.calls[f16], flops_of(&two));
     }
@@ -217,21 +217,21 @@ static void time_convs(int64_t windows, int64_t d, int64_t mels) {
     open_conv(&one, windows, 3000, mels, d, 1);
     open_conv(&two, windows, 3000, d, d, 2);
     void *rows[2] = {one.out.data, two.in[0].data};
-    for (int handed = 0; handed < 2; handed++)
+    for (int operands = 0; operands < 2; operands++)
         for (int f16 = 0; f16 < 2; f16++) {
             mx_layout layout = MX_LAYOUT_DENSE;
             size_t bytes = layout_bytes(&one.calls[f16], &two.calls[f16], 0, &layout);
-            if (handed && bytes == 0)
+            if (operands && bytes == 0)
                 continue;
-            if (handed) {
+            if (operands) {
                 one.out.data = two.in[0].data = gpu->alloc(gpu, bytes);
                 one.out.layout = two.in[0].layout = layout;
             }
-            snprintf(what, sizeof(what), "conv1%s x%d", handed ? ", handed" : "", (int)windows);
+            snprintf(what, sizeof(what), "conv1%s x%d", operands ? ", operands" : "", (int)windows);
             time_call(what, &one.calls[f16], one.flops);
-            snprintf(what, sizeof(what), "conv2%s x%d", handed ? ", handed" : "", (int)windows);
+            snprintf(what, sizeof(what), "conv2%s x%d", operands ? ", operands" : "", (int)windows);
             time_call(what, &two.calls[f16], two.flops);
-            if (handed)
+            if (operands)
                 gpu->free(gpu, one.out.data);
             one.out.data = rows[0];
             two.in[0].data = rows[1];
@@ -260,7 +260,7 @@ static void time_attention(const char *what, int64_t windows, int64_t t, int64_t
 }
 
 /* Attention between its products, likewise; of all three or of the last two. */
-static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
+static void time_operand_attention(int64_t windows, int64_t t, int64_t d) {
     mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
     linear qkv, out;
     char what[64];
@@ -288,7 +288,7 @@ static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
         if (stack) {
             qkv.out.data = stack;
             qkv.out.layout = MX_LAYOUT_QKV;
-            snprintf(what, sizeof(what), "qkv, handed x%d", (int)windows);
+            snprintf(what, sizeof(what), "qkv, operands x%d", (int)windows);
             time_call(what, &qkv.calls[f16], 2.0 * (double)(windows * t * 3 * d) * (double)d);
         }
         for (int i = 0; i < 3; i++) {
@@ -297,9 +297,9 @@ static void time_handed_attention(int64_t windows, int64_t t, int64_t d) {
         }
         y.layout = out.in[0].layout = layout;
         out.in[0].data = y.data;
-        snprintf(what, sizeof(what), "attention, handed x%d", (int)windows);
+        snprintf(what, sizeof(what), "attention, operands x%d", (int)windows);
         time_call(what, &call, 4.0 * (double)windows * (double)t * (double)t * (double)d);
-        snprintf(what, sizeof(what), "out, handed x%d", (int)windows);
+        snprintf(what, sizeof(what), "out, operands x%d", (int)windows);
         time_call(what, &out.calls[f16], flops_of(&out));
         out.in[0] = plain;
         gpu->free(gpu, stack);
@@ -360,8 +360,8 @@ static void time_windows(int64_t windows, int64_t d, int64_t mels) {
     time_linear(NAME("out"), windows * 1500, d, d, 0, 0, 1);
     time_linear(NAME("fc1"), windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
     time_linear(NAME("fc2"), windows * 1500, d, 4 * d, 0, 0, 1);
-    time_handed_attention(windows, 1500, d);
-    time_handed(windows, d);
+    time_operand_attention(windows, 1500, d);
+    time_operand_gemm(windows, d);
 }
 
 static void time_rows(int64_t rows, int64_t d) {

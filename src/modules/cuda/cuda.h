@@ -213,14 +213,14 @@ typedef struct gemm_desc {
     float *y;                        /* rows ldy apart */
     int64_t ldy;
     void *scratch;                   /* mx_cuda_gemm_scratch() bytes */
-    mx_layout x_rows, y_rows;        /* x not DENSE: no ldx, convolution or norm; y not DENSE: no ldy or residual */
+    mx_layout x_layout, y_layout;    /* x not DENSE: no ldx, convolution or norm; y not DENSE: no ldy or residual */
     int64_t entry_rows;              /* rows of an entry of y; 1 if it has no entries */
 } gemm_desc;
 
 /* Whether a kernel before the GEMM prepares its rows: their statistics, or the rows themselves as operands where that
  * is cheaper than to convert them for every tile of columns. */
 static inline int gemm_needs_scratch(const gemm_desc *p) {
-    return p->x_rows == MX_LAYOUT_DENSE && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
+    return p->x_layout == MX_LAYOUT_DENSE && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
 }
 /* Its output: operands of two terms, in tiles of 64 by 64. */
 static inline size_t gemm_scratch_bytes(int64_t m, int64_t k) {
@@ -241,7 +241,7 @@ typedef enum gemm_then { GEMM_THEN_NOTHING, GEMM_THEN_SELECT_PARTIAL, GEMM_THEN_
 /* All of these ask gemm_select() (gemm/gemm.cuh), so they agree on the kernel. The GPU is open. */
 mxw_status mx_cuda_gemm_run(mx_cuda *gpu, const mx_call *call, const gemm_desc *p);
 size_t mx_cuda_gemm_scratch(mx_cuda *gpu, const gemm_desc *p);           /* bytes */
-int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *p);        /* its y_rows, which are not f32 */
+int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *p);        /* its y_layout, which is not DENSE */
 int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *p);        /* whether x as operands pays off */
 const char *mx_cuda_gemm_label(mx_cuda *gpu, const gemm_desc *p, gemm_then then);   /* human-readable */
 

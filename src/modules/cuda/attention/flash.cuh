@@ -19,8 +19,8 @@ struct flash_params {
     int across, items;      /* of flash_wgmma.cu: work items per head; of all heads and entries */
     int whole;              /* the items before those that are half an item */
     int quads;              /* float4s of queries, keys and values are aligned */
-    int handed;             /* queries, keys and values came as operands (MX_LAYOUT_QKV) */
-    int ready;              /* y is not f32 rows, but operands of the next GEMM */
+    int qkv_operands;       /* queries, keys and values came as operands (MX_LAYOUT_QKV) */
+    int y_operands;         /* y is not f32 rows, but operands of the next GEMM */
     float scale;            /* from scores to powers of 2 */
 };
 

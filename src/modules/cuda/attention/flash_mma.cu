@@ -177,7 +177,7 @@ extern "C" mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.y = (float *)y->data;
     f.operands = call->scratch;
     f.entries = (int)q->dims[0];
-    f.handed = q->layout == MX_LAYOUT_QKV;
+    f.qkv_operands = q->layout == MX_LAYOUT_QKV;
     f.ldq = q->strides[1];
     f.ldk = k->strides[1];
     f.ldv = v->strides[1];
@@ -186,9 +186,9 @@ extern "C" mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.s = (int)k->dims[1];
     f.heads = call->attrs->heads;
     f.tiles = (int)tiles_of(call);
-    f.ready = y->layout == MX_LAYOUT_OPERAND;
+    f.y_operands = y->layout == MX_LAYOUT_OPERAND;
     f.quads = is_quad(q) && is_quad(k) && is_quad(v);
-    if (f.handed)
+    if (f.qkv_operands)
         f.operands = q->data;
     f.scale = (float)(call->attrs->scale * 1.4426950408889634);
     if (gpu->has_wgmma)

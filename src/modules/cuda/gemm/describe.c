@@ -32,8 +32,8 @@ static gemm_desc describe(const mx_call *call) {
                        .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
                        .ldy = weight->dims[0], .scratch = call->scratch};
     /* the rows of IM2COL are the operand itself */
-    p.x_rows = x->layout == MX_LAYOUT_DENSE ? MX_LAYOUT_DENSE : MX_LAYOUT_OPERAND;
-    p.y_rows = out->layout;
+    p.x_layout = x->layout == MX_LAYOUT_DENSE ? MX_LAYOUT_DENSE : MX_LAYOUT_OPERAND;
+    p.y_layout = out->layout;
     p.entry_rows = out->rank > 1 ? out->dims[out->rank - 2] : 1;
     p.bias = mx_cuda_input(call, 2);
     if (residual) {
@@ -101,7 +101,7 @@ mxw_status mx_cuda_fused_conv1d(mx_cuda *gpu, const mx_call *call) {
 
 /* Whether the second convolution reads the IM2COL of the first, entry by entry. */
 static int follows_conv(const gemm_desc *from, const gemm_desc *to) {
-    return from->y_rows == MX_LAYOUT_IM2COL && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
+    return from->y_layout == MX_LAYOUT_IM2COL && from->out_positions % 2 == 0 && from->out_positions >= 8 &&
            to->stride == 2 && to->pad == 1 && to->k == 3 * from->n && to->positions == from->out_positions &&
            to->channels == from->n;
 }
@@ -114,11 +114,12 @@ static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *producer, const gemm_d
         return 0;
     if (producer->op == MX_OP_FUSED_CONV1D
             ? !follows_conv(from, to)
-            : to->positions != 0 || to->k != y->dims[y->rank - 1] || (!attention && from->y_rows != MX_LAYOUT_OPERAND))
+            : to->positions != 0 || to->k != y->dims[y->rank - 1] ||
+                  (!attention && from->y_layout != MX_LAYOUT_OPERAND))
         return 0;
     if (attention ? !mx_cuda_flash_takes(producer) : !mx_cuda_gemm_writes_layout(gpu, from))
         return 0;
-    to->x_rows = MX_LAYOUT_OPERAND;
+    to->x_layout = MX_LAYOUT_OPERAND;
     return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to->m, to->k, producer->precision) : 0;
 }
 
@@ -127,7 +128,7 @@ static size_t bytes_for_attention(mx_cuda *gpu, const mx_call *producer, const g
                                   int input) {
     const mx_tensor *x = &consumer->inputs[input], *q = &consumer->inputs[0], *k = &consumer->inputs[1];
     int64_t heads = consumer->attrs->heads, third = heads * 64;
-    if (producer->op != MX_OP_FUSED_LINEAR || from->y_rows != MX_LAYOUT_QKV ||
+    if (producer->op != MX_OP_FUSED_LINEAR || from->y_layout != MX_LAYOUT_QKV ||
         !mx_cuda_flash_reads_qkv(gpu, consumer) || input > 2 || from->n != 3 * third || x->rank != 3 ||
         x->strides[1] != from->n || x->offset != input * third || q->dims[1] != k->dims[1] ||
         x->dims[1] != from->entry_rows || x->dims[1] % 4 || x->dims[1] < 8 || x->dims[0] * x->dims[1] != from->m ||
@@ -146,7 +147,7 @@ size_t mx_cuda_output_layout_bytes(const mx_device *device, const mx_call *produ
         mx_cuda_enter(gpu) < 0 || (product && !mx_cuda_gemm_describe(producer, &from)) ||
         (product && producer->n_inputs > 3 && producer->inputs[3].rank > 0))
         return 0;
-    from.y_rows = *layout = producer->op == MX_OP_ATTENTION ? MX_LAYOUT_OPERAND : output_layout_of(producer);
+    from.y_layout = *layout = producer->op == MX_OP_ATTENTION ? MX_LAYOUT_OPERAND : output_layout_of(producer);
     if (consumer->op == MX_OP_ATTENTION)
         return bytes_for_attention(gpu, producer, &from, consumer, input);
     if (consumer->op != next || input != 0 || !mx_cuda_gemm_describe(consumer, &to) ||

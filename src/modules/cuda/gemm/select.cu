@@ -53,7 +53,7 @@ static void launch_row_stats(mx_cuda *gpu, const gemm_params &p) {
 
 /* ---- what each kernel can implement ------------------------------------------------------------------------------ */
 
-static int is_f32(const gemm_params &p) { return p.f.x_rows == MX_LAYOUT_DENSE && p.f.y_rows == MX_LAYOUT_DENSE; }
+static int is_f32(const gemm_params &p) { return p.f.x_layout == MX_LAYOUT_DENSE && p.f.y_layout == MX_LAYOUT_DENSE; }
 
 }   /* namespace */
 
@@ -81,7 +81,7 @@ static int can_pingpong(mx_cuda *gpu, const gemm_params &p) {
 }
 
 static int can_wgmma_ss(mx_cuda *gpu, const gemm_params &p) {
-    return p.f.y_rows == MX_LAYOUT_DENSE && is_wgmma(gpu, p) && wgmma_ss_can_implement(p);
+    return p.f.y_layout == MX_LAYOUT_DENSE && is_wgmma(gpu, p) && wgmma_ss_can_implement(p);
 }
 
 static int can_persistent(mx_cuda *gpu, const gemm_params &p) {
@@ -143,7 +143,7 @@ extern "C" int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *f) {
 }
 
 extern "C" int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
-    return f->m >= 8192 && f->x_rows == MX_LAYOUT_OPERAND && gemm_select(gpu, make_gemm_params(f));
+    return f->m >= 8192 && f->x_layout == MX_LAYOUT_OPERAND && gemm_select(gpu, make_gemm_params(f));
 }
 
 /* The kernels that use scratch share one size: which of them runs may change with the alignment of the operands, which

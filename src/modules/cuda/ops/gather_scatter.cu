@@ -192,7 +192,7 @@ static size_t take_written(mx_cuda *gpu, const mx_call *const *calls, size_t n, 
     gemm_params p;
     kv_cache_out to = {};
     if (n < 3 || calls[0]->op != MX_OP_FUSED_LINEAR || !mx_cuda_gemm_describe(calls[0], &f) ||
-        !gemm_is_skinny(gpu, f.m) || f.x_rows != MX_LAYOUT_DENSE || f.y_rows != MX_LAYOUT_DENSE ||
+        !gemm_is_skinny(gpu, f.m) || f.x_layout != MX_LAYOUT_DENSE || f.y_layout != MX_LAYOUT_DENSE ||
         !cache_writes_of(calls + 1, n - 1, f.y, f.m, f.ldy, f.n, &to) ||
         !skinny_cluster_can_implement(gpu, p = make_gemm_params(&f)))
         return 0;

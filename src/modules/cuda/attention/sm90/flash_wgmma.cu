@@ -217,7 +217,7 @@ __device__ __forceinline__ piece piece_of(const flash_params &f, int item) {
 
 /* The operands of a head. */
 template <int terms> __device__ __forceinline__ const char *operands_of(const flash_params &f, int64_t head) {
-    return (const char *)f.operands + head * (f.handed ? 3 : 2) * terms * f.tiles * TILE_BYTES;
+    return (const char *)f.operands + head * (f.qkv_operands ? 3 : 2) * terms * f.tiles * TILE_BYTES;
 }
 
 /* The producer of tiles, in the order in which they are consumed: the next one of these queries, or the first of the
@@ -230,7 +230,7 @@ template <int terms> struct producer {
     __device__ __forceinline__ void begin(const flash_params &f) {
         tile = 0;
         from = operands_of<terms>(f, piece_of(f, item).head) +
-               (int64_t)((f.handed ? 1 : 0) + (int)threadIdx.x / WARPGROUP) * f.tiles * terms * TILE_BYTES;
+               (int64_t)((f.qkv_operands ? 1 : 0) + (int)threadIdx.x / WARPGROUP) * f.tiles * terms * TILE_BYTES;
     }
     __device__ __forceinline__ void load_next(const flash_params &f, const flash_smem<terms> &at) {
         using shape = flash_shape<terms>;
@@ -460,7 +460,7 @@ __device__ __forceinline__ void attend(const flash_params &f, const flash_smem<t
         piece mine = piece_of(f, item);
         head_index of = {mine.head / f.heads, mine.head % f.heads};
         int first = (mine.tile + (int)threadIdx.x / WARPGROUP) * 64;
-        if (f.handed)
+        if (f.qkv_operands)
             mbarrier_wait(at.queries_full, queries);
         if ((int)threadIdx.x / WARPGROUP >= mine.groups) {
             keys.pass(at, f.tiles);   /* half an item is a block's last */
@@ -468,12 +468,12 @@ __device__ __forceinline__ void attend(const flash_params &f, const flash_smem<t
         }
         sums<terms> s = {};
         auto then = [&] {
-            if (f.handed) {
+            if (f.qkv_operands) {
                 warpgroup_sync();   /* all four warps are done with these queries */
                 prefetch_queries<terms>(f, at, item + gridDim.x);
             }
         };
-        if (!f.handed)
+        if (!f.qkv_operands)
             convert_queries<terms>(f, at.queries, of, first);
         if (f.tiles > 1) {
             s.template attend<true, FULL>(f, at, keys, load_next, then);
@@ -485,7 +485,7 @@ __device__ __forceinline__ void attend(const flash_params &f, const flash_smem<t
         }
         s.end(at, keys);
         int row = first + threadIdx.x % WARPGROUP / WARP_SIZE * 16 + threadIdx.x % WARP_SIZE / 4;
-        if (f.ready)
+        if (f.y_operands)
             store_output_operand<terms>(f, of, row, s.o, s.r);
         else
             store_output(f, of, row, s.o, s.r);
@@ -517,7 +517,7 @@ __global__ void __launch_bounds__(flash_shape<terms>::threads, 1) flash_wgmma_ke
     pdl_wait();
     producer<terms> next = {(int)blockIdx.x, 0, 0, 0, NULL};
     next.begin(f);
-    if (f.handed)
+    if (f.qkv_operands)
         prefetch_queries<terms>(f, at, blockIdx.x);
     for (int i = 0; i < shape::ahead; i++)
         next.load_next(f, at);
@@ -542,7 +542,7 @@ template <int terms, extent end> static void launch(mx_cuda *gpu, flash_params f
         f.whole -= rest;
         f.items += rest;
     }
-    if (!f.handed)
+    if (!f.qkv_operands)
         prepack_kv_kernel<terms><<<dim3((unsigned)f.tiles, (unsigned)f.heads, (unsigned)f.entries), BLOCK_SIZE, 0,
                                 gpu->stream>>>(f);
     static int allowed[MX_CUDA_MAX_GPUS];

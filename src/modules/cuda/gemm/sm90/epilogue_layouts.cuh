@@ -11,7 +11,7 @@ namespace mx::gemm {
 /* Whether it has an epilogue for this layout, activation and residual. */
 static inline int epilogue_can_write(const gemm_params &p) {
     int gelu = p.f.act == MX_ACT_GELU_ERF || p.f.act == ACT_GELU_SHORT;
-    switch (p.f.y_rows) {
+    switch (p.f.y_layout) {
     case MX_LAYOUT_OPERAND:
     case MX_LAYOUT_IM2COL: return gelu && !p.f.residual;
     case MX_LAYOUT_QKV: return p.f.act == MX_ACT_NONE && !p.f.residual;
@@ -346,11 +346,11 @@ __device__ __forceinline__ void epilogue(const gemm_params &p, const row_tile &o
     unsigned first = (unsigned)of.row;
     row_tile here = of;
     asm volatile("" : "+r"(here.in), "+r"(here.left), "+r"(first), "+r"(staging));   /* as in out_place_of */
-    if (p.f.y_rows == MX_LAYOUT_OPERAND)
+    if (p.f.y_layout == MX_LAYOUT_OPERAND)
         store_operand<S>(p, first, column, staging, bias, total);
-    else if (p.f.y_rows == MX_LAYOUT_IM2COL)
+    else if (p.f.y_layout == MX_LAYOUT_IM2COL)
         store_im2col<S>(p, first, column, staging, bias, total);
-    else if (p.f.y_rows == MX_LAYOUT_QKV)
+    else if (p.f.y_layout == MX_LAYOUT_QKV)
         store_qkv<S>(p, here, column, staging, bias, total);
     else if (p.f.act == MX_ACT_NONE)
         store_dense<S, false>(p, out_place_of(p, of.row, column), bias, total);

@@ -274,7 +274,7 @@ using namespace pingpong_kernels;
 
 int pingpong_can_implement(mx_cuda *gpu, const gemm_params &p) {
     const shape *s = shape_of(p);
-    return s && rows_fit(p) && p.f.x_rows == MX_LAYOUT_DENSE && epilogue_can_write(p) &&
+    return s && rows_fit(p) && p.f.x_layout == MX_LAYOUT_DENSE && epilogue_can_write(p) &&
            p.f.m * x_terms_of(p.f) >= (int64_t)s->rows * gpu->device.info.cores;
 }
 

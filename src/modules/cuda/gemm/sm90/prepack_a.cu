@@ -91,14 +91,14 @@ int prepack_a_can_implement(const gemm_params &p) {
 
 gemm_params prepack_a(mx_cuda *gpu, const gemm_params &plain) {
     gemm_params p = plain;
-    if (p.f.x_rows == MX_LAYOUT_OPERAND)
+    if (p.f.x_layout == MX_LAYOUT_OPERAND)
         return p;
     if (x_terms_of(p.f) == 1)
         launch<1>(gpu, p);
     else
         launch<2>(gpu, p);
     p.f.x = (const float *)p.f.scratch;
-    p.f.x_rows = MX_LAYOUT_OPERAND;
+    p.f.x_layout = MX_LAYOUT_OPERAND;
     return p;
 }
 

@@ -35,7 +35,7 @@ template <int rows_, int terms_, int chunks_, int blocks_, int pad_ = 16> struct
 
 /* Tiles of the GEMM. For MX_LAYOUT_QKV they start over with each entry, whose rows are padded to a multiple of 64. */
 template <typename S> __host__ __device__ __forceinline__ int64_t swap_ab_tiles(const gemm_params &p) {
-    if (p.f.y_rows != MX_LAYOUT_QKV)
+    if (p.f.y_layout != MX_LAYOUT_QKV)
         return (p.f.m + S::rows - 1) / S::rows;
     int64_t padded = (p.f.entry_rows + 63) / 64 * 64;
     return p.f.m / p.f.entry_rows * ((padded + S::rows - 1) / S::rows);
@@ -68,7 +68,7 @@ struct row_tile {
 };
 
 template <typename S> __device__ __forceinline__ row_tile row_tile_of(const gemm_params &p, int64_t tile) {
-    if (p.f.y_rows != MX_LAYOUT_QKV)
+    if (p.f.y_layout != MX_LAYOUT_QKV)
         return {tile * S::rows, (int)min(p.f.m - tile * S::rows, (int64_t)S::rows), 0, 0};
     unsigned entry = (unsigned)p.f.entry_rows, each = ((entry + 63) / 64 * 64 + S::rows - 1) / S::rows;
     unsigned number = (unsigned)tile / each, in = ((unsigned)tile - number * each) * S::rows;

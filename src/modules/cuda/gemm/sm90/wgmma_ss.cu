@@ -137,8 +137,8 @@ using namespace wgmma_ss_kernels;
 /* ---- launchers --------------------------------------------------------------------------------------------------- */
 
 int wgmma_ss_can_implement(const gemm_params &p) {
-    int ready = p.f.x_rows == MX_LAYOUT_OPERAND || prepack_a_can_implement(p);
-    return ready && p.f.k > 0 && (p.f.weight.terms == 1 || x_terms_of(p.f) == 1);
+    int operands = p.f.x_layout == MX_LAYOUT_OPERAND || prepack_a_can_implement(p);
+    return operands && p.f.k > 0 && (p.f.weight.terms == 1 || x_terms_of(p.f) == 1);
 }
 
 template <typename S> static int64_t tiles_in(const gemm_params &p) {
