@@ -7,9 +7,10 @@
  * Rules that hold for all of it:
  * - The library never prints and never exits. Every failure is a negative mxw_status, and mxw_last_error() then has one
  *   line that names the file, option or tensor.
- * - A struct that the caller allocates begins with struct_size. Options are filled by their _default() function, which
- *   sets it; for the others write `mxw_device_info info = {.struct_size = sizeof(info)};`. The library reads and writes
- *   only the fields that the caller's header has, so structs can grow at their end without breaking a program.
+ * - A struct that the caller allocates begins with struct_size. Options are filled by their _default(), which sets it:
+ *   a macro that passes the size of the caller's struct to the function of that name. For the others write
+ *   `mxw_device_info info = {.struct_size = sizeof(info)};`. The library reads and writes only the fields that the
+ *   caller's header has, so structs can grow at their end without breaking a program.
  * - Structs that the library allocates may grow as well. They are read through pointers, and the elements of arrays
  *   through functions (mxw_result_segment, mxw_segment_word, ...). Do not pass copies of them back to the library.
  * - Threads: an mxw_model and an mxw_checkpoint are immutable and may be shared; an mxw_session, mxw_audio, mxw_merge,

@@ -49,7 +49,8 @@ typedef struct mxw_audio_info {
     double start_s;          /* where the track begins on the container's clock: sound that starts late in a film */
 } mxw_audio_info;
 
-MXW_API void mxw_audio_options_default(mxw_audio_options *options);
+MXW_API void mxw_audio_options_default(mxw_audio_options *options, size_t struct_size);
+#define mxw_audio_options_default(options) mxw_audio_options_default(options, sizeof(*(options)))
 MXW_API mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out);
 MXW_API void mxw_audio_close(mxw_audio *audio);
 /* Strings live as long as the audio. */

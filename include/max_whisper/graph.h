@@ -110,7 +110,8 @@ typedef struct mxw_program_options {
     mxw_precision precision; /* EXACT */
 } mxw_program_options;
 
-MXW_API void mxw_program_options_default(mxw_program_options *options);
+MXW_API void mxw_program_options_default(mxw_program_options *options, size_t struct_size);
+#define mxw_program_options_default(options) mxw_program_options_default(options, sizeof(*(options)))
 /* The program holds the graph: it may be destroyed, but nothing can be added to it while the program lives. */
 MXW_API mxw_status mxw_program_compile(const mxw_graph *graph, const mxw_program_options *options, mxw_program **out);
 MXW_API void mxw_program_destroy(mxw_program *program);

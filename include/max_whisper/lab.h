@@ -23,7 +23,8 @@ typedef struct mxw_lab_options {
     const char *inject;          /* NULL; a fault to make on purpose (mxw_fault_name) */
 } mxw_lab_options;
 
-MXW_API void mxw_lab_options_default(mxw_lab_options *options);
+MXW_API void mxw_lab_options_default(mxw_lab_options *options, size_t struct_size);
+#define mxw_lab_options_default(options) mxw_lab_options_default(options, sizeof(*(options)))
 /* mxw_model_open with hooks; lab NULL: none. */
 MXW_API mxw_status mxw_lab_model_open(const mxw_model_options *options, const mxw_lab_options *lab, mxw_model **out);
 /* The fault that was injected into the model, or NULL. */
@@ -60,7 +61,8 @@ typedef struct mxw_features_options {
     const mxw_session_options *session;   /* NULL: the defaults */
 } mxw_features_options;
 
-MXW_API void mxw_features_options_default(mxw_features_options *options);
+MXW_API void mxw_features_options_default(mxw_features_options *options, size_t struct_size);
+#define mxw_features_options_default(options) mxw_features_options_default(options, sizeof(*(options)))
 /* Runs the model over 16 kHz mono samples. Engine max shows what fusion has left: all stages with keep_names. */
 MXW_API mxw_status mxw_features_capture(mxw_model *model, const float *samples, size_t n,
                                         const mxw_features_options *options, mxw_features **out);

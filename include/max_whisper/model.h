@@ -57,7 +57,8 @@ typedef struct mxw_model_info {
     mxw_precision precision;
 } mxw_model_info;
 
-MXW_API void mxw_model_options_default(mxw_model_options *options);
+MXW_API void mxw_model_options_default(mxw_model_options *options, size_t struct_size);
+#define mxw_model_options_default(options) mxw_model_options_default(options, sizeof(*(options)))
 MXW_API mxw_status mxw_model_open(const mxw_model_options *options, mxw_model **out);
 /* All sessions of the model must have been closed. */
 MXW_API void mxw_model_close(mxw_model *model);

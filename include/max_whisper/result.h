@@ -109,7 +109,8 @@ typedef struct mxw_write_options {
     const char *manifest;        /* NULL; for json-full: how the run was made, as JSON (mxw_session_manifest) */
 } mxw_write_options;
 
-MXW_API void mxw_write_options_default(mxw_write_options *options);
+MXW_API void mxw_write_options_default(mxw_write_options *options, size_t struct_size);
+#define mxw_write_options_default(options) mxw_write_options_default(options, sizeof(*(options)))
 typedef int (*mxw_write_fn)(void *user, const void *bytes, size_t n);   /* 0, or non-zero to stop: E_ABORTED */
 /* options may be NULL: the defaults. */
 MXW_API mxw_status mxw_result_write(const mxw_result *result, const char *format, const mxw_write_options *options,

@@ -83,7 +83,8 @@ typedef struct mxw_session_options {
     void (*on_window)(void *user, const void *record, size_t n);
 } mxw_session_options;
 
-MXW_API void mxw_session_options_default(mxw_session_options *options);
+MXW_API void mxw_session_options_default(mxw_session_options *options, size_t struct_size);
+#define mxw_session_options_default(options) mxw_session_options_default(options, sizeof(*(options)))
 /* Allocates the memory that `batch` concurrent sessions with these options (NULL: the defaults) need; from then on that
  * is the model's batch. E_MEMORY: the device has not enough; the error line says what was asked for and what is free,
  * everything is released again, and a smaller batch may be tried. E_STATE: sessions are open. */

@@ -22,6 +22,8 @@ mxw_status mx_take_options(void *to, size_t to_size, const void *from, size_t fr
 /* Copies to the caller the fields that its header has; its struct_size stays as it is. */
 mxw_status mx_give(void *to, size_t to_size, const void *from, size_t from_size, const char *what);
 #define MX_GIVE(to, from) mx_give(to, (to)->struct_size, from, sizeof(*(from)), __func__)
+/* Fills a caller's options: the defaults of the fields that its header has, zeros in those that only it has. */
+void mx_give_defaults(void *to, size_t to_size, const void *from, size_t from_size);
 
 typedef struct mx_range {
     const char *name;   /* of the option */

@@ -2,8 +2,9 @@
 #include "api/api.h"
 #include "audio/audio.h"
 
-void mxw_audio_options_default(mxw_audio_options *options) {
-    *options = (mxw_audio_options){.struct_size = sizeof(*options)};
+void (mxw_audio_options_default)(mxw_audio_options *options, size_t struct_size) {
+    const mxw_audio_options full = {0};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 static mxw_status check_source(const mxw_audio_options *o) {

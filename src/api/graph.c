@@ -148,9 +148,9 @@ struct mxw_program {
     const mx_graph *graph;
 };
 
-void mxw_program_options_default(mxw_program_options *options) {
-    if (options)
-        *options = (mxw_program_options){.struct_size = sizeof(*options), .engine = MXW_ENGINE_MAX, .device = "auto"};
+void (mxw_program_options_default)(mxw_program_options *options, size_t struct_size) {
+    const mxw_program_options full = {.engine = MXW_ENGINE_MAX, .device = "auto"};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 static mxw_status read_options(const mxw_program_options *options, mxw_program_options *read) {

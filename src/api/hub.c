@@ -30,10 +30,9 @@ const char *mxw_model_name(int index, const char *model_dir, const char **path) 
     return r ? r->name : NULL;
 }
 
-void mxw_fetch_options_default(mxw_fetch_options *options) {
-    if (!options)
-        return;
-    *options = (mxw_fetch_options){.struct_size = sizeof(*options)};
+void (mxw_fetch_options_default)(mxw_fetch_options *options, size_t struct_size) {
+    const mxw_fetch_options full = {0};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 mxw_status mxw_model_fetch(const char *name, const mxw_fetch_options *options, char *path, size_t n) {

@@ -3,8 +3,9 @@
 #include "base/mem.h"
 #include "lab/lab.h"
 
-void mxw_lab_options_default(mxw_lab_options *options) {
-    *options = (mxw_lab_options){.struct_size = sizeof(*options), .encode_engine = -1};
+void (mxw_lab_options_default)(mxw_lab_options *options, size_t struct_size) {
+    const mxw_lab_options full = {.encode_engine = -1};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 const char *mxw_lab_model_fault(const mxw_model *model) {
@@ -43,8 +44,9 @@ mxw_status mxw_lab_session_open(mxw_model *model, const mxw_session_options *opt
     return status;
 }
 
-void mxw_features_options_default(mxw_features_options *options) {
-    *options = (mxw_features_options){.struct_size = sizeof(*options), .whole = 1};
+void (mxw_features_options_default)(mxw_features_options *options, size_t struct_size) {
+    const mxw_features_options full = {.whole = 1};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 mxw_status mxw_features_capture(mxw_model *model, const float *samples, size_t n, const mxw_features_options *options,

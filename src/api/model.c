@@ -4,12 +4,9 @@
 #include "lab/lab.h"
 #include "pipeline/pipeline.h"
 
-void mxw_model_options_default(mxw_model_options *options) {
-    *options = (mxw_model_options){.struct_size = sizeof(*options),
-                                   .model = "tiny.en",
-                                   .engine = MXW_ENGINE_MAX,
-                                   .device = "auto",
-                                   .batch = 1};
+void (mxw_model_options_default)(mxw_model_options *options, size_t struct_size) {
+    const mxw_model_options full = {.model = "tiny.en", .engine = MXW_ENGINE_MAX, .device = "auto", .batch = 1};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 static mxw_status check_options(const mxw_model_options *o) {

@@ -22,6 +22,14 @@ mxw_status mx_give(void *to, size_t to_size, const void *from, size_t from_size,
     return MXW_OK;
 }
 
+void mx_give_defaults(void *to, size_t to_size, const void *from, size_t from_size) {
+    if (!to || to_size < sizeof(size_t) || to_size > MAX_STRUCT)
+        return;
+    memset(to, 0, to_size);
+    memcpy(to, from, MX_MIN(to_size, from_size));
+    memcpy(to, &to_size, sizeof(to_size));
+}
+
 mxw_status mx_check_ranges(const mx_range *ranges, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const mx_range *r = &ranges[i];

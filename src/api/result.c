@@ -42,8 +42,9 @@ const mxw_result *mxw_merge_result(mxw_merge *merge) {
 
 const char *mxw_format_name(int index) { return mx_output_format(index); }
 
-void mxw_write_options_default(mxw_write_options *options) {
-    *options = (mxw_write_options){.struct_size = sizeof(*options)};
+void (mxw_write_options_default)(mxw_write_options *options, size_t struct_size) {
+    const mxw_write_options full = {0};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 /* The caller's, checked, with the rest as by default. */

@@ -3,24 +3,24 @@
 #include "base/base.h"
 #include "pipeline/pipeline.h"
 
-void mxw_session_options_default(mxw_session_options *options) {
-    *options = (mxw_session_options){.struct_size = sizeof(*options),
-                                     .temperature_increment = 0.2,
-                                     .best_of = 5,
-                                     .beam_size = 5,
-                                     .patience = MXW_NONE,
-                                     .length_penalty = MXW_NONE,
-                                     .suppress_tokens = "-1",
-                                     .suppress_blank = 1,
-                                     .condition_on_previous_text = 1,
-                                     .compression_ratio_threshold = 2.4,
-                                     .logprob_threshold = -1.0,
-                                     .no_speech_threshold = 0.6,
-                                     .max_initial_timestamp = 1.0,
-                                     .clip_timestamps = "0",
-                                     .prepend_punctuations = MXW_PREPEND_PUNCTUATIONS,
-                                     .append_punctuations = MXW_APPEND_PUNCTUATIONS,
-                                     .hallucination_silence_threshold = MXW_NONE};
+void (mxw_session_options_default)(mxw_session_options *options, size_t struct_size) {
+    const mxw_session_options full = {.temperature_increment = 0.2,
+                                      .best_of = 5,
+                                      .beam_size = 5,
+                                      .patience = MXW_NONE,
+                                      .length_penalty = MXW_NONE,
+                                      .suppress_tokens = "-1",
+                                      .suppress_blank = 1,
+                                      .condition_on_previous_text = 1,
+                                      .compression_ratio_threshold = 2.4,
+                                      .logprob_threshold = -1.0,
+                                      .no_speech_threshold = 0.6,
+                                      .max_initial_timestamp = 1.0,
+                                      .clip_timestamps = "0",
+                                      .prepend_punctuations = MXW_PREPEND_PUNCTUATIONS,
+                                      .append_punctuations = MXW_APPEND_PUNCTUATIONS,
+                                      .hallucination_silence_threshold = MXW_NONE};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
 static mxw_status check_ranges(const mxw_session_options *o) {

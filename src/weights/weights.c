@@ -264,6 +264,7 @@ void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info) {
     /* As openai-whisper counts them: ids past the English vocabulary are languages. */
     int multilingual = w->dims.n_vocab >= 51865;
     *info = (mxw_checkpoint_info){
+        .struct_size = sizeof(*info),
         .path = w->path,
         .format = w->format->label,
         .size_name = w->size_name,

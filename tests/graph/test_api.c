@@ -233,6 +233,27 @@ static void test_other_sizes(void) {
     CHECK_EQ_INT(mxw_abi_version(), MXW_ABI_VERSION);
 }
 
+/* The defaults fill the struct that the caller's header has, no more and no less. */
+static void test_default_sizes(void) {
+    struct newer {
+        mxw_program_options known;
+        int more[2];
+    } larger;
+    mxw_program_options smaller;
+    memset(&larger, 0x55, sizeof(larger));
+    memset(&smaller, 0x55, sizeof(smaller));
+    const int kept = smaller.threads;
+    (mxw_program_options_default)(&larger.known, sizeof(larger));
+    CHECK(larger.known.struct_size == sizeof(larger) && larger.known.engine == MXW_ENGINE_MAX);
+    CHECK(larger.more[0] == 0 && larger.more[1] == 0);
+    (mxw_program_options_default)(&smaller, offsetof(mxw_program_options, threads));
+    CHECK(smaller.struct_size == offsetof(mxw_program_options, threads));
+    CHECK_STR(smaller.device, "auto");
+    CHECK_EQ_INT(smaller.threads, kept);
+    mxw_program_options_default(&smaller);
+    CHECK(smaller.struct_size == sizeof(smaller) && smaller.threads == 0);
+}
+
 static void test_arguments(void) {
     mxw_graph *g;
     mxw_program *program = NULL;
@@ -245,7 +266,7 @@ static void test_arguments(void) {
     CHECK(mxw_program_compile(NULL, NULL, &program) == MXW_E_ARGUMENT);
     mxw_graph_destroy(NULL);
     mxw_program_destroy(NULL);
-    mxw_program_options_default(NULL);
+    (mxw_program_options_default)(NULL, sizeof(mxw_program_options));
     CHECK(mxw_graph_create(NULL, &g) == MXW_OK);
     CHECK(mxw_graph_print(g, &text) == MXW_OK && strcmp(text, "graph graph\n") == 0);
     mxw_program_options options;
@@ -296,6 +317,7 @@ int main(int argc, char **argv) {
     test_state();
     test_devices();
     test_other_sizes();
+    test_default_sizes();
     test_arguments();
     return check_done();
 }
