@@ -61,12 +61,12 @@ test-data: setup
 	@tools/make-speech
 
 test: test-data build ## build, fetch what the tests need, run all but the long ones; parsers and pipeline sanitized too
-	@tools/sanitize quick --build
-	@tools/run-tests $(BUILD) fast golden lint + build-sanitized sanitized
+	@sanitized=$$(tools/sanitize quick --build) && \
+	    tools/run-tests $(BUILD) fast golden lint + "$$sanitized" sanitized
 
 test-full: test-data build ## the same and every clip, option and long file
-	@tools/sanitize quick --build
-	@tools/run-tests $(BUILD) fast golden full lint + build-sanitized sanitized
+	@sanitized=$$(tools/sanitize quick --build) && \
+	    tools/run-tests $(BUILD) fast golden full lint + "$$sanitized" sanitized
 
 kcheck: build ## check every kernel against its reference; ARGS='--bench [words]' times them beside other libraries
 	@case "$(ARGS)" in *--bench*) tools/setup bench ;; esac
