@@ -5,7 +5,7 @@
  *   check_compiled();                        eagerly on the CPU, compiled on each test device: the same bits
  *   CHECK_STR(after("gelu"), "fused_linear")  the ops that are left after a pass; the pass alone changed no bit
  *
- * The devices under test (pattern_device.h, ../graph/fake_device.h) run the CPU's plain ops, so equal means equal. */
+ * The devices under test (pattern_device.h, ../kit/fake_device.h) run the CPU's plain ops, so equal means equal. */
 #ifndef COMPILE_KIT_H
 #define COMPILE_KIT_H
 #include "compile/compile.h"

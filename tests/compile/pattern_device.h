@@ -3,7 +3,7 @@
  * compiled graph gives the bits of the eager one, and it is strict: whatever device.h promises for compiled calls is
  * checked at each call, and a violation is an internal error with a line.
  *
- * "pattern" has memory of its own (that of graph/fake_device.h), "pattern-near" the host's. */
+ * "pattern" has memory of its own (that of kit/fake_device.h), "pattern-near" the host's. */
 #ifndef PATTERN_DEVICE_H
 #define PATTERN_DEVICE_H
 #include "device/device.h"

@@ -6,7 +6,7 @@
  * The files are the rows of all golden sets, so that greedy, beam search, fallbacks, prompts, prefixes, clips,
  * suppressions of every kind, words and doubtful text share their runs; CLIP picks rows by the start of their clip's
  * name (default: all).
- * As many threads as the batch has seats take file after file. */
+ * As many threads as the batch has slots take file after file. */
 #include <pthread.h>
 
 #include "kit/check.h"

@@ -15,7 +15,7 @@ void kit_samples(uint64_t seed, size_t first, size_t n, float *out);
 /* As a 16-bit mono WAV said to be of that rate; 0, or non-zero after a line. */
 int kit_wav(const char *path, uint64_t seed, size_t n, uint32_t rate);
 
-/* Where kit_open opens models from now on: op by op on cpu (the default), fake (../graph/fake_device.h) or cuda[:N];
+/* Where kit_open opens models from now on: op by op on cpu (the default), fake (fake_device.h) or cuda[:N];
  * "max cpu", "max cuda": compiled. Exits as skipped, with a line, where it is not usable. */
 void kit_on(const char *test, const char *where);
 mxw_model_options kit_model_options(const char *path, int threads);

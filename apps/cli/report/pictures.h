@@ -54,7 +54,7 @@ typedef struct picture_errors {
 #define PICTURE_ERRORS_HEIGHT 430.0
 void picture_errors_draw(draw_sheet *s, const picture_errors *p);
 
-/* ---- time by stage (picture_stages.c): a bar for each engine, or for each run ---- */
+/* ---- time by stage (picture_bars.c): a bar for each engine, or for each run ---- */
 
 typedef struct picture_bar {
     char name[80];

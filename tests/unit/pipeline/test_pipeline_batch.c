@@ -151,7 +151,7 @@ static void test_batches(int full) {
 }
 
 /* Twelve sessions with three slots, the first of them small: the rest get private batchers. */
-static void test_without_a_seat(void) {
+static void test_without_a_slot(void) {
     mxw_model *model = open_batch(3, 2, 2);
     if (model)
         run_all(model, 12);
@@ -534,7 +534,7 @@ static void test_all(int full) {
     test_arguments();
     run_alone();
     test_batches(full);
-    test_without_a_seat();
+    test_without_a_slot();
     test_merged(-1);
     test_merged(4);
     test_failures();

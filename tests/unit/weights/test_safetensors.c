@@ -301,7 +301,7 @@ static void test_headers(void) {
     header_fails("{}", 0, 1u << 30, MXW_E_FORMAT, "a header of 1073741824 bytes");
 }
 
-/* ---- strangers' bytes ----------------------------------------------------------------------------------- */
+/* ---- untrusted input ---------------------------------------------------------------------------------- */
 
 static void test_bytes(void) {
     gen_options o = {.dims = gen_least_dims(), .dtype = MXW_F16};
