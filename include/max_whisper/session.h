@@ -100,7 +100,8 @@ MXW_API mxw_status mxw_session_finish(mxw_session *session);
 /* The next segment: OK with *segment set; END after the last one; MORE when audio must be fed (or finish called) first.
  * *segment is valid until the next mxw_session_next, its text, tokens and words until the session is closed. */
 MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment);
-/* Everything so far; complete once next has returned END. Owned by the session. NULL when memory runs out. */
+/* Everything so far; complete once next has returned END. Owned by the session, valid until the next mxw_session_next.
+ * NULL when memory runs out. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
 /* What is needed to repeat the run, as a JSON object: version, model with its SHA-256, engine, device, every option.
  * The first call reads the model's file. Owned by the session. */
