@@ -187,7 +187,7 @@ static inline int64_t broadcast_offset(const mx_tensor *t, const mx_tensor *out,
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static inline int has_dims(const mx_tensor *t, int rank, const int64_t *dims) {
-    return t->rank == rank && memcmp(t->dims, dims, (size_t)rank * sizeof(*dims)) == 0;
+    return t->rank == rank && (rank == 0 || memcmp(t->dims, dims, (size_t)rank * sizeof(*dims)) == 0);
 }
 #define CHECK_DIMS(t, ...) CHECK(has_dims(&(t), RANK(__VA_ARGS__), DIMS(__VA_ARGS__)))
 
