@@ -13,8 +13,8 @@
  *   caller's header has, so structs can grow at their end without breaking a program.
  * - Structs that the library allocates may grow as well. They are read through pointers, and the elements of arrays
  *   through functions (mxw_result_segment, mxw_segment_word, ...). Do not pass copies of them back to the library.
- * - Threads: an mxw_model and an mxw_checkpoint are immutable and may be shared; an mxw_session, mxw_audio, mxw_merge,
- *   mxw_graph or mxw_program belongs to one thread at a time.
+ * - Threads: an mxw_model and an mxw_checkpoint are immutable and may be shared; an mxw_session, mxw_audio, mxw_vad,
+ *   mxw_merge, mxw_graph or mxw_program belongs to one thread at a time.
  *
  * max_whisper/lab.h, for looking inside a model and for testing the library itself, is unstable and not included here.
  */
@@ -30,6 +30,7 @@
 #include "max_whisper/hub.h"
 #include "max_whisper/model.h"
 #include "max_whisper/audio.h"
+#include "max_whisper/vad.h"
 #include "max_whisper/result.h"
 #include "max_whisper/session.h"
 #include "max_whisper/graph.h"

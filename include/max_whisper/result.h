@@ -18,11 +18,14 @@ extern "C" {
 typedef struct mxw_segment_array mxw_segment_array;
 typedef struct mxw_word_array mxw_word_array;
 typedef struct mxw_token_array mxw_token_array;
+typedef struct mxw_region_array mxw_region_array;
 
 typedef struct mxw_word {
     double start, end;           /* seconds */
     const char *word;            /* UTF-8, with its punctuation and, in most languages, the space before it */
     double probability;          /* mean over its tokens, without the punctuation that was joined to it */
+    double suspicion;            /* with a guard: 0 to 1, that nobody said it; else 0 */
+    uint32_t reasons;            /* bits: mxw_suspicion_reason; 0 unless the guard marks it */
 } mxw_word;
 
 /* A token that was chosen, or an alternative that was not. */
@@ -50,6 +53,10 @@ typedef struct mxw_segment {
     const mxw_token_array *details;        /* mxw_segment_token; NULL unless token_details was asked for */
     const mxw_token_array *alternatives;   /* mxw_segment_alternative; NULL as well */
     size_t n_alternatives;       /* for each token, at most */
+    const char *language;        /* code */
+    double language_probability; /* of its stretch of speech; negative without `languages` */
+    double suspicion;            /* as of a word; of its words together */
+    uint32_t reasons;
 } mxw_segment;
 
 /* Word i of n_words; NULL past the end. Pointers live as long as the segment's text. */
@@ -59,12 +66,24 @@ MXW_API const mxw_token *mxw_segment_token(const mxw_segment *segment, size_t i)
 /* Of the most probable tokens in the place of token i the one of rank j; NULL if there are no more. */
 MXW_API const mxw_token *mxw_segment_alternative(const mxw_segment *segment, size_t i, size_t j);
 
+/* What speaks against a word, by bit: "silence", "repetition", ...; NULL past the end. */
+MXW_API const char *mxw_suspicion_reason(int bit);
+
+/* A stretch of speech. */
+typedef struct mxw_region {
+    double start, end;           /* seconds */
+    int channel;                 /* as in the session's options */
+    const char *language;        /* code; NULL without `languages` */
+    double probability;          /* of the language */
+} mxw_region;
+
 typedef struct mxw_stage_times {
     double load_ms, compile_ms;               /* of the model */
     double audio_ms, mel_ms, encode_ms, decode_ms;
     double total_ms;                          /* from session open to the last segment; without load and compile */
     int64_t first_encode_ns;                  /* CLOCK_MONOTONIC when the first window was encoded; 0: none was */
     double words_ms;                          /* of word times */
+    double vad_ms;                            /* of speech detection */
 } mxw_stage_times;
 
 typedef struct mxw_result {
@@ -77,10 +96,16 @@ typedef struct mxw_result {
     int64_t n_windows;           /* decoded; a window decoded again is counted once */
     int64_t n_temperature_fallbacks; /* windows decoded again at a higher temperature */
     const mxw_stage_times *times;
+    const mxw_region_array *regions;     /* mxw_result_region; NULL without vad, guard and languages */
+    size_t n_regions;
+    double skipped_s;            /* of the recording: silence that was not decoded */
+    int64_t n_words_suspected;   /* by the guard, marked or dropped */
 } mxw_result;
 
 /* Segment i of n_segments; NULL past the end. Valid as long as the result. */
 MXW_API const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i);
+/* Region i of n_regions likewise. */
+MXW_API const mxw_region *mxw_result_region(const mxw_result *result, size_t i);
 
 /* ---- merging: the channels of one recording as one result ---- */
 

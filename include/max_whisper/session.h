@@ -28,6 +28,13 @@ typedef enum mxw_mel_reference {
     MXW_MEL_RUNNING = 1          /* the maximum so far: text comes as soon as a window is full; not bit-equal to FILE */
 } mxw_mel_reference;
 
+/* The guard against invented text: what it does with words and segments that the run's own evidence speaks against. */
+typedef enum mxw_guard {
+    MXW_GUARD_OFF = 0,
+    MXW_GUARD_MARK = 1,          /* gives them a suspicion and its reasons */
+    MXW_GUARD_DROP = 2           /* leaves them out */
+} mxw_guard;
+
 /* Owned by the library and valid during the callback; fields may be added at the end. */
 typedef struct mxw_progress {
     const char *stage;           /* "audio" or "text" */
@@ -35,7 +42,6 @@ typedef struct mxw_progress {
     double elapsed_s;            /* since the session was opened */
 } mxw_progress;
 
-#define MXW_NONE (-1e30)         /* "none", for the numbers below that may be none */
 #define MXW_PREPEND_PUNCTUATIONS "\"'“¿([{-"
 #define MXW_APPEND_PUNCTUATIONS "\"'.。,，!！?？:：”)]}、"
 
@@ -81,6 +87,19 @@ typedef struct mxw_session_options {
     /* NULL; called when a window is done, with a record of it for mxw_session_resume, valid during the call. Not with
      * mel_reference RUNNING. */
     void (*on_window)(void *user, const void *record, size_t n);
+    int vad;                             /* 0; 1: windows begin and end at pauses, and silence is skipped. The numbers
+                                          * below are as in mxw_vad_options, with defaults of their own */
+    const char *vad_model;               /* NULL: MXW_VAD_MODEL; also of guard and languages */
+    double vad_threshold;                /* 0.5 */
+    double vad_min_silence_ms;           /* 2000 */
+    double vad_min_speech_ms;            /* 0 */
+    double vad_max_speech_s;             /* MXW_NONE */
+    double vad_pad_ms;                   /* 400 */
+    int parallel;                        /* 0; up to 256: so many pieces of the recording, of at most 30 s and cut at
+                                          * pauses, are decoded together, without the text before them; needs vad */
+    mxw_guard guard;                     /* OFF */
+    const char *languages;               /* NULL; "en,de,uk" or "any": the language is decided for each stretch of
+                                          * speech, among these; excludes language */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options, size_t struct_size);

@@ -30,6 +30,8 @@ typedef enum mxw_status {
     MXW_E_INTERNAL = -11      /* a bug in the library */
 } mxw_status;
 
+#define MXW_NONE (-1e30)   /* "none", for the numbers in options that may be none */
+
 MXW_API const char *mxw_status_name(mxw_status status);   /* "E_FORMAT"; "UNKNOWN" for a code of a newer library */
 MXW_API const char *mxw_status_text(mxw_status status);   /* "malformed data" */
 /* One line about the last failure on this thread, "" if there was none. Valid until the thread's next failure. */

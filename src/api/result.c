@@ -7,6 +7,10 @@ const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i) {
     return result && i < result->n_segments ? &mx_segments(result)[i] : NULL;
 }
 
+const mxw_region *mxw_result_region(const mxw_result *result, size_t i) {
+    return result && i < result->n_regions ? &mx_regions(result)[i] : NULL;
+}
+
 const mxw_word *mxw_segment_word(const mxw_segment *segment, size_t i) {
     return segment && i < segment->n_words ? &mx_segment_words(segment)[i] : NULL;
 }

@@ -19,7 +19,11 @@ void (mxw_session_options_default)(mxw_session_options *options, size_t struct_s
                                       .clip_timestamps = "0",
                                       .prepend_punctuations = MXW_PREPEND_PUNCTUATIONS,
                                       .append_punctuations = MXW_APPEND_PUNCTUATIONS,
-                                      .hallucination_silence_threshold = MXW_NONE};
+                                      .hallucination_silence_threshold = MXW_NONE,
+                                      .vad_threshold = 0.5,
+                                      .vad_min_silence_ms = 2000,
+                                      .vad_max_speech_s = MXW_NONE,
+                                      .vad_pad_ms = 400};
     mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
@@ -41,12 +45,24 @@ static mxw_status check_ranges(const mxw_session_options *o) {
         {"start_s", o->start_s, 0, 1e9, 0},
         {"task", o->task, MXW_TRANSCRIBE, MXW_TRANSLATE, 0},
         {"mel_reference", o->mel_reference, MXW_MEL_FILE, MXW_MEL_RUNNING, 0},
+        {"vad", o->vad, 0, 1, 0},
+        {"vad_threshold", o->vad_threshold, 0.01, 1, 0},
+        {"vad_min_silence_ms", o->vad_min_silence_ms, 0, 1e6, 0},
+        {"vad_min_speech_ms", o->vad_min_speech_ms, 0, 1e6, 0},
+        {"vad_max_speech_s", o->vad_max_speech_s, 0.1, 1e6, 1},
+        {"vad_pad_ms", o->vad_pad_ms, 0, 1e5, 0},
+        {"parallel", o->parallel, 0, 256, 0},
+        {"guard", o->guard, MXW_GUARD_OFF, MXW_GUARD_DROP, 0},
     };
     mxw_status status = mx_check_ranges(ranges, MX_COUNT(ranges));
     if (status < 0)
         return status;
     if (o->on_window && o->mel_reference != MXW_MEL_FILE)
         return mx_fail(MXW_E_ARGUMENT, "on_window: needs mel_reference file");
+    if (o->parallel && !o->vad)
+        return mx_fail(MXW_E_ARGUMENT, "parallel: needs vad, which finds the pauses to cut at");
+    if (o->languages && o->language)
+        return mx_fail(MXW_E_ARGUMENT, "languages: not together with language");
     for (const char *p = o->speaker; p && *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
             return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");

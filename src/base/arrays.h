@@ -20,6 +20,14 @@ static inline const mxw_token *mx_segment_alternatives(const mxw_segment *segmen
     return (const mxw_token *)(const void *)segment->alternatives;
 }
 
+static inline const mxw_region *mx_regions(const mxw_result *result) {
+    return (const mxw_region *)(const void *)result->regions;
+}
+
+static inline const mxw_region_array *mx_region_array(const mxw_region *regions) {
+    return (const mxw_region_array *)(const void *)regions;
+}
+
 static inline const mxw_segment_array *mx_segment_array(const mxw_segment *segments) {
     return (const mxw_segment_array *)(const void *)segments;
 }

@@ -81,12 +81,15 @@ static mxw_status copy_segment(mx_arena *memory, mxw_segment *s) {
     s->tokens = tokens;
     copy_text(memory, &s->text);
     copy_text(memory, &s->speaker);
+    int had_language = s->language != NULL;
+    copy_text(memory, &s->language);
     mxw_status status = copy_words(memory, s);
     if (status >= 0)
         status = copy_tokens(memory, &s->details, s->n_tokens);
     if (status >= 0)
         status = copy_tokens(memory, &s->alternatives, s->n_tokens * s->n_alternatives);
-    return status >= 0 && tokens && s->text && (s->speaker || !had_speaker) ? MXW_OK : MXW_E_MEMORY;
+    return status >= 0 && tokens && s->text && (s->speaker || !had_speaker) && (s->language || !had_language)
+               ? MXW_OK : MXW_E_MEMORY;
 }
 
 static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_result *to) {
@@ -147,6 +150,7 @@ static void add_counts(mxw_result *to, mxw_stage_times *t, const mxw_result *fro
     t->encode_ms += f->encode_ms;
     t->decode_ms += f->decode_ms;
     t->words_ms += f->words_ms;
+    t->vad_ms += f->vad_ms;
     t->total_ms = MX_MAX(t->total_ms, f->total_ms);
     if (f->first_encode_ns && (!t->first_encode_ns || f->first_encode_ns < t->first_encode_ns))
         t->first_encode_ns = f->first_encode_ns;

@@ -70,6 +70,23 @@ static void add_model(mx_str *out, const mx_recognizer *r, const char *sha256) {
     mx_str_text(out, "}");
 }
 
+/* What is off is left out. */
+static void add_speech_options(mx_str *out, const mxw_session_options *o) {
+    static const char *const guards[] = {"off", "mark", "drop"};
+    if (o->vad || o->guard || o->languages) {
+        add_flag(out, "vad", o->vad);
+        add_text(out, "vad_model", o->vad_model);
+        add_number(out, "vad_threshold", o->vad_threshold);
+        add_number(out, "vad_min_silence_ms", o->vad_min_silence_ms);
+        add_number(out, "vad_min_speech_ms", o->vad_min_speech_ms);
+        add_number(out, "vad_max_speech_s", o->vad_max_speech_s);
+        add_number(out, "vad_pad_ms", o->vad_pad_ms);
+        add_whole(out, "parallel", o->parallel);
+        add_text(out, "guard", guards[o->guard]);
+        add_text(out, "languages", o->languages);
+    }
+}
+
 static void add_options(mx_str *out, const mxw_session_options *o) {
     mx_output_json_key(out, "options");
     mx_str_print(out, "{\"task\": \"%s\"", o->task == MXW_TRANSLATE ? "translate" : "transcribe");
@@ -101,6 +118,7 @@ static void add_options(mx_str *out, const mxw_session_options *o) {
     add_number(out, "hallucination_silence_threshold", o->hallucination_silence_threshold);
     add_whole(out, "token_details", o->token_details);
     add_number(out, "start_s", o->start_s);
+    add_speech_options(out, o);
     mx_str_text(out, "}");
 }
 

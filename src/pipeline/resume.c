@@ -10,13 +10,13 @@
 #include "pipeline/session.h"
 
 #define RECORD_MAGIC 0x7277786d   /* "mxwr" */
-#define RECORD_FORM 1             /* incremented when the contents of a record change */
+#define RECORD_FORM 2             /* incremented when the contents of a record change */
 
 /* A new field of a segment, or a new option that text depends on, must be added to serialize_segment or options_digest,
  * and then be named here as the last one. */
 #define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
-_Static_assert(IS_LAST(mxw_segment, n_alternatives), "serialize_segment has every field of a segment");
-_Static_assert(IS_LAST(mxw_session_options, on_window), "options_digest has every option that text depends on");
+_Static_assert(IS_LAST(mxw_segment, reasons), "serialize_segment has every field of a segment");
+_Static_assert(IS_LAST(mxw_session_options, languages), "options_digest has every option that text depends on");
 
 /* ---- fingerprints ------------------------------------------------------------------------------------------------ */
 
@@ -63,6 +63,10 @@ static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
     mx_str_print(&text, "%d %llu %s\n", s->recognizer->encode_engine, (unsigned long long)features,
                  s->recognizer->hooks.name ? s->recognizer->hooks.name : "");
     mx_str_print(&text, "%d %a %d\n", o->word_timestamps, o->hallucination_silence_threshold, o->token_details);
+    mx_str_print(&text, "%d %a %a %a %a %a %d %d\n", o->vad, o->vad_threshold, o->vad_min_silence_ms,
+                 o->vad_min_speech_ms, o->vad_max_speech_s, o->vad_pad_ms, o->parallel, (int)o->guard);
+    print_option(&text, "vad_model", o->vad_model);
+    print_option(&text, "languages", o->languages);
     print_option(&text, "prepend_punctuations", o->prepend_punctuations);
     print_option(&text, "append_punctuations", o->append_punctuations);
     print_option(&text, "language", s->language);
@@ -171,6 +175,8 @@ static void serialize_words(archive *a, mxw_segment *s) {
         FIELD(a, word.end);
         serialize_text(a, &word.word);
         FIELD(a, word.probability);
+        FIELD(a, word.suspicion);
+        FIELD(a, word.reasons);
         if (items)
             items[i] = word;
     }
@@ -195,6 +201,13 @@ static void serialize_details(archive *a, const mxw_token_array **tokens, uint64
         *tokens = mx_token_array(items);
 }
 
+/* A code, which lives as long as the program. */
+static void serialize_language(archive *a, const char **language) {
+    serialize_text(a, language);
+    if (!a->out && a->status >= 0 && !(*language = mx_language_find(*language)))
+        fail(a, MXW_E_FORMAT);
+}
+
 static void serialize_segment(archive *a, mxw_segment *s) {
     uint64_t n_alternatives = s->details ? s->n_alternatives : UINT64_MAX;
     FIELD(a, s->seek);
@@ -206,6 +219,10 @@ static void serialize_segment(archive *a, mxw_segment *s) {
     FIELD(a, s->avg_logprob);
     FIELD(a, s->compression_ratio);
     FIELD(a, s->no_speech_prob);
+    FIELD(a, s->language_probability);
+    FIELD(a, s->suspicion);
+    FIELD(a, s->reasons);
+    serialize_language(a, &s->language);
     serialize_words(a, s);
     FIELD(a, n_alternatives);
     if (n_alternatives != UINT64_MAX) {

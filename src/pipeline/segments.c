@@ -95,7 +95,8 @@ static mxw_status copy_words(mx_session *s, const mx_piece *piece, const mxw_wor
         if (!text)
             return MXW_E_MEMORY;
         memcpy(text, mx_str_get(&s->window.words.text) + word->begin, n);
-        words[i] = (mxw_word){on_clock(s, word->start), on_clock(s, word->end_s), text, word->probability};
+        words[i] = (mxw_word){.start = on_clock(s, word->start), .end = on_clock(s, word->end_s), .word = text,
+                              .probability = word->probability};
     }
     *out = words;
     return MXW_OK;
@@ -152,7 +153,9 @@ mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx
                                                .channel = s->options.channel,
                                                .speaker = s->options.speaker,
                                                .words = mx_word_array(words),
-                                               .n_words = blank ? 0 : piece->n_words};
+                                               .n_words = blank ? 0 : piece->n_words,
+                                               .language = s->language,
+                                               .language_probability = -1};
     if (s->options.token_details)
         set_details(s, piece, &s->segments.items[s->segments.n]);
     s->segments.n++;

@@ -90,7 +90,8 @@ static mxw_status encode_initial_prompt(mx_session *s) {
 static mxw_status copy_strings(mx_session *s) {
     const char **strings[] = {&s->options.language, &s->options.suppress_tokens, &s->options.initial_prompt,
                               &s->options.prefix, &s->options.clip_timestamps, &s->options.speaker,
-                              &s->options.prepend_punctuations, &s->options.append_punctuations};
+                              &s->options.prepend_punctuations, &s->options.append_punctuations, &s->options.vad_model,
+                              &s->options.languages};
     for (size_t i = 0; i < MX_COUNT(strings); i++)
         if (*strings[i] && !(*strings[i] = mx_arena_strdup(&s->memory, *strings[i])))
             return MXW_E_MEMORY;
