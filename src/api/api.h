@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "max_whisper/session.h"
 
 /* "mxw_model_open: out is NULL", and returns result. */
 #define MX_NEED(pointer, result)                                                                                       \
@@ -33,6 +34,8 @@ typedef struct mx_range {
 
 mxw_status mx_check_ranges(const mx_range *ranges, size_t n);
 mxw_status mx_check_batch(int batch);
+/* session.c: the options as the caller gave them, checked, with the rest as by default; options may be NULL. */
+mxw_status mx_take_session_options(const mxw_session_options *options, mxw_session_options *full);
 /* The one place where samples are checked: E_ARGUMENT if one is infinite or NaN. */
 mxw_status mx_check_samples(const float *samples, size_t n);
 #endif

@@ -62,10 +62,8 @@ mxw_status mxw_features_capture(mxw_model *model, const float *samples, size_t n
     mxw_features_options_default(&full);
     if (options)
         status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_features_options");
-    mxw_session_options_default(&session);
-    if (status >= 0 && full.session)
-        status = mx_take_options(&session, sizeof(session), full.session, full.session->struct_size,
-                                 "mxw_session_options");
+    if (status >= 0)
+        status = mx_take_session_options(full.session, &session);
     full.session = &session;
     if (status >= 0)
         status = mx_check_samples(samples, n);

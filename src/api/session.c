@@ -69,8 +69,7 @@ static mxw_status check_ranges(const mxw_session_options *o) {
     return MXW_OK;
 }
 
-/* Options as the caller gave them, the rest as by default; options may be NULL. */
-static mxw_status read_options(const mxw_session_options *options, mxw_session_options *full) {
+mxw_status mx_take_session_options(const mxw_session_options *options, mxw_session_options *full) {
     mxw_status status = MXW_OK;
     mxw_session_options_default(full);
     if (options)
@@ -83,7 +82,7 @@ mxw_status mxw_model_reserve(mxw_model *model, const mxw_session_options *option
     MX_NEED(model, MXW_E_ARGUMENT);
     mxw_status status = mx_check_batch(batch);
     if (status >= 0)
-        status = read_options(options, &full);
+        status = mx_take_session_options(options, &full);
     return status < 0 ? status : mx_recognizer_reserve(model, &full, batch);
 }
 
@@ -92,7 +91,7 @@ mxw_status mxw_session_open(mxw_model *model, const mxw_session_options *options
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(out, MXW_E_ARGUMENT);
     *out = NULL;
-    mxw_status status = read_options(options, &full);
+    mxw_status status = mx_take_session_options(options, &full);
     return status < 0 ? status : mx_session_open(model, &full, out);
 }
 

@@ -47,6 +47,9 @@ static void test_words(mxw_model *model, const mxw_dims *dims) {
         CHECK(begins[i] >= begins[i - 1] && begins[i] < SECONDS * 50);
     mxw_features_close(with);
     mxw_features_close(without);
+    session.beam_size = -1;
+    CHECK_EQ_INT(mxw_features_capture(model, samples, MX_COUNT(samples), &options, &with), MXW_E_ARGUMENT);
+    CHECK_STR(mxw_last_error(), "beam_size: -1 is not from 0 to 256");
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ static void print_about(const char *label, const mxw_features *f) {
     const char *engine = mxw_features_note(f, "engine"), *injected = mxw_features_note(f, "injected");
     const char *model = mxw_features_note(f, "model"), *device = mxw_features_note(f, "device");
     const char *text = mxw_features_note(f, "text");
-    out_print("%s: %s%s%s%s%s%s%s\n", label, model ? model : "a stranger's dump", engine ? ", engine " : "",
+    out_print("%s: %s%s%s%s%s%s%s\n", label, model ? model : "model not known", engine ? ", engine " : "",
               engine ? engine : "", device ? " on " : "", device ? device : "", injected ? ", injected: " : "",
               injected ? injected : "");
     if (text)
