@@ -14,7 +14,8 @@
 
 /* A new field of a segment, or a new option that text depends on, must be added to serialize_segment or options_digest,
  * and then be named here as the last one. */
-#define IS_LAST(type, field) (sizeof(type) - offsetof(type, field) == sizeof(((type *)0)->field))
+#define FROM_FIELD(type, field) (sizeof(type) - offsetof(type, field))
+#define IS_LAST(type, field) (FROM_FIELD(type, field) <= MX_MAX(sizeof(((type *)0)->field), _Alignof(type)))
 _Static_assert(IS_LAST(mxw_segment, reasons), "serialize_segment has every field of a segment");
 _Static_assert(IS_LAST(mxw_session_options, languages), "options_digest has every option that text depends on");
 
