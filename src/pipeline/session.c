@@ -63,7 +63,7 @@ static mxw_status parse_clips(mx_session *s) {
         int64_t frame = (int64_t)nearbyint(fmax(seconds - s->options.start_s, 0) * MX_MEL_RATE);
         mx_clip *clip = &s->at.clips[i / 2];
         if (i % 2 == 0)
-            *clip = (mx_clip){frame, INT64_MAX};
+            *clip = (mx_clip){.start = frame, .end = INT64_MAX, .language_probability = -1};
         else
             clip->end = frame;
         at = *end ? end + 1 : end;

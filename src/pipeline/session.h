@@ -17,6 +17,8 @@ mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n);
 
 typedef struct mx_clip {
     int64_t start, end;   /* mel frames; end INT64_MAX: the end of the recording */
+    const char *language; /* of its windows; NULL: the session's */
+    double language_probability;
 } mx_clip;
 
 /* A word of the current window; times in seconds from the recording's first sample. */
