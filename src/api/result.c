@@ -1,6 +1,7 @@
 /* api/result.c - the public functions of results: merging and writing, over output/. */
 #include "api/api.h"
 #include "base/arrays.h"
+#include "base/reasons.h"
 #include "output/output.h"
 
 const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i) {
@@ -10,6 +11,8 @@ const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i) {
 const mxw_region *mxw_result_region(const mxw_result *result, size_t i) {
     return result && i < result->n_regions ? &mx_regions(result)[i] : NULL;
 }
+
+const char *mxw_suspicion_reason(int bit) { return mx_reason_name(bit); }
 
 const mxw_word *mxw_segment_word(const mxw_segment *segment, size_t i) {
     return segment && i < segment->n_words ? &mx_segment_words(segment)[i] : NULL;
