@@ -27,6 +27,11 @@ mxw_status mx_write_json_full(const mxw_result *result, mx_sink *sink);
 
 /* A segment's members without the closing brace. */
 void mx_json_segment(mx_str *out, const mxw_segment *segment);
+/* What detection, languages and the guard found in the whole recording; nothing where all of them are off. */
+void mx_json_speech(mx_str *out, const mxw_result *result);
+/* Whether languages were decided: a segment then has a probability of its own. */
+int mx_output_has_language(const mxw_segment *segment);
+int mx_output_has_languages(const mxw_result *result);
 
 /* The segment's text, stripped, *n bytes; its speaker, if it has one, is added to out first. */
 const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n);

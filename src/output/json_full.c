@@ -39,7 +39,8 @@ static void add_details(mx_str *out, const mxw_segment *s) {
     mx_str_text(out, "]");
 }
 
-static void add_times(mx_str *out, const mxw_stage_times *t) {
+static void add_times(mx_str *out, const mxw_result *result) {
+    const mxw_stage_times *t = result->times;
     const struct {
         const char *key;
         double value;
@@ -50,6 +51,10 @@ static void add_times(mx_str *out, const mxw_stage_times *t) {
     for (size_t i = 0; i < MX_COUNT(times); i++) {
         mx_str_print(out, "%s\"%s\": ", i ? ", " : "{", times[i].key);
         add_finite(out, rint(times[i].value * 1000) / 1000);
+    }
+    if (result->regions) {
+        mx_output_json_key(out, "vad_ms");
+        add_finite(out, rint(t->vad_ms * 1000) / 1000);
     }
     mx_str_text(out, "}");
 }
@@ -69,7 +74,7 @@ mxw_status mx_write_json_full(const mxw_result *result, mx_sink *sink) {
     add_finite(out, result->duration_s);
     mx_str_print(out, ", \"windows\": %" PRId64 ", \"temperature_fallbacks\": %" PRId64 ", \"fallbacks\": 0",
                  result->n_windows, result->n_temperature_fallbacks);
-    add_times(out, result->times);
+    add_times(out, result);
     mx_output_json_key(out, "text");
     mx_output_json_string(out, result->text);
     mx_output_json_key(out, "segments");
@@ -82,7 +87,9 @@ mxw_status mx_write_json_full(const mxw_result *result, mx_sink *sink) {
         mx_str_text(out, "}");
         MX_TRY(mx_sink_pass(sink));
     }
-    mx_str_text(out, "]}\n");
+    mx_str_text(out, "]");
+    mx_json_speech(out, result);
+    mx_str_text(out, "}\n");
 out:
     return status;
 }

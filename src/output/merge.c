@@ -1,5 +1,5 @@
-/* output/merge.c - merges the results of several channels: copies them, then takes the segments in order of their
- * start. */
+/* output/merge.c - merges the results of several channels: copies them, then takes segments and regions in order of
+ * their start. */
 #include "output/output.h"
 
 #include <string.h>
@@ -18,6 +18,8 @@ struct mxw_merge {
     mxw_stage_times times;   /* of the result */
     mxw_segment *segments;
     size_t n_room;
+    mxw_region *regions;
+    size_t n_region_room;
     mx_str text;
 };
 
@@ -32,6 +34,7 @@ void mx_merge_close(mx_merge *merge) {
     mx_arena_free(&merge->memory);
     mx_free(merge->parts);
     mx_free(merge->segments);
+    mx_free(merge->regions);
     mx_str_free(&merge->text);
     mx_free(merge);
 }
@@ -92,6 +95,20 @@ static mxw_status copy_segment(mx_arena *memory, mxw_segment *s) {
                ? MXW_OK : MXW_E_MEMORY;
 }
 
+static mxw_status copy_regions(mx_arena *memory, mxw_result *r) {
+    if (!r->regions)
+        return MXW_OK;
+    mxw_region *regions = mx_arena_alloc(memory, MX_MAX(r->n_regions, 1) * sizeof(*regions));
+    for (size_t i = 0; regions && i < r->n_regions; i++) {
+        regions[i] = mx_regions(r)[i];
+        copy_text(memory, &regions[i].language);
+        if (mx_regions(r)[i].language && !regions[i].language)
+            return MXW_E_MEMORY;
+    }
+    r->regions = mx_region_array(regions);
+    return regions ? MXW_OK : MXW_E_MEMORY;
+}
+
 static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_result *to) {
     *to = *from;
     to->text = NULL;   /* made again from the segments */
@@ -109,7 +126,7 @@ static mxw_status copy_result(mx_arena *memory, const mxw_result *from, mxw_resu
     to->segments = mx_segment_array(segments);
     *times = *from->times;
     to->times = times;
-    return MXW_OK;
+    return copy_regions(memory, to);
 }
 
 mxw_status mx_merge_add(mx_merge *merge, int channel, const mxw_result *result) {
@@ -138,11 +155,38 @@ static part *earliest(mx_merge *m) {
     return best;
 }
 
+/* The regions of all channels in the order of their starts, those of the first channel first on ties. */
+static mxw_status merge_regions(mx_merge *m, mxw_result *r) {
+    size_t n = 0;
+    int detected = 0;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        n += m->parts[i].result.n_regions;
+        detected |= m->parts[i].result.regions != NULL;
+    }
+    if (!detected)
+        return MXW_OK;
+    if (mx_grow(&m->regions, &m->n_region_room, n + 1, sizeof(*m->regions)) < 0)
+        return MXW_E_MEMORY;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const mxw_result *from = &m->parts[i].result;
+        size_t at = r->n_regions, left = from->n_regions;
+        r->n_regions += left;
+        for (size_t to = r->n_regions; left > 0; to--) {   /* from the back, so that nothing is overwritten */
+            int later = at > 0 && m->regions[at - 1].start > mx_regions(from)[left - 1].start;
+            m->regions[to - 1] = later ? m->regions[--at] : mx_regions(from)[--left];
+        }
+    }
+    r->regions = mx_region_array(m->regions);
+    return MXW_OK;
+}
+
 static void add_counts(mxw_result *to, mxw_stage_times *t, const mxw_result *from) {
     const mxw_stage_times *f = from->times;
     to->duration_s = MX_MAX(to->duration_s, from->duration_s);
     to->n_windows += from->n_windows;
     to->n_temperature_fallbacks += from->n_temperature_fallbacks;
+    to->n_words_suspected += from->n_words_suspected;
+    to->skipped_s += from->skipped_s;
     t->load_ms = MX_MAX(t->load_ms, f->load_ms);
     t->compile_ms = MX_MAX(t->compile_ms, f->compile_ms);
     t->audio_ms += f->audio_ms;
@@ -176,7 +220,7 @@ const mxw_result *mx_merge_result(mx_merge *merge) {
         s->id = (int64_t)r->n_segments++;
         mx_str_text(&merge->text, s->text);
     }
-    if (mx_str_status(&merge->text) < 0)
+    if (mx_str_status(&merge->text) < 0 || merge_regions(merge, r) < 0)
         return NULL;
     r->text = mx_str_get(&merge->text);
     r->segments = mx_segment_array(merge->segments);

@@ -113,6 +113,17 @@ const char *mx_output_text(mx_str *out, const mxw_segment *segment, size_t *n) {
     return text;
 }
 
+int mx_output_has_language(const mxw_segment *segment) {
+    return segment->language && segment->language_probability >= 0;
+}
+
+int mx_output_has_languages(const mxw_result *result) {
+    for (size_t i = 0; i < result->n_segments; i++)
+        if (mx_output_has_language(&mx_segments(result)[i]))
+            return 1;
+    return 0;
+}
+
 mxw_status mx_output_ms(double seconds, int64_t *ms) {
     const double limit_s = 1e12; /* thirty thousand years: milliseconds are still exact there */
     if (!(seconds >= 0 && seconds < limit_s))

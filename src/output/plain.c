@@ -3,6 +3,7 @@
 #include "output/internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 mxw_status mx_write_txt(const mxw_result *result, mx_sink *sink) {
@@ -18,9 +19,19 @@ out:
     return status;
 }
 
+/* "de", 0.98: each behind `before`, or both empty where the segment has none. */
+static void add_language(mx_str *out, const mxw_segment *s, const char *before) {
+    int known = mx_output_has_language(s);
+    mx_str_print(out, "%s%s%s", before, known ? s->language : "", before);
+    if (known)
+        mx_output_json_number(out, rint(s->language_probability * 1e4) / 1e4);
+}
+
+/* Where languages were decided, they follow the text: the first three columns stay the reference's. */
 mxw_status mx_write_tsv(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
-    mx_str_text(&sink->text, "start\tend\ttext\n");
+    int languages = mx_output_has_languages(result);
+    mx_str_text(&sink->text, languages ? "start\tend\ttext\tlanguage\tlanguage_probability\n" : "start\tend\ttext\n");
     for (size_t i = 0; i < result->n_segments; i++) {
         size_t n;
         int64_t start_ms, end_ms;
@@ -29,6 +40,8 @@ mxw_status mx_write_tsv(const mxw_result *result, mx_sink *sink) {
         const char *text = mx_output_text(&sink->text, &mx_segments(result)[i], &n);
         for (size_t k = 0; k < n; k++)
             mx_str_add(&sink->text, text[k] == '\t' ? " " : &text[k], 1);
+        if (languages)
+            add_language(&sink->text, &mx_segments(result)[i], "\t");
         mx_str_text(&sink->text, "\n");
         MX_TRY(mx_sink_pass(sink));
     }
@@ -44,24 +57,29 @@ static void add_quoted(mx_str *out, const char *text, size_t n) {
     mx_str_text(out, "\"");
 }
 
-/* Has a column for speakers only if there are any. */
+/* Has columns for speakers and languages only if there are any. */
 mxw_status mx_write_csv(const mxw_result *result, mx_sink *sink) {
     mxw_status status = MXW_OK;
     mx_str *out = &sink->text;
     int speakers = 0;
     for (size_t i = 0; i < result->n_segments; i++)
         speakers |= mx_segments(result)[i].speaker != NULL;
-    mx_str_text(out, speakers ? "start,end,speaker,text\n" : "start,end,text\n");
+    int languages = mx_output_has_languages(result);
+    mx_str_print(out, "start,end,%s%stext\n", speakers ? "speaker," : "",
+                 languages ? "language,language_probability," : "");
     for (size_t i = 0; i < result->n_segments; i++) {
         const mxw_segment *s = &mx_segments(result)[i];
         size_t n = strlen(s->text);
         int64_t start_ms, end_ms;
         MX_TRY(mx_output_times(s, &start_ms, &end_ms));
-        mx_str_print(out, "%" PRId64 ",%" PRId64 ",", start_ms, end_ms);
+        mx_str_print(out, "%" PRId64 ",%" PRId64, start_ms, end_ms);
         if (speakers) {
-            add_quoted(out, s->speaker ? s->speaker : "", s->speaker ? strlen(s->speaker) : 0);
             mx_str_text(out, ",");
+            add_quoted(out, s->speaker ? s->speaker : "", s->speaker ? strlen(s->speaker) : 0);
         }
+        if (languages)
+            add_language(out, s, ",");
+        mx_str_text(out, ",");
         const char *text = mx_utf8_strip(s->text, &n);
         add_quoted(out, text, n);
         mx_str_text(out, "\n");

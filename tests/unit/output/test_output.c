@@ -143,12 +143,54 @@ static void check_speakers(void) {
     mx_str_free(&got);
 }
 
+static void check_holds(const mxw_result *result, const char *format, const char *part, int want) {
+    mx_str got = {0};
+    CHECK_EQ_INT(mx_output_write(result, format, NULL, gather, &got), MXW_OK);
+    if (!CHECK_EQ_INT(strstr(mx_str_get(&got), part) != NULL, want))
+        printf("    %s in %s: %s\n", part, format, mx_str_get(&got));
+    mx_str_free(&got);
+}
+
+/* What was asked for has its keys and columns; subtitles and txt stay as they are. */
+static void check_hearing(void) {
+    const mxw_word words[] = {{.start = 1, .end = 2, .word = " kept", .suspicion = 0.875, .reasons = 1u | 1u << 5}};
+    const mxw_region regions[] = {{.start = 0.9, .end = 2.1}, {.start = 3, .end = 4, .channel = 2}};
+    mxw_segment s = kept;
+    mxw_result result = result_of(&s, 1), plain = result;
+    result.regions = mx_region_array(regions), result.n_regions = 2, result.skipped_s = 12.5;
+    check_holds(&result, "json", "\"language\": \"de\", \"regions\": [{\"start\": 0.9, \"end\": 2.1}, {\"start\": 3.0, "
+                "\"end\": 4.0, \"channel\": 2}], \"skipped\": 12.5}", 1);
+    check_holds(&result, "json-full", "}], \"regions\": [{", 1);
+    check_holds(&result, "json-full", "\"total_ms\": 0.0, \"vad_ms\": 0.0}", 1);
+    check_holds(&plain, "json-full", "vad_ms", 0);
+    check_holds(&plain, "json-full", "regions", 0);
+    check_holds(&result, "jsonl", "regions", 0);
+    result.n_regions = 0, result.n_words_suspected = 3; /* silence alone is found, too */
+    check_holds(&result, "json", "\"regions\": [], \"skipped\": 12.5, \"words_suspected\": 3}", 1);
+    s.language = "de", s.language_probability = -1; /* as a session gives it without languages */
+    check_bytes(&plain, "csv", "start,end,text\n1000,2000,\"kept\"\n");
+    check_bytes(&plain, "tsv", "start\tend\ttext\n1000\t2000\tkept\n");
+    check_holds(&plain, "jsonl", "language", 0);
+    s.language_probability = 0.987654;
+    check_bytes(&plain, "csv", "start,end,language,language_probability,text\n1000,2000,de,0.9877,\"kept\"\n");
+    check_bytes(&plain, "tsv", "start\tend\ttext\tlanguage\tlanguage_probability\n1000\t2000\tkept\tde\t0.9877\n");
+    check_holds(&plain, "jsonl", "\"no_speech_prob\": 0.0, \"language\": \"de\", \"language_probability\": 0.9877}", 1);
+    check_holds(&plain, "jsonl", "suspicion", 0);
+    s.suspicion = 0.25, s.words = mx_word_array(words), s.n_words = 1;
+    check_holds(&plain, "json", "\"suspicion\": 0.25, \"reasons\": [], \"words\": [", 1);
+    check_holds(&plain, "json", "\"suspicion\": 0.875, \"reasons\": [\"silence\", \"repetition\"]}]", 1);
+    check_bytes(&plain, "txt", "kept\n");
+    check_bytes(&plain, "srt", "1\n00:00:01,000 --> 00:00:02,000\nkept\n\n");
+    CHECK(mxw_suspicion_reason(-1) == NULL && mxw_suspicion_reason(32) == NULL);
+    CHECK_STR(mxw_suspicion_reason(0), "silence");
+}
+
 #define SEGMENT(start_, end_, text_) {.start = start_, .end = end_, .text = text_}
 
 /* By starts, each channel's own order kept, the first of equals first, in whatever order they come; renumbered;
  * times and counts of all; nothing of what was added is needed any more. */
 static const mxw_result *merge_three(mx_merge *merge, int first) {
-    char texts[] = " a\0 b\0 c\0\0 A\0 B\0 C", speaker[] = "left";
+    char texts[] = " a\0 b\0 c\0\0 A\0 B\0 C", speaker[] = "left", language[] = "uk";
     int32_t tokens[] = {7, 8};
     mxw_segment left[] = {SEGMENT(0, 2, texts), SEGMENT(5, 6, texts + 3), SEGMENT(4, 7, texts + 6),
                           SEGMENT(9, 9, texts + 9)};
@@ -159,6 +201,11 @@ static const mxw_result *merge_three(mx_merge *merge, int first) {
     const mxw_stage_times times[2] = {{.encode_ms = 5}, {.encode_ms = 7, .total_ms = 20}};
     results[0].times = &times[0], results[1].times = &times[1];
     results[0].language = "fr", results[0].language_probability = 0.5;
+    const mxw_region speech[] = {{1, 2, 1, language, 0.75}, {4, 5, 1, NULL, 0}, {8, 9, 1, NULL, 0}};
+    const mxw_region other[] = {{0, 1, 2, NULL, 0}, {4, 6, 2, language, 0.5}, {9, 10, 2, NULL, 0}};
+    results[0].regions = mx_region_array(speech), results[0].n_regions = 3, results[0].skipped_s = 4;
+    results[1].regions = mx_region_array(other), results[1].n_regions = 3, results[1].skipped_s = 5;
+    results[0].n_words_suspected = 1, results[1].n_words_suspected = 2;
     for (int i = 0; i < 3; i++) {
         int k = (i + first) % 3;
         if (mx_merge_add(merge, k + 1, &results[k]) < 0)
@@ -166,6 +213,7 @@ static const mxw_result *merge_three(mx_merge *merge, int first) {
     }
     memset(texts, '!', sizeof(texts) - 1);
     memset(speaker, '!', sizeof(speaker) - 1);
+    memset(language, '!', sizeof(language) - 1);
     memset(tokens, 0, sizeof(tokens));
     return mx_merge_result(merge);
 }
@@ -177,6 +225,7 @@ static void check_merge(void) {
         mx_merge *merge = NULL;
         CHECK_EQ_INT(mx_merge_open(&merge), MXW_OK);
         CHECK(mx_merge_result(merge)->n_segments == 0 && mx_merge_result(merge)->language == NULL);
+        CHECK(mx_merge_result(merge)->regions == NULL);
         const mxw_result *r = merge_three(merge, first);
         CHECK_EQ_INT(r->n_segments, MX_COUNT(want));
         for (size_t i = 0; i < r->n_segments && i < MX_COUNT(want); i++) {
@@ -190,6 +239,12 @@ static void check_merge(void) {
         CHECK_STR(r->language, "fr");
         CHECK(r->duration_s == 10 && r->n_windows == 5 && r->language_probability == 0.5);
         CHECK(r->times->encode_ms == 12 && r->times->total_ms == 20);
+        static const double starts[] = {0, 1, 4, 4, 8, 9};
+        static const int channels[] = {2, 1, 1, 2, 1, 2};
+        CHECK(r->n_regions == 6 && r->skipped_s == 9 && r->n_words_suspected == 3 && !mxw_result_region(r, 6));
+        for (size_t i = 0; i < r->n_regions && i < 6; i++)
+            CHECK(mxw_result_region(r, i)->start == starts[i] && mxw_result_region(r, i)->channel == channels[i]);
+        CHECK_STR(mxw_result_region(r, 1)->language, "uk");
         mx_merge_close(merge);
     }
     const mxw_result *r = NULL;
@@ -300,6 +355,7 @@ int main(void) {
     check_doubles(golden);
     check_corners();
     check_speakers();
+    check_hearing();
     check_merge();
     check_refusals();
     check_long();
