@@ -41,15 +41,19 @@ BAD = {
     "--max-initial-timestamp": NUMBER + ["-1"], "--temperature-increment-on-fallback": NUMBER + ["0", "-1"],
     "--compression-ratio-threshold": NUMBER, "--logprob-threshold": NUMBER, "--no-speech-threshold": NUMBER,
     "--tolerance": NUMBER + ["-1"], "--start": NUMBER + ["-1"],
+    "--vad-threshold": NUMBER + ["0", "1.1", "-1"], "--vad-min-silence-ms": NUMBER + ["-1", "1000001"],
+    "--vad-min-speech-ms": NUMBER + ["-1", "1000001"], "--vad-max-speech-s": NUMBER + ["0", "-1"],
+    "--vad-pad-ms": NUMBER + ["-1", "100001"], "--vad-model": NAME, "--parallel": WHOLE + ["0", "257", "True"],
+    "--guard": WORD + ["on", "True"], "--languages": WORD + ["klingon", "en,", "en,,de", "en,any", "auto"],
     "--verbose": TRISTATE, "--fp16": TRISTATE, "--help": ["", "transcribe"],
 }
 SWITCHES = {
     "--stats", "--recursive", "--skip-existing", "--resume", "--without-timestamps", "--word-timestamps",
     "--highlight-words", "--greedy", "--suppress-blank", "--carry-initial-prompt", "--condition-on-previous-text",
-    "--quiet", "--json", "--tensors", "--plain", "--again", "--all", "--ops-only", "--fused",
+    "--vad", "--quiet", "--json", "--tensors", "--plain", "--again", "--all", "--ops-only", "--fused",
 }
 # "--help help" is a wish for help; and these need no value behind a blank
-ALONE = SWITCHES | {"--verbose", "--fp16", "--help"}
+ALONE = SWITCHES | {"--verbose", "--fp16", "--help", "--parallel"}
 
 
 def options_of(command):

@@ -15,6 +15,7 @@ typedef struct sample {
     int64_t whole;
     double number;
     const char *text;
+    int64_t pieces;
 } sample;
 
 static int check_text(const char *value, char *message, size_t size) {
@@ -37,6 +38,9 @@ static const option_row table[] = {
     {.name = "number", .kind = OPTION_NUMBER, .fallback = "0.5", .low = -1, .high = 2,
      .target = offsetof(sample, number)},
     {.name = "text", .letter = 't', .kind = OPTION_TEXT, .check = check_text, .target = offsetof(sample, text)},
+    {.name = "pieces", .peers = "parts slices-at-once", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "[N]",
+     .low = 1, .high = 9, .none = 1, .none_value = 0, .alone = "auto", .alone_value = -1,
+     .target = offsetof(sample, pieces)},
     {.name = "never", .kind = OPTION_REFUSED, .help = "not here"},
     {.name = "whatever", .kind = OPTION_IGNORED},
     {.name = "help", .letter = 'h', .kind = OPTION_HELP},
@@ -108,6 +112,31 @@ static void test_values(void) {
             printf("    %s: %s\n", cases[i].line, o.message);
         CHECK_STR(s.text, want->text);
     }
+}
+
+/* An option that may stand alone, under the names of others too. */
+static void test_alone(void) {
+    static const struct {
+        const char *line;
+        int64_t pieces;
+        int n_words;
+    } cases[] = {{"x", 0, 1}, {"--pieces", -1, 0}, {"--pieces x", -1, 1}, {"--pieces 3 x", 3, 1}, {"--pieces=4", 4, 0},
+                 {"--pieces --flag", -1, 0}, {"--pieces ./3", -1, 1}, {"--pieces auto x", -1, 1}, {"--parts 5", 5, 0},
+                 {"--pieces none x", 0, 1}, {"--slices_at_once x", -1, 1}, {"--slices-at-once=2", 2, 0}};
+    sample s;
+    options_outcome o;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (!CHECK(parse(cases[i].line, &s, &o) == OPTIONS_OK && s.pieces == cases[i].pieces &&
+                   o.n_words == cases[i].n_words))
+            printf("    %s: %lld, %d words, %s\n", cases[i].line, (long long)s.pieces, o.n_words, o.message);
+    static const char *const wrong[] = {"--pieces 10", "--pieces=x", "--pieces=", "--pieces 0"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        CHECK_EQ_INT(parse(wrong[i], &s, &o), OPTIONS_WRONG);
+        CHECK(strstr(o.message, "is not a whole number from 1 to 9, auto or none") != NULL);
+    }
+    CHECK_EQ_INT(parse("--part", &s, &o), OPTIONS_WRONG);
+    CHECK_EQ_INT(parse("--slices", &s, &o), OPTIONS_WRONG);
+    CHECK_EQ_INT(parse("--", &s, &o), OPTIONS_OK);
 }
 
 static void test_words(void) {
@@ -266,6 +295,10 @@ static void test_transcribe_defaults(void) {
     CHECK(got.hallucination_silence_threshold == want.hallucination_silence_threshold);
     CHECK_STR(got.prepend_punctuations, want.prepend_punctuations);
     CHECK_STR(got.append_punctuations, want.append_punctuations);
+    CHECK(got.vad == want.vad && !got.vad_model && got.vad_threshold == want.vad_threshold);
+    CHECK(got.vad_min_silence_ms == want.vad_min_silence_ms && got.vad_min_speech_ms == want.vad_min_speech_ms);
+    CHECK(got.vad_max_speech_s == want.vad_max_speech_s && got.vad_pad_ms == want.vad_pad_ms);
+    CHECK(got.parallel == want.parallel && got.guard == want.guard && !got.languages);
     CHECK_STR(options.model.model, model.model);
     CHECK_STR(options.model.device, model.device);
     CHECK(options.model.engine == (int)model.engine && options.model.threads == model.threads);
@@ -293,6 +326,7 @@ static void test_tables(void) {
 int main(void) {
     test_defaults();
     test_values();
+    test_alone();
     test_words();
     test_mistakes();
     test_distance();

@@ -63,6 +63,32 @@ int check_language(const char *value, char *message, size_t size) {
     return 0;
 }
 
+const char *languages_value(int index) {
+    for (int i = 0; i < index; i++)
+        if (!mxw_language_code(i))
+            return NULL;
+    return mxw_language_code(index) ? mxw_language_code(index) : "any";
+}
+
+int check_languages(const char *value, char *message, size_t size) {
+    if (!strcmp(value, "any"))
+        return 1;
+    for (const char *p = value;; p++) {
+        char word[64];
+        size_t n = strcspn(p, ",");
+        options_say(word, sizeof(word), "%.*s", (int)(n < 63 ? n : 63), p);
+        if (!strcmp(word, "any") || !strcmp(word, "auto")) {
+            options_say(message, size, "'%s' cannot be in a list; any, alone, means all languages", word);
+            return 0;
+        }
+        if (!check_language(word, message, size))
+            return 0;
+        p += n;
+        if (!*p)
+            return 1;
+    }
+}
+
 /* ---- opening -------------------------------------------------------------------------------------------- */
 
 /* Encoder and decoder on two engines: each on the requested device where its engine can run there. */

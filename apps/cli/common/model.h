@@ -50,6 +50,9 @@ int check_device(const char *value, char *message, size_t size);
 /* Names of languages, then auto; for completion. */
 const char *language_value(int index);
 int check_language(const char *value, char *message, size_t size);
+/* The same of a list with commas, or any. */
+const char *languages_value(int index);
+int check_languages(const char *value, char *message, size_t size);
 
 /* A table reads by rows. */
 /* clang-format off */

@@ -32,9 +32,23 @@ static int same_name(const char *row_name, const char *typed, size_t length) {
     return 1;
 }
 
+/* Whether the name is one of a list with blanks between. */
+static int is_listed(const char *list, const char *typed, size_t length) {
+    for (const char *p = list; p && *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " "), i = 0;
+        while (n == length && i < n && p[i] == (typed[i] == '_' ? '-' : typed[i]))
+            i++;
+        if (n == length && i == n)
+            return 1;
+        p += n;
+    }
+    return 0;
+}
+
 const option_row *options_find(const option_row *table, const char *name, size_t length) {
     for (const option_row *row = table; row->name; row++)
-        if (same_name(row->name, name, length) || same_name(row->alias, name, length))
+        if (same_name(row->name, name, length) || same_name(row->alias, name, length) ||
+            is_listed(row->peers, name, length))
             return row;
     return NULL;
 }
@@ -97,15 +111,20 @@ static int read_switch(const option_row *row, const char *value, int *target, ch
     return 0;
 }
 
-/* "1 to 100", "1 to 100, or none" */
+/* "1 to 100", "1 to 100, or none", "1 to 100, auto or none" */
 static void say_range(const option_row *row, const char *value, const char *what, char *message, size_t size) {
-    options_say(message, size, "'%.60s' is not a %s from %.15g to %.15g%s", value, what, row->low, row->high,
-                row->none ? ", or none" : "");
+    options_say(message, size, "'%.60s' is not a %s from %.15g to %.15g%s%s%s", value, what, row->low, row->high,
+                row->alone ? ", " : "", row->alone ? row->alone : "",
+                !row->none ? "" : row->alone ? " or none" : ", or none");
 }
 
 static int read_whole(const option_row *row, const char *value, int64_t *target, char *message, size_t size) {
     if (row->none && is_none(value)) {
         *target = (int64_t)row->none_value;
+        return 1;
+    }
+    if (row->alone && !strcmp(value, row->alone)) {
+        *target = (int64_t)row->alone_value;
         return 1;
     }
     char *end;
@@ -254,6 +273,12 @@ static int is_known_option(const cursor *c, const char *word) {
     return !word[2] || options_find(c->table, word + 2, strcspn(word + 2, "=")) != NULL;
 }
 
+/* Whether a word after an option that may stand alone is its value: a number, or a word it has. */
+static int is_value_of(const option_row *row, const char *word) {
+    return (word[0] && strspn(word, "0123456789") == strlen(word)) || !strcmp(word, row->alone) ||
+           (row->none && is_none(word));
+}
+
 /* The value in the next word, or "True" for a switch that stands alone. */
 static int store_next(cursor *c, const option_row *row) {
     const char *next = c->i < c->n ? c->words[c->i] : NULL;
@@ -262,6 +287,8 @@ static int store_next(cursor *c, const option_row *row) {
         c->i += taken;
         return store(c, row, taken ? next : "True");
     }
+    if (row->alone && (!next || !is_value_of(row, next)))
+        return store(c, row, row->alone);
     if (!next || is_known_option(c, next)) {
         char why[96];
         options_say(why, sizeof(why), "needs a value (%s)", row->placeholder ? row->placeholder : "VALUE");

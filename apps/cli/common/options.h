@@ -30,6 +30,7 @@ typedef const char *(*option_values)(int index);
 typedef struct option_row {
     const char *name;  /* without dashes, words joined by '-' */
     const char *alias; /* another name, or NULL */
+    const char *peers; /* names that other programs have for it, between blanks: accepted, not shown; or NULL */
     char letter;       /* short form, or 0 */
     option_kind kind;
     const char *fallback;    /* the default as it would be typed; NULL: the target stays zero */
@@ -40,6 +41,8 @@ typedef struct option_row {
     double low, high;           /* WHOLE and NUMBER: the range, both ends included */
     int none;                   /* 1: the value may be none */
     double none_value;          /* what is stored then (WHOLE, NUMBER) */
+    const char *alone;          /* WHOLE: the word that is meant where no value follows, as in "--parallel"; or NULL */
+    double alone_value;         /* what is stored then */
     const char *const *choices; /* CHOICE: the words, NULL-terminated; TEXT: those that completion offers */
     option_values values;       /* TEXT and NAME: the same, where the library has the list */
     /* TEXT: says what is wrong with a value (after "--name: ") and returns 0, or returns 1; NULL: all texts are right

@@ -15,7 +15,7 @@
 
 /* How many recordings at once, unless told: on a processor, enough for steps to be worth sharing without much memory;
  * an accelerator is idle until many do. */
-enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32 };
+enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32, MOST = 256 };
 
 typedef struct job {
     recording_batch batch;
@@ -97,19 +97,38 @@ static void run_workers(job *j, int n_workers) {
 
 /* ---- the job -------------------------------------------------------------------------------------------- */
 
+static int device_batch(const transcribe_options *o) {
+    return model_uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
+}
+
 /* How many of n sessions at once. */
 static int choose_batch(const transcribe_options *o, int n) {
     int64_t batch = o->batch;
     if (n > 1 && batch <= 0)
-        batch = model_uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
+        batch = device_batch(o);
     return batch <= 0 || n < batch ? n : (int)batch;
+}
+
+/* With --parallel a session keeps the device busy by itself: a second one is there to read its audio meanwhile. */
+static int choose_lanes(const transcribe_options *o, int n, int *sessions) {
+    int most = device_batch(o), lanes = (int)o->parallel;
+    *sessions = o->batch > 0 ? (int)o->batch : lanes < 0 ? 2 : most / lanes > 2 ? most / lanes : 2;
+    *sessions = n < *sessions ? n : *sessions;
+    if (lanes < 0)
+        lanes = most / *sessions > 1 ? most / *sessions : 1;
+    if (*sessions > MOST / lanes)
+        *sessions = MOST / lanes;
+    return lanes;
 }
 
 /* Recordings at once. A split one is taken to have two channels, as nearly all have: they go side by side, and so do as
  * many recordings as that leaves room for. */
 static int share_out(job *j, const transcribe_options *o) {
-    int n_each = transcribe_splits(o) ? 2 : 1;
-    j->batch.batch = choose_batch(o, j->n < INT_MAX / 2 ? n_each * j->n : j->n);
+    int n_each = transcribe_splits(o) ? 2 : 1, n = j->n < INT_MAX / 2 ? n_each * j->n : j->n;
+    if (o->parallel)
+        j->batch.lanes = choose_lanes(o, n, &j->batch.batch);
+    else
+        j->batch.batch = choose_batch(o, n);
     j->batch.channels = j->batch.batch < n_each ? j->batch.batch : n_each;
     return j->batch.batch / j->batch.channels;
 }

@@ -41,7 +41,8 @@ recording_end recording_transcribe(recording_batch *batch, int place, const inpu
     recording r = {.batch = batch, .options = batch->options, .in = in, .path = in->path, .name = name};
     recording_end end = RECORDING_FAILED;
     r.failure = failure;
-    r.screen = (screen){screen_choose(r.options), batch->output, place, name};
+    r.screen = (screen){.form = screen_choose(r.options), .output = batch->output, .place = place, .name = name};
+    r.screen.colors = r.options->guard != MXW_GUARD_OFF && screen_has_colors();
     recording_divert_log(&r);
     progress_name(r.name);
     if (in->problem)

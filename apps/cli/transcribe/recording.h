@@ -32,6 +32,7 @@ typedef struct recording_batch {
     int several;  /* more than one recording was named */
     int batch;    /* sessions that may be open at once; fewer if memory is short (session_slots.h) */
     int n_open;   /* of those */
+    int lanes;    /* pieces of a recording that each session decodes together; 0 without --parallel */
     int channels; /* of one recording that is split, transcribed at once */
     pthread_mutex_t lock;
     pthread_cond_t freed; /* n_open decreased */

@@ -64,7 +64,8 @@ static void on_window(void *user, const void *record, size_t n) {
 
 /* Before the first line, so that a wrong guess is seen at once. */
 static void log_language(recording *r) {
-    const mxw_result *result = r->language_logged ? NULL : mxw_session_result(r->session);
+    int known = r->language_logged || r->options->languages; /* of several, each stands beside its text */
+    const mxw_result *result = known ? NULL : mxw_session_result(r->session);
     r->language_logged = 1;
     if (!result || result->language_probability < 0 || !result->language)
         return;
@@ -182,6 +183,7 @@ static mxw_status open_session(recording *r, const mxw_audio *audio) {
         session.channel = r->channel;
         session.speaker = r->speaker;
     }
+    session.parallel = r->batch->lanes;
     session.user = r;
     session.on_progress = on_progress;
     session.should_abort = should_abort;

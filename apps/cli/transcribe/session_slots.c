@@ -21,14 +21,17 @@ static int fit_fewer(mxw_model *model, const mxw_session_options *session, int w
     return fits && mxw_model_reserve(model, session, fits) >= 0 ? fits : 0;
 }
 
+/* Of the device's memory every piece that a session decodes takes as much as a session of its own. */
+static int slots_of(const recording_batch *batch) { return batch->batch * (batch->lanes ? batch->lanes : 1); }
+
 /* As many slots as fit; 0: none, and why. Failures other than MXW_E_MEMORY are reported when a session is opened. */
 static int reserve(const recording_batch *batch, char *why, size_t size) {
     mxw_session_options session;
     transcribe_session_options(batch->options, &session);
-    if (mxw_model_reserve(batch->model, &session, batch->batch) != MXW_E_MEMORY)
-        return batch->batch;
+    if (mxw_model_reserve(batch->model, &session, slots_of(batch)) != MXW_E_MEMORY)
+        return slots_of(batch);
     snprintf(why, size, "%s", mxw_last_error());
-    int n = fit_fewer(batch->model, &session, batch->batch);
+    int n = fit_fewer(batch->model, &session, slots_of(batch));
     if (n)
         log_say(MXW_LOG_WARN, "%s; continuing with %d at once", why, n);
     else
@@ -38,12 +41,13 @@ static int reserve(const recording_batch *batch, char *why, size_t size) {
 
 static int open_and_reserve(recording_batch *batch, const model_choice *choice) {
     char why[1024];
-    int exit_status = open_model(choice, batch->batch, &batch->model);
+    int exit_status = open_model(choice, slots_of(batch), &batch->model);
     if (exit_status != EXIT_OK)
         return exit_status;
     int n = reserve(batch, why, sizeof(why));
     if (n) {
-        batch->batch = n;
+        batch->lanes = n < batch->lanes ? n : batch->lanes;
+        batch->batch = batch->lanes ? n / batch->lanes : n;
         return EXIT_OK;
     }
     model_choice cpu = *choice;

@@ -38,6 +38,12 @@ char *stats_line(const mxw_model *model, const char *path, const mxw_result *res
     json_number(&json, "encode_ms", t->encode_ms, 3);
     json_number(&json, "decode_ms", t->decode_ms, 3);
     json_number(&json, "words_ms", t->words_ms, 3);
+    if (result->regions) {
+        json_number(&json, "vad_ms", t->vad_ms, 3);
+        json_whole(&json, "regions", (int64_t)result->n_regions);
+        json_number(&json, "skipped_s", result->skipped_s, 3);
+        json_whole(&json, "words_suspected", result->n_words_suspected);
+    }
     json_number(&json, "total_ms", t->total_ms, 3);
     json_whole(&json, "first_encode_ns", t->first_encode_ns);
     if (result->duration_s > 0)

@@ -49,6 +49,32 @@ static int check_names(const transcribe_options *o) {
     return 0;
 }
 
+/* What only speech detection, which other options turn on too, can do; and languages that exclude each other. */
+static int check_hearing(const transcribe_options *o) {
+    static transcribe_options plain;
+    options_default(transcribe_rows, &plain);
+    const struct {
+        const char *name;
+        int given;
+    } needing[] = {{"vad-threshold", o->vad_threshold != plain.vad_threshold},
+                   {"vad-min-silence-ms", o->vad_min_silence_ms != plain.vad_min_silence_ms},
+                   {"vad-min-speech-ms", o->vad_min_speech_ms != plain.vad_min_speech_ms},
+                   {"vad-max-speech-s", o->vad_max_speech_s != plain.vad_max_speech_s},
+                   {"vad-pad-ms", o->vad_pad_ms != plain.vad_pad_ms},
+                   {"vad-model", o->vad_model != NULL}};
+    int detected = transcribe_detects_speech(o) || o->guard != MXW_GUARD_OFF || o->languages;
+    for (size_t i = 0; i < sizeof(needing) / sizeof(*needing); i++)
+        if (needing[i].given && !detected) {
+            log_error("--%s: requires --vad", needing[i].name);
+            return 0;
+        }
+    if (o->languages && o->language && strcmp(o->language, "auto")) {
+        log_error("--languages: not together with --language (%s), which is one for the whole recording", o->language);
+        return 0;
+    }
+    return 1;
+}
+
 static int check_combination(const transcribe_options *o) {
     if (o->format && !o->output_dir && (strchr(o->format, ',') || !strcmp(o->format, "all"))) {
         log_error("--format: '%s' names several formats, but standard output takes one; add --output-dir DIR",
@@ -74,7 +100,7 @@ static int check_combination(const transcribe_options *o) {
         log_error("--resume: live audio (--mel-reference running) cannot be read a second time");
         return 0;
     }
-    return check_words(o) && check_names(o);
+    return check_hearing(o) && check_words(o) && check_names(o);
 }
 
 /* Two recordings that would write the same files stand beside each other in this order. */

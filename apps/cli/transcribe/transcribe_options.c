@@ -7,9 +7,11 @@
 
 #include "common/log.h"
 #include "common/suggest.h"
+#include "common/vad_options.h"
 #include "transcribe/output/output_name.h"
 
 static const char *const task_names[] = {"transcribe", "translate", NULL};
+static const char *const guard_names[] = {"off", "mark", "drop", NULL};
 static const char *const mel_reference_names[] = {"file", "running", NULL};
 
 #define AT(member) .target = offsetof(transcribe_options, member)
@@ -124,6 +126,7 @@ static const char *format_value(int index) {
 #define SOUND .group = "Audio"
 #define JOB .group = "Many or long files"
 #define SPEECH .group = "Language and task"
+#define HEARING .group = VAD_GROUP
 #define WORDS .group = "Words"
 #define SEARCH .group = "Decoding"
 #define PROMPT .group = "Prompting"
@@ -182,6 +185,10 @@ const option_row transcribe_rows[] = {
     {.name = "language", .letter = 'l', .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LANGUAGE", SPEECH,
      AT(language), .none = 1, .check = check_language, .values = language_value,
      .help = "Language spoken, as code or name (de, german); none: detect it from the first 30 seconds."},
+    {.name = "languages", .kind = OPTION_TEXT, .fallback = "none", .placeholder = "LIST|any", SPEECH, AT(languages),
+     .none = 1, .check = check_languages, .values = languages_value,
+     .help = "Several languages in one recording: decide among these (en,de,uk), or any, for each stretch of speech "
+             "between pauses. none: one language, as --language has it."},
     {.name = "task", .kind = OPTION_CHOICE, .fallback = "transcribe", .placeholder = "TASK", SPEECH, AT(task),
      .choices = task_names, .help = "transcribe: text in the language spoken; translate: text in English."},
     {.name = "clip-timestamps", .kind = OPTION_TEXT, .fallback = "0", .placeholder = "LIST", SPEECH,
@@ -192,6 +199,19 @@ const option_row transcribe_rows[] = {
     {.name = "mel-reference", .kind = OPTION_CHOICE, .fallback = "file", .placeholder = "WHAT", SPEECH,
      AT(mel_reference), .choices = mel_reference_names,
      .help = "Reference level for the log-mel: file (exact, needs the whole file) or running (live, so far)."},
+
+    {.name = "vad", .peers = "vad-filter", SWITCH(vad, "False"), HEARING,
+     .help = "Find the speech first (Silero VAD): windows begin and end at pauses, and silence is skipped. Times stay "
+             "those of the file."},
+    VAD_ROWS(transcribe_options, VAD_GROUP, VAD_LONG, "2000", "0", "400"),
+    {.name = "parallel", .kind = OPTION_WHOLE, .fallback = "none", .placeholder = "[N]", HEARING, AT(parallel),
+     .low = 1, .high = 256, .none = 1, .none_value = 0, .alone = "auto", .alone_value = -1,
+     .help = "Cut each recording at pauses and decode N pieces of at most 30 seconds together, without the text before "
+             "them: much faster on a GPU. Without N: chosen for the device. Implies --vad."},
+    {.name = "guard", .kind = OPTION_CHOICE, .fallback = "off", .placeholder = "WHAT", HEARING, AT(guard),
+     .choices = guard_names,
+     .help = "Text that was probably never spoken, by the evidence of the run itself: mark it (in JSON, and grey on a "
+             "terminal), drop it, or off: take no notice."},
 
     {.name = "word-timestamps", SWITCH(word_timestamps, "False"), WORDS,
      .help = "Find the time and probability of every word; segments then start and end with their words."},
@@ -324,8 +344,19 @@ void transcribe_session_options(const transcribe_options *options, mxw_session_o
     session->prepend_punctuations = options->prepend_punctuations;
     session->append_punctuations = options->append_punctuations;
     session->hallucination_silence_threshold = options->hallucination_silence_threshold;
+    session->vad = transcribe_detects_speech(options);
+    session->vad_model = options->vad_model;
+    session->vad_threshold = options->vad_threshold;
+    session->vad_min_silence_ms = options->vad_min_silence_ms;
+    session->vad_min_speech_ms = options->vad_min_speech_ms;
+    session->vad_max_speech_s = options->vad_max_speech_s;
+    session->vad_pad_ms = options->vad_pad_ms;
+    session->guard = (mxw_guard)options->guard;
+    session->languages = options->languages;
     session->token_details = transcribe_wants(options, "json-full") ? (int)options->alternatives : 0;
 }
+
+int transcribe_detects_speech(const transcribe_options *options) { return options->vad || options->parallel; }
 
 int transcribe_splits(const transcribe_options *options) { return !strcmp(options->channel, "split"); }
 

@@ -42,6 +42,12 @@ typedef struct transcribe_options {
     int stats;
     const char *trace;
     int recursive, skip_existing, resume;
+    int vad;
+    const char *vad_model;
+    double vad_threshold, vad_min_silence_ms, vad_min_speech_ms, vad_max_speech_s, vad_pad_ms;
+    int64_t parallel;      /* 0: no; -1: choose */
+    int guard;             /* mxw_guard */
+    const char *languages; /* "en,de", "any"; NULL: one language */
 } transcribe_options;
 
 extern const option_row transcribe_rows[];
@@ -51,7 +57,9 @@ extern const option_row transcribe_rows[];
 int transcribe_wants(const transcribe_options *options, const char *format);
 void transcribe_write_options(const transcribe_options *options, mxw_write_options *write); /* without a manifest */
 
-/* What the library takes; callbacks are left as the defaults are. */
+/* Whether windows begin and end at pauses: --vad, or what implies it. */
+int transcribe_detects_speech(const transcribe_options *options);
+/* What the library takes; callbacks are left as the defaults are. `parallel` is left to session_slots.h. */
 void transcribe_session_options(const transcribe_options *options, mxw_session_options *session);
 /* channel: of a recording that is split; otherwise 0, and the options say which. */
 void transcribe_audio_options(const transcribe_options *options, const char *path, int channel,

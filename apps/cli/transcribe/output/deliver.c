@@ -43,6 +43,14 @@ static void print_stats(const recording *r, const mxw_result *result) {
     free(line);
 }
 
+/* What is not in the text, and nowhere else to be seen. */
+static void tell_dropped(const recording *r, const mxw_result *result) {
+    long long n = (long long)result->n_words_suspected;
+    if (r->options->guard == MXW_GUARD_DROP && n > 0)
+        log_say(MXW_LOG_WARN, "%s: the guard left out %lld %s that probably nobody said (--guard mark shows them)",
+                r->name, n, n == 1 ? "word" : "words");
+}
+
 mxw_status deliver(recording *r, const mxw_result *result) {
     if (!result) {
         log_failure(r->name, MXW_E_INTERNAL);
@@ -54,6 +62,8 @@ mxw_status deliver(recording *r, const mxw_result *result) {
         status = print_result(r, result);
     if (status >= 0 && r->options->output_dir)
         status = outputs_save(&source, result);
+    if (status >= 0)
+        tell_dropped(r, result);
     if (status >= 0 && r->options->stats)
         print_stats(r, result);
     return status;

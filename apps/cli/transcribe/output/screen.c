@@ -3,7 +3,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 screen_form screen_choose(const transcribe_options *o) {
     if (o->format && !o->output_dir)
@@ -29,6 +31,49 @@ static int write_out(void *user, const void *bytes, size_t n) {
 
 static void write_text(screen *s, const char *text) { write_out(s, text, strlen(text)); }
 
+int screen_has_colors(void) {
+    const char *terminal = getenv("TERM"), *unwanted = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") && !(unwanted && unwanted[0]);
+}
+
+/* A newline inside would break "one segment, one line". */
+static void write_one_line(screen *s, const char *text, size_t n, int grey) {
+    write_text(s, grey ? "\033[90m" : "");
+    for (size_t i = 0, line = 0; i < n; i = line + 1) {
+        line = i + strcspn(text + i, "\r\n");
+        line = line < n ? line : n;
+        write_out(s, text + i, line - i);
+        write_text(s, line < n ? " " : "");
+    }
+    write_text(s, grey ? "\033[0m" : "");
+}
+
+/* The text from `text` on, n bytes of it: grey as a whole, or word by word where words are there. */
+static void write_suspected(screen *s, const mxw_segment *segment, const char *text, size_t n) {
+    const char *at = segment->text;
+    for (size_t i = 0; i < segment->n_words; i++) {
+        const mxw_word *word = mxw_segment_word(segment, i);
+        size_t length = strlen(word->word);
+        if (strncmp(at, word->word, length)) /* words are not the text: nothing to tell apart */
+            break;
+        const char *from = at < text ? text : at, *to = at + length < text + n ? at + length : text + n;
+        at += length;
+        if (to > from)
+            write_one_line(s, from, (size_t)(to - from), word->reasons != 0);
+    }
+    if (at < text + n)
+        write_one_line(s, at < text ? text : at, (size_t)(text + n - (at < text ? text : at)), segment->reasons != 0);
+}
+
+static void write_language(screen *s, const mxw_segment *segment) {
+    char language[16];
+    if (segment->language_probability < 0 || !segment->language || !strcmp(segment->language, s->language))
+        return;
+    snprintf(s->language, sizeof(s->language), "%s", segment->language);
+    snprintf(language, sizeof(language), "[%s] ", s->language);
+    write_text(s, language);
+}
+
 static void print_line(screen *s, const mxw_segment *segment) {
     const char *text = segment->text ? segment->text : "";
     text += strspn(text, " \t\r\n");
@@ -48,12 +93,11 @@ static void print_line(screen *s, const mxw_segment *segment) {
         snprintf(speaker, sizeof(speaker), "[%s] ", segment->speaker);
         write_text(s, speaker);
     }
-    for (size_t i = 0, line = 0; i < n; i = line + 1) { /* a newline inside would break "one segment, one line" */
-        line = i + strcspn(text + i, "\r\n");
-        line = line < n ? line : n;
-        write_out(s, text + i, line - i);
-        write_text(s, line < n ? " " : "");
-    }
+    write_language(s, segment);
+    if (s->colors)
+        write_suspected(s, segment, text, n);
+    else
+        write_one_line(s, text, n, 0);
     write_text(s, "\n");
     ordered_flush(s->output, s->place);
 }

@@ -1,6 +1,7 @@
 /* cli/transcribe/output/screen.h - a recording on standard output: timed lines, JSON lines, a whole format or nothing.
  *
- * Invariants: a segment is one line, whatever its text holds; a line is written and flushed whole.
+ * Invariants: a segment is one line, whatever its text holds; a line is written and flushed whole. A language stands
+ * before the text where it differs from that of the line before.
  */
 #ifndef CLI_TRANSCRIBE_SCREEN_H
 #define CLI_TRANSCRIBE_SCREEN_H
@@ -15,8 +16,12 @@ typedef struct screen {
     ordered_output *output;
     int place;        /* in output */
     const char *name; /* printed before the text where there are several recordings */
+    int colors;       /* text that the guard suspects is grey */
+    char language[8]; /* of the last line, where each has its own */
 } screen;
 
+/* Whether standard output is a terminal that shows colours, and nobody wants it without (NO_COLOR). */
+int screen_has_colors(void);
 screen_form screen_choose(const transcribe_options *options);
 /* A segment that was just found, where they are shown one by one. */
 void screen_segment(screen *s, const mxw_segment *segment);
