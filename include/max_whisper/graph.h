@@ -24,6 +24,7 @@ typedef enum mxw_gelu_kind { MXW_GELU_ERF = 0, MXW_GELU_TANH = 1 } mxw_gelu_kind
 typedef enum mxw_reduce_kind {
     MXW_REDUCE_SUM = 0, MXW_REDUCE_MEAN = 1, MXW_REDUCE_MAX = 2, MXW_REDUCE_MIN = 3
 } mxw_reduce_kind;
+typedef enum mxw_lstm_direction { MXW_LSTM_FORWARD = 0, MXW_LSTM_REVERSE = 1, MXW_LSTM_BOTH = 2 } mxw_lstm_direction;
 
 MXW_API mxw_status mxw_graph_create(const char *name, mxw_graph **out);
 MXW_API void mxw_graph_destroy(mxw_graph *graph);
@@ -83,6 +84,14 @@ MXW_API mxw_value mxw_graph_conv1d(mxw_graph *g, mxw_value x, mxw_value weight, 
 /* x NHWC, weight RSCF (height, width, in, out), bias [out] or 0 */
 MXW_API mxw_value mxw_graph_conv2d(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias, const int stride[2],
                                    const int pad[2]);
+/* A long short-term memory, gates i, f, g, o as PyTorch lays them out. x [t,n,in]; weight_ih [dirs,4 hidden,in],
+ * weight_hh [dirs,4 hidden,hidden]; bias_ih and bias_hh [dirs,4 hidden], h0 and c0 [dirs,n,hidden], each may be 0. dirs
+ * is 1, or 2 for BOTH, forward first. out[0] y [t,n,dirs hidden], the directions side by side; out[1] h and out[2] c
+ * [dirs,n,hidden] after the last step taken. A sequence in pieces, each begun with the h and c of the one before, gives
+ * the same bits as at once. */
+MXW_API mxw_status mxw_graph_lstm(mxw_graph *g, mxw_value x, mxw_value weight_ih, mxw_value weight_hh,
+                                  mxw_value bias_ih, mxw_value bias_hh, mxw_value h0, mxw_value c0,
+                                  mxw_lstm_direction direction, mxw_value out[3]);
 /* q [n,t,d], k and v [n,s,d]; heads side by side in d; softmax(q k^T scale) v per head; causal: key j <= query
  * i + s - t */
 MXW_API mxw_value mxw_graph_attention(mxw_graph *g, mxw_value q, mxw_value k, mxw_value v, int heads, double scale,

@@ -138,6 +138,14 @@ mxw_status mxw_graph_top_k(mxw_graph *g, mxw_value x, int64_t k, mxw_value out[2
     return mx_graph_top_k(g, x, k, out);
 }
 
+mxw_status mxw_graph_lstm(mxw_graph *g, mxw_value x, mxw_value weight_ih, mxw_value weight_hh, mxw_value bias_ih,
+                          mxw_value bias_hh, mxw_value h0, mxw_value c0, mxw_lstm_direction direction,
+                          mxw_value out[3]) {
+    MX_NEED(g, MXW_E_ARGUMENT);
+    MX_NEED(out, MXW_E_ARGUMENT);
+    return mx_graph_lstm(g, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0, direction, out);
+}
+
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 struct mxw_program {

@@ -127,6 +127,14 @@ mx_value mx_graph_conv2d(mx_graph *g, mx_value x, mx_value weight, mx_value bias
     return append1(g, MX_OP_CONV2D, &attrs, (mx_value[]){x, weight, bias}, 3);
 }
 
+mxw_status mx_graph_lstm(mx_graph *g, mx_value x, mx_value weight_ih, mx_value weight_hh, mx_value bias_ih,
+                         mx_value bias_hh, mx_value h0, mx_value c0, mxw_lstm_direction direction, mx_value out[3]) {
+    mx_value inputs[] = {x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0};
+    memset(out, 0, 3 * sizeof(*out));
+    mx_graph_append(g, MX_OP_LSTM, &(mx_attrs){.kind = (int)direction}, inputs, 7, out);
+    return g->status;
+}
+
 mx_value mx_graph_attention(mx_graph *g, mx_value q, mx_value k, mx_value v, int heads, double scale, int causal) {
     mx_attrs attrs = {.heads = heads, .scale = scale, .causal = causal != 0};
     return append1(g, MX_OP_ATTENTION, &attrs, (mx_value[]){q, k, v}, 3);

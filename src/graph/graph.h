@@ -137,6 +137,9 @@ mxw_status mx_graph_top_k(mx_graph *g, mx_value x, int64_t k, mx_value out[2]);
 mx_value mx_graph_conv1d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, int stride, int pad);
 mx_value mx_graph_conv2d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, const int stride[2],
                          const int pad[2]);
+/* out[0] y, out[1] h, out[2] c; biases and states may be 0. */
+mxw_status mx_graph_lstm(mx_graph *g, mx_value x, mx_value weight_ih, mx_value weight_hh, mx_value bias_ih,
+                         mx_value bias_hh, mx_value h0, mx_value c0, mxw_lstm_direction direction, mx_value out[3]);
 mx_value mx_graph_attention(mx_graph *g, mx_value q, mx_value k, mx_value v, int heads, double scale, int causal);
 mx_value mx_graph_attention_cached(mx_graph *g, mx_value q, mx_value k, mx_value v, mx_value seq, mx_value pos,
                                    mx_value cells, int heads, double scale);

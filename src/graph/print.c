@@ -16,6 +16,9 @@ static const char *const gelu_names[] = {[MXW_GELU_ERF] = "erf", [MXW_GELU_TANH]
 static const char *const reduce_names[] = {
     [MXW_REDUCE_SUM] = "sum", [MXW_REDUCE_MEAN] = "mean", [MXW_REDUCE_MAX] = "max", [MXW_REDUCE_MIN] = "min"};
 
+static const char *const lstm_names[] = {
+    [MXW_LSTM_FORWARD] = "forward", [MXW_LSTM_REVERSE] = "reverse", [MXW_LSTM_BOTH] = "both"};
+
 static const char *const act_names[] = {
     [MX_ACT_NONE] = "", [MX_ACT_GELU_ERF] = ", gelu erf", [MX_ACT_GELU_TANH] = ", gelu tanh"};
 
@@ -65,6 +68,7 @@ static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
     case MX_OP_CONV2D:
         mx_str_print(out, ", stride=[%d, %d], pad=[%d, %d]", a->stride[0], a->stride[1], a->pad[0], a->pad[1]);
         break;
+    case MX_OP_LSTM: mx_str_print(out, ", %s", lstm_names[a->kind]); break;
     case MX_OP_ATTENTION:
     case MX_OP_ATTENTION_CACHED:
     case MX_OP_ATTENTION_WINDOW:

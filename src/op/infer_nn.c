@@ -132,6 +132,46 @@ out:
     return status;
 }
 
+/* ---- lstm -------------------------------------------------------------------------------------------------------- */
+
+/* Input `input`, if it is there, is f32 of these three sizes. */
+static mxw_status want_sizes(mx_infer *f, int input, const char *what, int rank, int64_t a, int64_t b, int64_t c) {
+    const mx_type *t = input < f->n_inputs ? f->in[input] : NULL;
+    mx_type want = {.dtype = MXW_F32, .rank = rank, .dims = {a, b, c}};
+    int64_t agreed;
+    if (!t)
+        return MXW_OK;
+    int fits = t->dtype == MXW_F32 && t->rank == rank;
+    for (int i = 0; i < rank && fits; i++)
+        fits = mx_infer_same(t->dims[i], want.dims[i], &agreed);
+    return fits ? MXW_OK : mx_infer_bad(f, "%s is %s: expected %s", what, mx_infer_type(f, t), mx_infer_type(f, &want));
+}
+
+mxw_status mx_infer_LSTM(mx_infer *f) {
+    const mx_type *x = f->in[0], *weight = f->in[2];
+    mxw_status status;
+    int direction = f->attrs->kind;
+    if (direction != MXW_LSTM_FORWARD && direction != MXW_LSTM_REVERSE && direction != MXW_LSTM_BOTH)
+        return mx_infer_bad(f, "direction is %d: expected forward, reverse or both", direction);
+    MX_TRY(mx_infer_want_dtype(f, 0, "x", MXW_F32));
+    MX_TRY(mx_infer_want_rank(f, 0, "x", "[t, n, in]", 3));
+    MX_TRY(mx_infer_want_dtype(f, 2, "weight_hh", MXW_F32));
+    MX_TRY(mx_infer_want_rank(f, 2, "weight_hh", "[dirs, 4 hidden, hidden]", 3));
+    int64_t dirs = direction == MXW_LSTM_BOTH ? 2 : 1, n = x->dims[1], hidden = weight->dims[2];
+    int64_t gates = hidden >= 0 && hidden <= MX_MAX_ELEMENTS ? 4 * hidden : MX_DIM_ANY;
+    MX_TRY(want_sizes(f, 2, "weight_hh", 3, dirs, gates, hidden));
+    MX_TRY(want_sizes(f, 1, "weight_ih", 3, dirs, gates, x->dims[2]));
+    MX_TRY(want_sizes(f, 3, "bias_ih", 2, dirs, gates, 0));
+    MX_TRY(want_sizes(f, 4, "bias_hh", 2, dirs, gates, 0));
+    MX_TRY(want_sizes(f, 5, "h0", 3, dirs, n, hidden));
+    MX_TRY(want_sizes(f, 6, "c0", 3, dirs, n, hidden));
+    int64_t wide = dirs == 1 ? hidden : gates >= 0 ? 2 * hidden : MX_DIM_ANY;
+    f->out[0] = (mx_type){.dtype = MXW_F32, .rank = 3, .dims = {x->dims[0], n, wide}};
+    f->out[1] = f->out[2] = (mx_type){.dtype = MXW_F32, .rank = 3, .dims = {dirs, n, hidden}};
+out:
+    return status;
+}
+
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 static mxw_status want_heads(mx_infer *f, int64_t d) {

@@ -8,7 +8,7 @@
 #include "op/select.h"
 #include "tensor/tensor.h"
 
-#define MX_MAX_INPUTS 64    /* of one node; only concat takes more than six */
+#define MX_MAX_INPUTS 64    /* of one node; only concat takes more than seven */
 #define MX_MAX_OUTPUTS 3
 
 typedef enum mx_op {
@@ -40,7 +40,7 @@ typedef struct mx_attrs {
     int64_t dims[MX_MAX_RANK];    /* reshape */
     int64_t start, stop, step;    /* slice */
     mxw_dtype dtype;              /* cast */
-    int kind;                     /* gelu: mxw_gelu_kind; reduce: mxw_reduce_kind */
+    int kind;                     /* gelu: mxw_gelu_kind; reduce: mxw_reduce_kind; lstm: mxw_lstm_direction */
     double eps;                   /* layer_norm, and a fused op that has gamma */
     int heads, causal;            /* attention */
     double scale;                 /* attention */

@@ -415,7 +415,7 @@ static void test_top_k(void) {
 
 static void test_all_named(void) {
     OP(LINEAR), OP(MATMUL), OP(CONV1D), OP(CONV2D), OP(ATTENTION), OP(ATTENTION_CACHED), OP(ATTENTION_WINDOW);
-    OP(ATTENTION_SCORES), OP(SELECT);        /* test_ops_nn.c above, test_select.c, test_run.c */
+    OP(ATTENTION_SCORES), OP(SELECT), OP(LSTM);   /* test_ops_nn.c above, test_select.c, test_lstm.c, test_run.c */
     OP(STATE_WRITE);
 #define MX_ELEMENTWISE(id, name, ...) OP(id);   /* test_ops_elementwise.c */
 #include "op/elementwise.def"

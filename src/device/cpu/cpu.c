@@ -30,6 +30,7 @@ const mx_cpu_op mx_cpu_ops[MX_OP_COUNT] = {
     [MX_OP_TOP_K] = {NULL, mx_cpu_top_k},
     [MX_OP_CONV1D] = {mx_cpu_conv1d_scratch, mx_cpu_conv1d},
     [MX_OP_CONV2D] = {mx_cpu_conv2d_scratch, mx_cpu_conv2d},
+    [MX_OP_LSTM] = {mx_cpu_lstm_scratch, mx_cpu_lstm},
     [MX_OP_ATTENTION] = {mx_cpu_attention_scratch, mx_cpu_attention},
     [MX_OP_ATTENTION_CACHED] = {mx_cpu_attention_cached_scratch, mx_cpu_attention_cached},
     [MX_OP_ATTENTION_WINDOW] = {mx_cpu_attention_window_scratch, mx_cpu_attention_window},
@@ -100,7 +101,10 @@ static int cpu_supports_precision(const mx_device *device, mxw_precision precisi
 }
 
 static mxw_status cpu_run_op(const mx_device *device, const mx_call *call) {
-    return op_of(call->op, call->compiled)->run(call, call->compiled ? mx_cpu_fast_kernels() : mx_cpu_kernels());
+    const mx_cpu_op *op = op_of(call->op, call->compiled);
+    if (!op->run)
+        return mx_fail(MXW_E_UNSUPPORTED, "cpu does not run %s", mx_op_name(call->op));
+    return op->run(call, call->compiled ? mx_cpu_fast_kernels() : mx_cpu_kernels());
 }
 
 static mx_device cpu = {

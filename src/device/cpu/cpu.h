@@ -48,6 +48,10 @@ mx_cpu_scratch mx_cpu_linear_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_conv1d_scratch(const mx_call *call);
 mx_cpu_scratch mx_cpu_conv2d_scratch(const mx_call *call);
 
+/* lstm.c, for eager and compiled calls. */
+mxw_status mx_cpu_lstm(const mx_call *call, const mx_kernels *kernels);
+mx_cpu_scratch mx_cpu_lstm_scratch(const mx_call *call);
+
 mxw_status mx_cpu_attention(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_attention_cached(const mx_call *call, const mx_kernels *kernels);
 mxw_status mx_cpu_attention_window(const mx_call *call, const mx_kernels *kernels);

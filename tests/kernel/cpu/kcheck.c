@@ -14,6 +14,7 @@
 static const kcheck_test *const groups[] = {
     kcheck_plain,
     kcheck_elementwise,
+    kcheck_lstm,
     kcheck_gemm,
     kcheck_attention,
     kcheck_select,

@@ -20,6 +20,7 @@ typedef struct kcheck_test {
 extern const kcheck_test kcheck_plain[];      /* check_plain.c */
 extern const kcheck_test kcheck_elementwise[]; /* check_elementwise.c */
 extern const kcheck_test kcheck_gemm[];   /* check_gemm.c */
+extern const kcheck_test kcheck_lstm[];       /* check_lstm.c */
 extern const kcheck_test kcheck_attention[];  /* check_attention.c */
 extern const kcheck_test kcheck_select[];     /* check_select.c */
 extern const kcheck_test kcheck_logits_int8[];     /* check_logits_int8.c */

@@ -394,6 +394,14 @@ static void test_refused(void) {
     done();
 }
 
+/* An op that has no entry in the table: a fused one in an eager call. */
+static void test_unknown_op(void) {
+    mx_tensor x = RANDOM(1, 2, 3), w = RANDOM(1, 4, 3), y = BLANK(MXW_F32, 2, 4);
+    CHECK_EQ_INT(run(MX_OP_FUSED_LINEAR, &(mx_attrs){0}, (mx_tensor[]){x, w}, 2, &y, 0, NULL), MXW_E_UNSUPPORTED);
+    CHECK_STR(mx_error(), "cpu does not run fused_linear");
+    done();
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         n_shapes = atoi(argv[1]);
@@ -404,6 +412,7 @@ int main(int argc, char **argv) {
     test_matmul();
     test_gather();
     test_refused();
+    test_unknown_op();
     mx_pool_close(pool);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();

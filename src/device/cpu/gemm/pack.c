@@ -20,6 +20,7 @@ mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use) {
     case MX_OP_CONV1D:
     case MX_OP_FUSED_CONV1D:
     case MX_OP_FUSED_SELECT: return use->input == 1 ? MX_FORM_PACKED : MX_FORM_F32;
+    case MX_OP_LSTM: return use->input == 1 || use->input == 2 ? MX_FORM_PACKED : MX_FORM_F32;
     case MX_OP_MATMUL: return use->input == 1 && use->sources[0].rank == 2 ? MX_FORM_PACKED : MX_FORM_F32;
     case MX_OP_GATHER: break;
     default: return MX_FORM_F32;
@@ -59,15 +60,6 @@ static mx_packed header_of(const mx_weight_use *use) {
     return w;
 }
 
-mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use) {
-    mx_packed w = header_of(use);
-    if (mx_logits_int8_fits(use))
-        return (mx_packing){mx_logits_int8_bytes(use), MX_CPU_PACKED_LOGITS_INT8};
-    return (mx_packing){sizeof(w) + (size_t)mx_packed_panels(&w) * mx_packed_panel_bytes(&w), MX_CPU_PACKED_PANELS};
-}
-
-/* ---- one panel --------------------------------------------------------------------------------------------------- */
-
 /* The source that has column j; j becomes the index within it. */
 static const mx_tensor *source_of(const mx_weight_use *use, int64_t *j) {
     const mx_tensor *source = use->sources;
@@ -79,6 +71,55 @@ static const mx_tensor *source_of(const mx_weight_use *use, int64_t *j) {
 static void *element(const mx_tensor *t, int64_t offset) {
     return (char *)t->data + offset * (int64_t)mx_dtype_bytes(t->dtype);
 }
+
+/* One direction of a weight of lstm: a matrix [4 hidden, k], packed as that of a linear layer. */
+typedef struct direction {
+    mx_tensor matrix;
+    mx_weight_use use;
+} direction;
+
+static int64_t directions(const mx_weight_use *use) {
+    int64_t n = 0;
+    for (int i = 0; i < use->n_sources; i++)
+        n += use->sources[i].dims[0];
+    return n;
+}
+
+static void set_direction(direction *d, const mx_weight_use *use, int64_t dir) {
+    const mx_tensor *source = source_of(use, &dir);
+    d->matrix = (mx_tensor){.dtype = source->dtype, .rank = 2, .data = element(source, dir * source->strides[0])};
+    for (int i = 0; i < 2; i++) {
+        d->matrix.dims[i] = source->dims[i + 1];
+        d->matrix.strides[i] = source->strides[i + 1];
+    }
+    d->use = *use;
+    d->use.op = MX_OP_LINEAR;
+    d->use.input = 1;
+    d->use.sources = &d->matrix;
+    d->use.n_sources = 1;
+}
+
+static size_t packed_bytes(const mx_packed *w) {
+    return sizeof(*w) + (size_t)mx_packed_panels(w) * mx_packed_panel_bytes(w);
+}
+
+mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use) {
+    if (use->op == MX_OP_LSTM) {
+        mx_packing all = {.format = MX_CPU_PACKED_DIRECTIONS};
+        for (int64_t dir = 0; dir < directions(use); dir++) {
+            direction d;
+            set_direction(&d, use, dir);
+            all.bytes += mx_cpu_packing(device, &d.use).bytes;
+        }
+        return all;
+    }
+    mx_packed w = header_of(use);
+    if (mx_logits_int8_fits(use))
+        return (mx_packing){mx_logits_int8_bytes(use), MX_CPU_PACKED_LOGITS_INT8};
+    return (mx_packing){packed_bytes(&w), MX_CPU_PACKED_PANELS};
+}
+
+/* ---- one panel --------------------------------------------------------------------------------------------------- */
 
 /* Column j, dense, in the element type of the panels. A convolution's taps come before its inputs. */
 static void read_column(const packing *p, int64_t j, char *out) {
@@ -138,12 +179,25 @@ static void pack_panel(void *context, int64_t panel) {
     mx_free(rows);
 }
 
+static mxw_status pack_directions(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
+    mxw_status status = MXW_OK;
+    for (int64_t dir = 0; dir < directions(use) && status >= 0; dir++) {
+        direction d;
+        set_direction(&d, use, dir);
+        status = mx_cpu_pack(device, &d.use, to, pool);
+        to = (char *)to + packed_bytes(to);
+    }
+    return status;
+}
+
 mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
     packing p = {.use = use, .to = to, .kernels = mx_cpu_fast_kernels()};
     if (mx_cpu_form(device, use) != MX_FORM_PACKED)
         return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
     if (mx_logits_int8_fits(use))
         return mx_logits_int8_pack(use, to, pool);
+    if (use->op == MX_OP_LSTM)
+        return pack_directions(device, use, to, pool);
     *p.to = header_of(use);
     mx_pool_for(pool, mx_packed_panels(p.to), pack_panel, &p);
     return atomic_load(&p.failed) ? mx_fail(MXW_E_MEMORY, "%s: no memory to pack a weight", mx_op_name(use->op))

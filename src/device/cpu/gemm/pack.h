@@ -12,7 +12,8 @@
 /* The CPU's packed formats (mx_packing). */
 enum {
     MX_CPU_PACKED_PANELS,        /* mx_packed */
-    MX_CPU_PACKED_LOGITS_INT8    /* mx_logits_int8 (logits_int8.h) */
+    MX_CPU_PACKED_LOGITS_INT8,   /* mx_logits_int8 (logits_int8.h) */
+    MX_CPU_PACKED_DIRECTIONS     /* of [dirs, n, k]: an mx_packed for each direction, one after the other */
 };
 
 typedef struct mx_packed {
@@ -33,6 +34,13 @@ static inline const void *mx_packed_panel(const mx_packed *w, int64_t panel) {
 /* The panels of a packed weight; NULL if the tensor is in another format or not packed. */
 static inline const mx_packed *mx_packed_of(const mx_tensor *weight) {
     return weight->layout == MX_LAYOUT_PACKED && weight->packing.format == MX_CPU_PACKED_PANELS ? weight->data : NULL;
+}
+/* The panels of one direction of a weight of lstm. */
+static inline const mx_packed *mx_packed_direction(const mx_tensor *weight, int64_t dir) {
+    const mx_packed *w = weight->data;
+    for (int64_t i = 0; w && i < dir; i++)
+        w = (const mx_packed *)mx_packed_panel(w, mx_packed_panels(w));
+    return w;
 }
 
 /* Few rows (a decoder's step) times a range of panels:
