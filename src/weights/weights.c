@@ -36,7 +36,7 @@ static int compare_raws(const void *a, const void *b) {
     return strcmp(((const mx_raw *)a)->name, ((const mx_raw *)b)->name);
 }
 
-static mxw_status sort_raws(mx_weights *w) {
+mxw_status mx_raws_sort(mx_weights *w) {
     if (w->n_raws)
         qsort(w->raws, w->n_raws, sizeof(*w->raws), compare_raws);
     for (size_t i = 1; i < w->n_raws; i++)
@@ -65,10 +65,10 @@ mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_ten
 
 /* ---- the architecture's tensors ------------------------------------------------------------------- */
 
-static mxw_status check_shape(const mx_arch_tensor *want, const char *name, const mx_tensor *got) {
-    mx_tensor wanted = mx_tensor_of(got->dtype, want->rank, want->dims, NULL);
+mxw_status mx_shape_check(const char *name, const mx_tensor *got, int rank, const int64_t *dims) {
+    mx_tensor wanted = mx_tensor_of(got->dtype, rank, dims, NULL);
     char expected[96], found[96];
-    if (got->rank == want->rank && memcmp(got->dims, want->dims, (size_t)want->rank * sizeof(int64_t)) == 0 &&
+    if (got->rank == rank && memcmp(got->dims, dims, (size_t)rank * sizeof(int64_t)) == 0 &&
         mx_dtype_is_float(got->dtype))
         return MXW_OK;
     mx_tensor_describe(got, found, sizeof(found));
@@ -93,7 +93,7 @@ static mxw_status resolve(mx_weights *w, int64_t index, mx_canonical *named) {
     raw->used = 1;
     mxw_status status = mx_raw_part(raw, &source, &named->view);
     if (status == MXW_OK)
-        status = check_shape(&want, name, &named->view);
+        status = mx_shape_check(name, &named->view, want.rank, want.dims);
     if (status < 0)
         return status;
     named->name = mx_arena_strdup(&w->arena, name);
@@ -107,14 +107,13 @@ static int compare_named(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-static mxw_status resolve_all(mx_weights *w) {
-    int64_t n = mx_arch_count(&w->dims);
+mxw_status mx_resolve_all(mx_weights *w, int64_t n, mxw_status (*one)(mx_weights *w, int64_t i, mx_canonical *named)) {
     w->tensors = mx_arena_alloc(&w->arena, (size_t)n * sizeof(*w->tensors));
     w->by_name = mx_arena_alloc(&w->arena, (size_t)n * sizeof(*w->by_name));
     if (!w->tensors || !w->by_name)
         return MXW_E_MEMORY;
     for (int64_t i = 0; i < n; i++) {
-        mxw_status status = resolve(w, i, &w->tensors[i]);
+        mxw_status status = one(w, i, &w->tensors[i]);
         if (status < 0)
             return status;
         w->by_name[i] = &w->tensors[i];
@@ -173,12 +172,13 @@ static mxw_status read_all(mx_weights *w) {
         return mx_fail(MXW_E_FORMAT, "not a Whisper checkpoint (neither an OpenAI .pt nor a CTranslate2 model.bin nor "
                                       "Hugging Face safetensors)");
     MX_TRY(w->format->read(w));
-    MX_TRY(sort_raws(w));
+    MX_TRY(mx_raws_sort(w));
+    MX_TRY(mx_silero_refuse(w));
     if (w->format->settle)
         MX_TRY(w->format->settle(w));
     MX_TRY(mx_dims_derive(w));
     MX_TRY(mx_dims_check(&w->dims));
-    MX_TRY(resolve_all(w));
+    MX_TRY(mx_resolve_all(w, mx_arch_count(&w->dims), resolve));
     if (w->format->check)
         MX_TRY(w->format->check(w));
 out:

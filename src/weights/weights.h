@@ -55,6 +55,22 @@ const char *mx_model_dir(const char *option);
  * Hugging Face and faster-whisper. */
 mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_str *path);
 
+/* ---- Silero VAD ------------------------------------------------------------------------------------------------- */
+
+/* The weights of Silero VAD for one rate, 16000 or 8000, under the names of names/silero.def: tensors by index or name
+ * as above; the rest is for Whisper's. name_or_path: NULL or MXW_VAD_MODEL in the model folder, a file (silero_vad.jit,
+ * silero_vad_16k.safetensors) or a folder with one. */
+mxw_status mx_silero_open(const char *name_or_path, const char *model_dir, int sample_rate, mx_weights **out);
+mxw_status mx_silero_locate(const char *name_or_path, const char *model_dir, mx_str *path);
+/* The file that is published, and where on GitHub. */
+#define MX_SILERO_FILE "silero_vad.jit"
+#define MX_SILERO_BYTES 2272526u
+#define MX_SILERO_SHA256 "e1122837f4154c511485fe0b9c64455f7b929c96fbb8d79fbdb336383ebd3720"
+#define MX_SILERO_REPOSITORY "snakers4/silero-vad"
+#define MX_SILERO_PATH "raw/v6.2.1/src/silero_vad/data/" MX_SILERO_FILE
+
+/* ---- the released models ---------------------------------------------------------------------------------------- */
+
 /* The released models, in order; NULL past the end. */
 typedef struct mx_released {
     const char *name, *alias;       /* alias may be NULL */

@@ -1,8 +1,8 @@
 """tests/cli/hub_server.py - a hub on this machine for tests: honest unless a test tells it how to misbehave.
 
 A Hub serves repositories from memory: api/models/OWNER/NAME/revision/REV with sizes and SHA-256, and
-OWNER/NAME/resolve/REV/FILE, which redirects large files to /cdn/…, as the real one does. `faults` is a list of
-functions, each taking a request for a large file's bytes (one is used up by each such request) and returning True if it
+OWNER/NAME/resolve/REV/FILE, which redirects large files to /cdn/…, as the real one does; GitHub's OWNER/NAME/raw/…/FILE,
+too. `faults` is a list of functions, each taking a request for a large file's bytes (one is used up by each such request) and returning True if it
 answered itself.
 """
 import hashlib
@@ -67,6 +67,8 @@ class Hub:
                 send_file(request, data)
         elif len(parts) == 5 and parts[2] == "resolve":
             self.answer_file(request, "/".join(parts[:2]), parts[4])
+        elif len(parts) > 4 and parts[2] == "raw":   # as GitHub
+            self.answer_file(request, "/".join(parts[:2]), parts[-1])
         else:
             send(request, 404, b"nothing here")
 

@@ -375,6 +375,39 @@ def test_in_the_way():
 
 # ---- the caches of others -----------------------------------------------------------------------------------------
 
+def test_silero():
+    """Speech detection's weights: one file from GitHub, known by its SHA-256; no token goes there."""
+    repository, leaf = "snakers4/silero-vad", "silero_vad.jit"
+    with Case({repository: {leaf: b"x" * 2272526}}) as case:
+        case.env["HF_TOKEN"] = "secret"
+        case.folder = os.path.join(case.models, "silero-vad")
+        code, _, err = case.fetch("silero-vad")
+        check(code == 1 and "silero_vad.jit: its SHA-256 is" in err, "other bytes are refused", err)
+        check(not os.path.exists(case.folder), "other bytes: nothing appears")
+        case.fails("a revision", "neither revisions nor formats", status=2, words=("silero-vad", "--revision", "v5"))
+        case.fails("a format", "neither revisions nor formats", status=2, words=("silero-vad", "--format", "ct2"))
+        check(all(shown is None for _, shown in case.hub.shown), "no token is shown", case.hub.shown)
+        case.hub.repositories[repository] = {}
+        case.fails("not there", "silero-vad", words=("silero-vad",))
+        case.env["MAX_WHISPER_HUB"] = "http://127.0.0.1:1"
+        case.fails("no network", "by hand: put silero_vad.jit of the package silero-vad 6.2", words=("silero-vad",))
+        case.env["MAX_WHISPER_HUB"] = case.hub.url
+        real = json.loads(run("model", "list", "--json")[1])["vad"]["path"]
+        if not real or os.path.basename(real) != leaf:
+            print("model fetch silero-vad: the real file is not in the model folder: only refusals are tried")
+            return
+        with open(real, "rb") as stream:
+            case.hub.repositories[repository] = {leaf: stream.read()}
+        code, out, err = case.fetch("silero-vad")
+        check_equal((code, out, err), (0, os.path.join(case.folder, leaf) + "\n", ""), "silero-vad is fetched")
+        case.nothing_left("silero-vad")
+        listed = json.loads(run("model", "list", "--json", env=case.env)[1])
+        check_equal(listed["vad"]["path"], os.path.join(case.folder, leaf), "model list shows it")
+        before = len(case.hub.requests)
+        check_equal(case.fetch("silero-vad")[1], out, "the second time")
+        check_equal(len(case.hub.requests), before, "nothing is asked for the second time")
+
+
 def places(env):
     code, out, err = run("model", "list", "--json", env=env)
     check(code == 0, "model list", err)
@@ -469,7 +502,7 @@ def main():
         shutil.rmtree(TEMPORARY)
         skip("model fetch", "the curl module is not built (libcurl)")
     for test in (test_honest, test_broken, test_lies, test_login, test_lists, test_not_a_model, test_forms,
-                 test_no_network, test_stall, test_killed, test_left_over, test_in_the_way):
+                 test_no_network, test_stall, test_killed, test_left_over, test_in_the_way, test_silero):
         test()
     shutil.rmtree(TEMPORARY)
     done()

@@ -81,6 +81,19 @@ static void list_places(json_writer *json, const char *name, int i, const model_
     }
 }
 
+/* The weights of speech detection: not a model that transcribes, so on a line of their own. */
+static void list_vad(json_writer *json, const model_options *options) {
+    const char *path = mxw_vad_location(NULL, options->model_dir);
+    if (!json) {
+        out_print("  %-18s %s\n", MXW_VAD_MODEL, path ? path : "-");
+        return;
+    }
+    json_begin(json, "vad");
+    json_text(json, "name", MXW_VAD_MODEL);
+    json_text(json, "path", path);
+    json_end(json);
+}
+
 static int run_list(const void *chosen, char **words, int n_words) {
     const model_options *options = chosen;
     (void)words;
@@ -100,8 +113,10 @@ static int run_list(const void *chosen, char **words, int n_words) {
         list_places(options->json ? &json : NULL, name, i, options);
     if (options->json) {
         json_end(&json);
+        list_vad(&json, options);
         json_end(&json);
     } else {
+        list_vad(NULL, options);
         out_text("a model marked - is not here: 'max-whisper model fetch NAME' gets it; --model takes any path\n");
     }
     return EXIT_OK;

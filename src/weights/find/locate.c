@@ -125,6 +125,8 @@ static mxw_status fail_not_found(const char *name, const char *model_dir) {
 mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_str *path) {
     if (!*name_or_path)
         return mx_fail(MXW_E_ARGUMENT, "the model's name is empty");
+    if (strcmp(name_or_path, MXW_VAD_MODEL) == 0 && !mx_file_exists(name_or_path))
+        return mx_fail(MXW_E_ARGUMENT, "model '" MXW_VAD_MODEL "' detects speech; it does not transcribe");
     const mx_released *r = mx_released_find(name_or_path);
     int is_name = !strchr(name_or_path, '/') && strcmp(name_or_path, ".") != 0 && strcmp(name_or_path, "..") != 0;
     mxw_status status = MXW_E_NOT_FOUND;

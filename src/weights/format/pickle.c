@@ -9,9 +9,9 @@
 #define MAX_VALUES (1u << 20)
 #define MAX_MEMO (1u << 20)
 
-typedef enum callable { CALL_DICT, CALL_TENSOR, CALL_PARAMETER, CALL_STORAGE } callable;
+typedef enum callable { CALL_DICT, CALL_TENSOR, CALL_PARAMETER, CALL_LIST, CALL_STORAGE, CALL_CLASS } callable;
 
-/* The callables of a state dict: each has a fixed meaning here, none is ever executed. */
+/* The callables of a state dict or module: each has a fixed meaning here, none is ever executed. */
 struct mx_pickle_global {
     const char *module, *name;
     callable call;
@@ -21,6 +21,10 @@ static const struct mx_pickle_global globals[] = {
     {"collections", "OrderedDict", CALL_DICT, 0},
     {"torch._utils", "_rebuild_tensor_v2", CALL_TENSOR, 0},
     {"torch._utils", "_rebuild_parameter", CALL_PARAMETER, 0},
+    {"torch.jit._pickle", "build_intlist", CALL_LIST, 0},
+    {"torch.jit._pickle", "build_doublelist", CALL_LIST, 0},
+    {"torch.jit._pickle", "build_boollist", CALL_LIST, 0},
+    {"torch.jit._pickle", "build_tensorlist", CALL_LIST, 0},
     {"torch", "FloatStorage", CALL_STORAGE, MXW_F32},
     {"torch", "HalfStorage", CALL_STORAGE, MXW_F16},
     {"torch", "BFloat16Storage", CALL_STORAGE, MXW_BF16},
@@ -31,6 +35,9 @@ static const struct mx_pickle_global globals[] = {
     {"torch", "ByteStorage", CALL_STORAGE, MXW_U8},
     {"torch", "BoolStorage", CALL_STORAGE, MXW_U8},
 };
+/* Any class of TorchScript: their modules all begin like this, and no Python module does. */
+#define SCRIPT_MODULE "__torch__"
+static const struct mx_pickle_global script_class = {SCRIPT_MODULE, "class", CALL_CLASS, 0};
 
 typedef struct machine {
     mx_cursor in;
@@ -292,6 +299,11 @@ static const uint8_t *take_line(mx_cursor *c, size_t *n) {
 
 static int same(const void *a, size_t n, const char *b) { return strlen(b) == n && memcmp(a, b, n) == 0; }
 
+static int is_script_module(const uint8_t *module, size_t n) {
+    const size_t m = sizeof(SCRIPT_MODULE) - 1;
+    return n >= m && memcmp(module, SCRIPT_MODULE, m) == 0 && (n == m || module[m] == '.');
+}
+
 static mxw_status op_global(machine *m, int unused) {
     (void)unused;
     size_t module_n = 0, name_n = 0;
@@ -299,12 +311,14 @@ static mxw_status op_global(machine *m, int unused) {
     const uint8_t *name = module ? take_line(&m->in, &name_n) : NULL;
     if (!name)
         return bad("truncated");
-    for (size_t i = 0; i < MX_COUNT(globals); i++) {
-        if (!same(module, module_n, globals[i].module) || !same(name, name_n, globals[i].name))
-            continue;
+    const struct mx_pickle_global *found = is_script_module(module, module_n) ? &script_class : NULL;
+    for (size_t i = 0; i < MX_COUNT(globals) && !found; i++)
+        if (same(module, module_n, globals[i].module) && same(name, name_n, globals[i].name))
+            found = &globals[i];
+    if (found) {
         mx_pickle *v = fresh(m, MX_PICKLE_GLOBAL);
         if (v)
-            v->global = &globals[i];
+            v->global = found;
         return push(m, v);
     }
     return mx_fail(MXW_E_UNSUPPORTED, "pickle: global %s.%s is not part of a state dict; refused",
@@ -381,18 +395,42 @@ static mxw_status op_reduce(machine *m, int unused) {
         if (args->list.n >= 1 && args->list.items[0]->kind == MX_PICKLE_TENSOR)
             return push(m, args->list.items[0]);
         break;
-    case CALL_STORAGE: break;
+    case CALL_LIST:        /* ([...]) */
+        if (args->list.n == 1 && args->list.items[0]->kind == MX_PICKLE_LIST)
+            return push(m, args->list.items[0]);
+        break;
+    case CALL_STORAGE:
+    case CALL_CLASS: break;
     }
     return mx_fail(MXW_E_FORMAT, "pickle: %s.%s called with the wrong arguments", callee->global->module,
                    callee->global->name);
 }
 
-/* State of an OrderedDict: PyTorch's _metadata, which is ignored. */
+/* An object of a TorchScript class, without attributes yet. */
+static mxw_status op_new_object(machine *m, int unused) {
+    (void)unused;
+    const mx_pickle *args = pop(m), *callee = args ? pop(m) : NULL;
+    if (!callee || callee->kind != MX_PICKLE_GLOBAL || callee->global->call != CALL_CLASS ||
+        args->kind != MX_PICKLE_TUPLE || args->list.n != 0)
+        return mx_fail(MXW_E_UNSUPPORTED, "pickle: opcode NEWOBJ of something that is not a TorchScript class; refused");
+    mx_pickle *v = fresh(m, MX_PICKLE_DICT);
+    if (v)
+        v->object = 1;
+    return push(m, v);
+}
+
+/* State of an object: its attributes. Of an OrderedDict: PyTorch's _metadata, which is ignored. */
 static mxw_status op_build(machine *m, int unused) {
     (void)unused;
-    const mx_pickle *state = pop(m), *object = state ? top(m) : NULL;
+    const mx_pickle *state = pop(m);
+    mx_pickle *object = state ? top(m) : NULL;
     if (!object || object->kind != MX_PICKLE_DICT || state->kind != MX_PICKLE_DICT)
-        return bad("BUILD on something that is not an OrderedDict");
+        return bad("BUILD on something that is neither an OrderedDict nor an object");
+    if (!object->object)
+        return MXW_OK;
+    if (object->list.n)
+        return bad("BUILD on an object that has its attributes already");
+    object->list = state->list;
     return MXW_OK;
 }
 

@@ -1,6 +1,6 @@
 /* weights/format/pt.c - OpenAI's .pt: a ZIP of one pickle (data.pkl) and one entry per storage (data/KEY), written by
- * torch.save. Tensors become views of the storages, with PyTorch's offsets and strides, each checked against its
- * storage. */
+ * torch.save; or a TorchScript module (.jit), which has code besides, and is not run. Tensors become views of the
+ * storages, with PyTorch's offsets and strides, each checked against its storage. */
 #include <zlib.h>
 
 #include "weights/format/cursor.h"
@@ -102,9 +102,9 @@ static int inside_storage(const mx_pickle_tensor *t) {
     return last < t->storage->storage.n && count <= t->storage->storage.n;
 }
 
-static mxw_status add_tensor(reader *r, const mx_pickle *key, const mx_pickle_tensor *t) {
-    mx_shown name = mx_show(key->text.data, key->text.n);
-    if (memchr(key->text.data, 0, key->text.n))
+static mxw_status add_tensor(reader *r, const char *key, size_t key_n, const mx_pickle_tensor *t) {
+    mx_shown name = mx_show(key, key_n);
+    if (memchr(key, 0, key_n))
         return mx_fail(MXW_E_FORMAT, "a tensor's name has a zero byte: %s", name.text);
     if (!inside_storage(t))
         return mx_fail(MXW_E_FORMAT, "tensor %s reaches past its storage", name.text);
@@ -116,7 +116,7 @@ static mxw_status add_tensor(reader *r, const mx_pickle *key, const mx_pickle_te
     mx_tensor view = mx_tensor_of_const(dtype, t->rank, t->dims, data + (size_t)t->offset * mx_dtype_bytes(dtype));
     memcpy(view.strides, t->strides, sizeof(view.strides));
     mx_raw *raw;
-    status = mx_raw_add(r->w, key->text.data, key->text.n, &view, &raw);
+    status = mx_raw_add(r->w, key, key_n, &view, &raw);
     if (status == MXW_OK)
         raw->mapped = 1;
     return status;
@@ -156,7 +156,38 @@ static mxw_status read_state(reader *r, const mx_pickle *root) {
     for (size_t i = 0; status == MXW_OK && i + 1 < state->list.n; i += 2) {
         const mx_pickle *key = state->list.items[i], *value = state->list.items[i + 1];
         if (key->kind == MX_PICKLE_TEXT && value->kind == MX_PICKLE_TENSOR)
-            status = add_tensor(r, key, value->tensor);
+            status = add_tensor(r, key->text.data, key->text.n, value->tensor);
+    }
+    return status;
+}
+
+static int has_elements(const mx_pickle_tensor *t) {
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i] == 0)
+            return 0;
+    return 1;
+}
+
+/* The tensors of a TorchScript module and of the modules in it, named by their attributes: "encoder.0.weight". An
+ * object may hold itself, or the same one a thousand times: depth and number of visits are bounded. */
+static mxw_status read_module(reader *r, const mx_pickle *object, mx_str *path, int depth, int *visits) {
+    enum { MAX_DEPTH = 32, MAX_VISITS = 1 << 16 };
+    mxw_status status = MXW_OK;
+    size_t n_path = path->n;
+    for (size_t i = 0; status == MXW_OK && i + 1 < object->list.n; i += 2) {
+        const mx_pickle *key = object->list.items[i], *value = object->list.items[i + 1];
+        if (depth >= MAX_DEPTH || ++*visits > MAX_VISITS)
+            return mx_fail(MXW_E_FORMAT, "a module of more than %d levels or %d attributes", MAX_DEPTH, MAX_VISITS);
+        if (key->kind != MX_PICKLE_TEXT || key->text.n > 200)
+            continue;
+        mx_str_text(path, n_path ? "." : "");
+        mx_str_add(path, key->text.data, key->text.n);
+        status = mx_str_status(path);
+        if (status == MXW_OK && value->kind == MX_PICKLE_DICT && value->object)
+            status = read_module(r, value, path, depth + 1, visits);
+        else if (status == MXW_OK && value->kind == MX_PICKLE_TENSOR && has_elements(value->tensor))
+            status = add_tensor(r, mx_str_get(path), path->n, value->tensor);
+        mx_str_cut(path, n_path);
     }
     return status;
 }
@@ -166,13 +197,16 @@ static mxw_status read_pt(mx_weights *w) {
     const uint8_t *data = NULL;
     uint64_t n = 0;
     const mx_pickle *root = NULL;
+    mx_str path = {0};
+    int visits = 0;
     mxw_status status;
     MX_TRY(mx_zip_read(w->bytes, w->n_bytes, &r.arena, &r.zip));
     MX_TRY(find_pickle(&r, &data, &n));
     MX_TRY(check_byte_order(&r));
     MX_TRY(mx_pickle_load(data, (size_t)n, &r.arena, &root));
-    MX_TRY(read_state(&r, root));
+    MX_TRY(root->object ? read_module(&r, root, &path, 0, &visits) : read_state(&r, root));
 out:
+    mx_str_free(&path);
     mx_str_free(&r.name);
     mx_arena_free(&r.arena);
     return status;

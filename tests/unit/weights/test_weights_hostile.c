@@ -89,6 +89,17 @@ static const struct {
     PICKLE("\x80\2}}b.", MXW_OK, ""),
     PICKLE("\x80\2}K\1b.", MXW_E_FORMAT, "BUILD"),
     PICKLE("\x80\2]q\0h\0a.", MXW_OK, ""),   /* a list that holds itself */
+#define CLASS "c__torch__.a.b\nC\n"
+    PICKLE("\x80\2" CLASS ")\x81}(X\1\0\0\0aK\1ub.", MXW_OK, ""),
+    PICKLE("\x80\2" CLASS ")\x81q\0}(X\1\0\0\0ah\0ub.", MXW_OK, ""),   /* an object that holds itself */
+    PICKLE("\x80\2" CLASS ")\x81}(X\1\0\0\0aK\1ub}b.", MXW_E_FORMAT, "has its attributes already"),
+    PICKLE("\x80\2" CLASS ")\x81K\1b.", MXW_E_FORMAT, "BUILD"),
+    PICKLE("\x80\2" CLASS ")R.", MXW_E_FORMAT, "__torch__.class called"),
+    PICKLE("\x80\2" CLASS "K\1\x85\x81.", MXW_E_UNSUPPORTED, "opcode NEWOBJ"),
+    PICKLE("\x80\2ccollections\nOrderedDict\n)\x81.", MXW_E_UNSUPPORTED, "opcode NEWOBJ"),
+    PICKLE("\x80\2c__torch__s.os\nsystem\n.", MXW_E_UNSUPPORTED, "global __torch__s.os.system"),
+    PICKLE("\x80\2ctorch.jit._pickle\nbuild_intlist\n](K\1K\2e\x85R.", MXW_OK, ""),
+    PICKLE("\x80\2ctorch.jit._pickle\nbuild_intlist\nK\1\x85R.", MXW_E_FORMAT, "build_intlist called"),
 };
 
 static void test_pickles(void) {
