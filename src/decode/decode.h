@@ -82,6 +82,7 @@ typedef struct mx_decode_result {
     size_t n_tokens;
     double avg_logprob, no_speech_prob, temperature, compression_ratio;
     const char *text;                /* stripped; owned likewise */
+    int ended;                       /* with the end of text, not at the length limit */
 } mx_decode_result;
 
 mxw_status mx_decoding_open(const mx_decode_plan *plan, mx_decoding **out);

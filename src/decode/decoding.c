@@ -249,7 +249,8 @@ mxw_status mx_decoding_result(mx_decoding *d, mx_decode_result *result) {
                                  .avg_logprob = (double)best->sum_logprob / (best->n_tokens + 1),
                                  .no_speech_prob = d->no_speech_prob,
                                  .temperature = d->temperature,
-                                 .text = stripped};
+                                 .text = stripped,
+                                 .ended = best->n_tokens < d->n_steps};
     return mx_compression_ratio(stripped, n, &result->compression_ratio);
 }
 

@@ -72,7 +72,7 @@ mxw_status mx_session_inspect(mx_session *s, mx_inspection *i) {
     if (i->seek < 0 || left <= 0)
         return mx_fail(MXW_E_ARGUMENT, "seek: the recording has no frame %lld", (long long)i->seek);
     if (!s->language)
-        MX_TRY(mx_session_detect_language(s));
+        MX_TRY(mx_session_detect_language(s, 0));
     MX_TRY(mx_session_mel_window(s, i->seek, MX_MIN(left, MX_MEL_WINDOW), 0, s->window.mel));
     if (i->tap) {
         mx_tensor mel = mx_tensor_of(MXW_F32, 2, shape, s->window.mel);

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "model/model.h"
-#include "pipeline/batcher.h"
+#include "pipeline/batch/batcher.h"
 
 static const struct {
     const char *name;

@@ -3,8 +3,9 @@
 #define MX_RECOGNIZER_H
 #include <pthread.h>
 
-#include "pipeline/counters.h"
+#include "pipeline/batch/counters.h"
 #include "pipeline/fault_hooks.h"
+#include "pipeline/speech/speech.h"
 
 struct mxw_model {
     mx_weights *weights;
@@ -18,6 +19,8 @@ struct mxw_model {
     mxw_precision precision;
     int encode_engine;                /* of the encoder alone; -1: engine */
     mx_fault_hooks hooks;             /* all zero: nothing is changed */
+    mx_detector_fn open_detector;     /* NULL: Silero's; a test may give its own ... */
+    void *detector_context;           /* ... with what it needs */
     double load_ms, compile_ms;
     mx_counters *counters;            /* the one mutable part outside of the lock */
 
@@ -29,4 +32,7 @@ struct mxw_model {
     int has_crc32;                    /* ... once it was computed */
     struct mx_batcher *batcher;       /* shared; NULL until a session needs it */
 };
+
+/* A detector of speech for one recording. */
+mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, mx_detector *out);
 #endif

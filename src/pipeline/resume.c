@@ -10,7 +10,7 @@
 #include "pipeline/session.h"
 
 #define RECORD_MAGIC 0x7277786d   /* "mxwr" */
-#define RECORD_FORM 2             /* incremented when the contents of a record change */
+#define RECORD_FORM 3             /* incremented when the contents of a record change */
 
 /* A new field of a segment, or a new option that text depends on, must be added to serialize_segment or options_digest,
  * and then be named here as the last one. */
@@ -65,7 +65,7 @@ static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
                  s->recognizer->hooks.name ? s->recognizer->hooks.name : "");
     mx_str_print(&text, "%d %a %d\n", o->word_timestamps, o->hallucination_silence_threshold, o->token_details);
     mx_str_print(&text, "%d %a %a %a %a %a %d %d\n", o->vad, o->vad_threshold, o->vad_min_silence_ms,
-                 o->vad_min_speech_ms, o->vad_max_speech_s, o->vad_pad_ms, o->parallel, (int)o->guard);
+                 o->vad_min_speech_ms, o->vad_max_speech_s, o->vad_pad_ms, o->parallel > 0, (int)o->guard);
     print_option(&text, "vad_model", o->vad_model);
     print_option(&text, "languages", o->languages);
     print_option(&text, "prepend_punctuations", o->prepend_punctuations);
@@ -236,7 +236,9 @@ static void serialize_segment(archive *a, mxw_segment *s) {
 
 /* Where the loop over windows stands after the record's window. */
 typedef struct loop_state {
-    int64_t number;                 /* of windows done */
+    int64_t number;                 /* of records so far */
+    int64_t n_windows;              /* decoded so far */
+    uint64_t clips;                 /* digest of the clips, as far as speech decides about them */
     int64_t seek, clip;
     uint64_t prompt_reset_since;
     int64_t n_fallbacks;
@@ -249,6 +251,8 @@ typedef struct loop_state {
 
 static void serialize_loop_state(archive *a, loop_state *s) {
     FIELD(a, s->number);
+    FIELD(a, s->n_windows);
+    FIELD(a, s->clips);
     FIELD(a, s->seek);
     FIELD(a, s->clip);
     FIELD(a, s->prompt_reset_since);
@@ -268,13 +272,25 @@ typedef struct head {
     mx_fingerprint fingerprint;
 } head;
 
+/* With vad the clips are what the detector found, which the options and the samples do not tell. */
+static uint64_t clips_digest(const mx_session *s) {
+    uint64_t sum = 0;
+    for (int i = 0; s->options.vad && i < s->at.n_clips; i++) {
+        const int64_t span[2] = {s->at.clips[i].start, s->at.clips[i].end};
+        sum = digest(i == 0 ? DIGEST_SEED : sum, span, sizeof(span));
+    }
+    return sum;
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 mxw_status mx_session_give_record(mx_session *s, size_t first) {
     mx_str bytes = {0};
     archive a = {.out = &bytes};
     head h = {RECORD_MAGIC, RECORD_FORM, s->fingerprint};
-    loop_state now = {.number = s->result.n_windows,
+    loop_state now = {.number = ++s->n_records,
+                    .n_windows = s->result.n_windows,
+                    .clips = clips_digest(s),
                     .seek = s->at.seek,
                     .clip = s->at.clip,
                     .prompt_reset_since = s->at.prompt_reset_since,
@@ -319,6 +335,7 @@ static mxw_status check_head(archive *a, const mx_session *s) {
 static mxw_status check_loop_state(const mx_session *s, const loop_state *then) {
     uint64_t n_tokens = s->at.tokens.n;
     int right = then->seek >= 0 && then->seek < INT64_MAX / 2 && then->clip >= 0 && then->clip <= s->at.n_clips &&
+                then->n_windows >= s->result.n_windows && then->n_windows < INT64_MAX / 2 &&
                 then->n_fallbacks >= 0 && mx_language_find(then->language) != NULL;
     for (uint64_t i = 0; i < then->n_segments; i++) {
         const mxw_segment *segment = &then->segments[i];
@@ -328,9 +345,11 @@ static mxw_status check_loop_state(const mx_session *s, const loop_state *then) 
     }
     if (!right || then->prompt_reset_since > n_tokens)
         return mx_fail(MXW_E_FORMAT, "record: malformed");
-    if (then->number != s->result.n_windows + 1)
+    if (then->clips != clips_digest(s))
+        return mx_fail(MXW_E_ARGUMENT, "record: made with another detector of speech");
+    if (then->number != s->n_records + 1)
         return mx_fail(MXW_E_STATE, "record: window %lld, but window %lld is next", (long long)then->number,
-                       (long long)s->result.n_windows + 1);
+                       (long long)s->n_records + 1);
     return MXW_OK;
 }
 
@@ -346,7 +365,8 @@ static mxw_status take(mx_session *s, const loop_state *then) {
     s->at.clip = (int)then->clip;
     s->language = mx_language_find(then->language);
     s->at.prompt_reset_since = (size_t)then->prompt_reset_since;
-    s->result.n_windows = then->number;
+    s->n_records = then->number;
+    s->result.n_windows = then->n_windows;
     s->result.n_temperature_fallbacks = then->n_fallbacks;
     s->result.language_probability = then->language_probability;
     s->at.last_speech_s = then->last_speech_s;
@@ -380,6 +400,8 @@ mxw_status mx_session_resume(mx_session *s, const void *record, size_t n) {
     serialize_loop_state(&a, &then);
     if (a.status >= 0 && a.at != a.n)
         fail(&a, MXW_E_FORMAT);
+    if (a.status >= 0 && s->options.vad)
+        a.status = mx_session_plan_clips(s);
     if (a.status >= 0)
         a.status = check_loop_state(s, &then);
     return a.status < 0 ? a.status : take(s, &then);

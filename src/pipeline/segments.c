@@ -24,6 +24,42 @@ static mxw_status add_piece(mx_session *s, double start, double end, const int32
     return status;
 }
 
+/* Where speech between two frames ends; `to` if there is none. */
+static int64_t speech_end(const mx_session *s, int64_t from, int64_t to) {
+    mx_session_lock(s);
+    int64_t end = mx_speech_last(s->speech, from, to);
+    mx_session_unlock(s);
+    return end > from ? end : to;
+}
+
+/* In a closed window, text after the last pair is complete: no sentence is cut by the window's edge, and nothing has to
+ * be decoded again. It lasts as long as there is speech. */
+static mxw_status keep_rest(mx_session *s, mx_cut *cut, size_t first) {
+    int32_t begin = s->plan->special.timestamp_begin;
+    const int32_t *tokens = s->window.tokens.items;
+    size_t n = s->window.tokens.n, n_text = 0;
+    for (size_t i = first; i < n; i++)
+        n_text += tokens[i] < s->plan->special.eot;
+    if (n_text == 0)
+        return MXW_OK;
+    int64_t start = s->at.seek + MX_MAX(tokens[first] - begin, 0) * FRAMES_PER_TIMESTAMP;
+    if (start >= s->at.seek + cut->n_frames)
+        return MXW_OK;
+    cut->lone_end = 1;
+    cut->seek = s->at.seek + cut->n_frames;
+    return add_piece(s, mx_mel_frames_to_s(start), mx_mel_frames_to_s(speech_end(s, start, cut->seek)), tokens + first,
+                     n - first);
+}
+
+/* With vad a window may be short: what it says lies inside it. */
+static void keep_inside(mx_session *s, const mx_cut *cut) {
+    double end = mx_mel_frames_to_s(s->at.seek + cut->n_frames);
+    for (size_t i = 0; i < s->window.n_pieces && s->options.vad; i++) {
+        s->window.pieces[i].start = MX_MIN(s->window.pieces[i].start, end);
+        s->window.pieces[i].end = MX_MIN(s->window.pieces[i].end, end);
+    }
+}
+
 /* Cuts between each pair of adjacent timestamps. The window is done up to its last pair, or all of it if the text ends
  * with a single timestamp. */
 static mxw_status cut_pairs(mx_session *s, mx_cut *cut) {
@@ -44,14 +80,15 @@ static mxw_status cut_pairs(mx_session *s, mx_cut *cut) {
     }
     if (!cut->lone_end)
         cut->seek = s->at.seek + (int64_t)(tokens[last - 1] - begin) * FRAMES_PER_TIMESTAMP;
-    return MXW_OK;
+    return cut->closed && cut->ended && !cut->lone_end ? keep_rest(s, cut, last) : MXW_OK;
 }
 
 /* No pair: the window is one piece, up to its last timestamp if it has one. */
-static mxw_status cut_whole(mx_session *s, int64_t n_frames) {
+static mxw_status cut_whole(mx_session *s, const mx_cut *cut) {
     int32_t begin = s->plan->special.timestamp_begin;
     const int32_t *tokens = s->window.tokens.items;
     size_t n = s->window.tokens.n;
+    int64_t n_frames = cut->closed ? speech_end(s, s->at.seek, s->at.seek + cut->n_frames) - s->at.seek : cut->n_frames;
     double offset = mx_mel_frames_to_s(s->at.seek), duration = mx_mel_frames_to_s(n_frames);
     for (size_t i = n; i-- > 0;)
         if (tokens[i] >= begin) {
@@ -72,13 +109,14 @@ mxw_status mx_session_cut_window(mx_session *s, mx_cut *cut) {
     cut->lone_end = n >= 2 && tokens[n - 1] >= begin && tokens[n - 2] < begin;
     for (size_t i = 1; i < n; i++)
         pairs += tokens[i - 1] >= begin && tokens[i] >= begin;
-    return pairs > 0 ? cut_pairs(s, cut) : cut_whole(s, cut->n_frames);
+    mxw_status status = pairs > 0 ? cut_pairs(s, cut) : cut_whole(s, cut);
+    keep_inside(s, cut);
+    return status;
 }
 
 /* ---- segments ---------------------------------------------------------------------------------------------------- */
 
-/* Times of a recording that starts at 0 are kept to the last bit; others are rounded to whole milliseconds. */
-static double on_clock(const mx_session *s, double seconds) {
+double mx_session_on_clock(const mx_session *s, double seconds) {
     double start = s->options.start_s;
     return start == 0 ? seconds : nearbyint((seconds + start) * 1000) / 1000;
 }
@@ -95,7 +133,9 @@ static mxw_status copy_words(mx_session *s, const mx_piece *piece, const mxw_wor
         if (!text)
             return MXW_E_MEMORY;
         memcpy(text, mx_str_get(&s->window.words.text) + word->begin, n);
-        words[i] = (mxw_word){.start = on_clock(s, word->start), .end = on_clock(s, word->end_s), .word = text,
+        words[i] = (mxw_word){.start = mx_session_on_clock(s, word->start),
+                              .end = mx_session_on_clock(s, word->end_s),
+                              .word = text,
                               .probability = word->probability};
     }
     *out = words;
@@ -141,8 +181,8 @@ mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx
         MX_TRY(mx_tokens_add(&s->at.tokens, kept, n));
     s->segments.items[s->segments.n] = (mxw_segment){.id = (int64_t)s->segments.n,
                                                .seek = s->at.seek,
-                                               .start = on_clock(s, piece->start),
-                                               .end = on_clock(s, piece->end),
+                                               .start = mx_session_on_clock(s, piece->start),
+                                               .end = mx_session_on_clock(s, piece->end),
                                                .text = copy,
                                                .tokens = kept,
                                                .n_tokens = blank ? 0 : n,

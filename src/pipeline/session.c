@@ -51,8 +51,8 @@ static mxw_status parse_clips(mx_session *s) {
     size_t n = 1;
     for (const char *p = text; *p; p++)
         n += *p == ',';
-    s->at.clips = mx_arena_alloc(&s->memory, (n + 1) / 2 * sizeof(*s->at.clips));
-    if (!s->at.clips)
+    mx_clip *clips = mx_arena_alloc(&s->memory, (n + 1) / 2 * sizeof(*clips));
+    if (!clips)
         return MXW_E_MEMORY;
     const char *at = text;
     for (size_t i = 0; i < n; i++) {
@@ -61,15 +61,19 @@ static mxw_status parse_clips(mx_session *s) {
         if (end == at || (*end && *end != ',') || !(seconds >= 0 && seconds <= 1e9))
             return mx_fail(MXW_E_ARGUMENT, "clip_timestamps: '%s' is not start,end,... in seconds", text);
         int64_t frame = (int64_t)nearbyint(fmax(seconds - s->options.start_s, 0) * MX_MEL_RATE);
-        mx_clip *clip = &s->at.clips[i / 2];
+        mx_clip *clip = &clips[i / 2];
         if (i % 2 == 0)
             *clip = (mx_clip){.start = frame, .end = INT64_MAX, .language_probability = -1};
         else
             clip->end = frame;
         at = *end ? end + 1 : end;
     }
-    s->at.n_clips = (int)((n + 1) / 2);
-    s->at.seek = s->at.clips[0].start;
+    s->at.plan = (mx_clip_plan){.wanted = clips, .n_wanted = (int)((n + 1) / 2)};
+    if (!s->options.vad) {
+        s->at.clips = clips;
+        s->at.n_clips = s->at.plan.n_wanted;
+        s->at.seek = clips[0].start;
+    }
     return MXW_OK;
 }
 
@@ -119,14 +123,13 @@ static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o
     return mx_decode_plan_open(&decode, r->text, plan);
 }
 
-/* Word times and token details are computed by forcing known tokens. */
-static int wants_force(const mxw_session_options *o) { return o->word_timestamps || o->token_details; }
+int mx_session_forces(const mxw_session_options *o) { return o->word_timestamps || o->token_details; }
 
 mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *options, int batch) {
     mx_decode_plan *plan = NULL;
     mxw_status status = open_plan(r, options, &plan);
     if (status >= 0) {
-        mx_slot_size size = mx_slot_size_of(plan, wants_force(options));
+        mx_slot_size size = mx_slot_size_of(plan, mx_session_forces(options));
         status = mx_batcher_reserve(r, &size, batch);
     }
     mx_decode_plan_close(plan);
@@ -147,11 +150,15 @@ static mxw_status open_decoding(mx_session *s) {
     s->n_temperatures = MAX_TEMPERATURES;
     mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
-    MX_TRY(mx_slot_attach(s->recognizer, s->plan, wants_force(o), o->should_abort ? mx_session_stop_if_asked : NULL, s,
-                        &s->slot));
+    MX_TRY(mx_slot_attach(s->recognizer, s->plan, mx_session_forces(o),
+                          o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->slot));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
     if (s->recognizer->batch == 1)   /* otherwise the threads are shared among the sessions */
         MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
+    if (o->vad || o->guard || o->languages)
+        MX_TRY(mx_session_open_speech(s));
+    if (o->parallel)
+        MX_TRY(mx_lanes_open(s));
 out:
     return status;
 }
@@ -189,6 +196,8 @@ out:
 void mx_session_close(mx_session *s) {
     if (!s)
         return;
+    mx_lanes_close(s->lanes);
+    mx_speech_close(s->speech);
     mx_mel_close(s->mel);
     mx_slot_detach(s->slot);
     mx_decoding_close(s->decoding);
@@ -201,14 +210,16 @@ void mx_session_close(mx_session *s) {
     mx_free(s->window.timed);
     mx_words_free(&s->window.words);
     mx_free(s->segments.items);
+    mx_free(s->regions);
+    if (s->at.room_clips)
+        mx_free(s->at.clips);
     mx_str_free(&s->text);
     mx_str_free(&s->manifest);
     mx_arena_free(&s->memory);
     mx_free(s);
 }
 
-/* Records a failure and its error line: it is final. */
-static mxw_status fail_for_good(mx_session *s, mxw_status status) {
+mxw_status mx_session_fail(mx_session *s, mxw_status status) {
     s->failure.status = status;
     snprintf(s->failure.line, sizeof(s->failure.line), "%s", mx_error());
     return status;
@@ -219,7 +230,7 @@ static mxw_status failed_before(const mx_session *s) { return mx_fail(s->failure
 mxw_status mx_session_stop_if_asked(void *session) {
     mx_session *s = session;
     if (s->options.should_abort && s->options.should_abort(s->options.user))
-        return fail_for_good(s, mx_fail(MXW_E_ABORTED, "stopped on request"));
+        return mx_session_fail(s, mx_fail(MXW_E_ABORTED, "stopped on request"));
     return MXW_OK;
 }
 
@@ -233,9 +244,16 @@ mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
     int64_t start = mx_now_ns();
     if (s->options.on_window)
         mx_fingerprint_add(&s->fingerprint, samples, n);
+    mx_session_lock(s);
     mxw_status status = mx_mel_feed(s->mel, samples, n);
     s->times.mel_ms += mx_since_ms(start);
-    return status < 0 ? fail_for_good(s, status) : status;
+    if (status >= 0 && s->speech) {
+        start = mx_now_ns();
+        status = mx_speech_feed(s->speech, samples, n);
+        s->times.vad_ms += mx_since_ms(start);
+    }
+    mx_session_unlock(s);
+    return status < 0 ? mx_session_fail(s, status) : status;
 }
 
 static void report_audio(mx_session *s, double total_s) {
@@ -271,10 +289,17 @@ mxw_status mx_session_finish(mx_session *s) {
     if (s->finished)
         return MXW_OK;
     int64_t start = mx_now_ns();
+    mx_session_lock(s);
     mxw_status status = mx_mel_finish(s->mel);
     s->times.mel_ms += mx_since_ms(start);
+    if (status >= 0 && s->speech) {
+        start = mx_now_ns();
+        status = mx_speech_finish(s->speech);
+        s->times.vad_ms += mx_since_ms(start);
+    }
+    mx_session_unlock(s);
     s->finished = 1;
-    return status < 0 ? fail_for_good(s, status) : status;
+    return status < 0 ? mx_session_fail(s, status) : status;
 }
 
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
@@ -284,7 +309,7 @@ mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
     if (s->segments.n_given == s->segments.n) {
         mxw_status status = mx_session_advance(s);
         if (status < 0)
-            fail_for_good(s, status);
+            mx_session_fail(s, status);
         s->times.total_ms = mx_since_ms(s->opened_ns);
         if (status != MXW_OK)
             return status;
@@ -298,7 +323,7 @@ const mxw_result *mx_session_result(mx_session *s) {
     size_t n = s->at.tokens.n - s->at.n_initial_prompt;   /* 0 also if there are no tokens at all */
     mx_str_clear(&s->text);
     mxw_status status = mx_text_decode(text, n ? s->at.tokens.items + s->at.n_initial_prompt : NULL, n, &s->text);
-    if (status < 0 || mx_str_status(&s->text) < 0)
+    if (status < 0 || mx_str_status(&s->text) < 0 || mx_session_set_regions(s) < 0)
         return NULL;
     s->result.text = mx_str_get(&s->text);
     s->result.language = s->language;

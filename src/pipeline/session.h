@@ -3,8 +3,10 @@
 #define MX_SESSION_H
 #include "base/arrays.h"
 #include "feature/feature.h"
-#include "pipeline/batcher.h"
+#include "pipeline/batch/batcher.h"
+#include "pipeline/speech/clips.h"
 #include "pipeline/inspect.h"
+#include "pipeline/parallel.h"
 #include "pipeline/resume.h"
 #include "words/words.h"
 
@@ -14,12 +16,6 @@ typedef struct mx_tokens {
 } mx_tokens;
 
 mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n);
-
-typedef struct mx_clip {
-    int64_t start, end;   /* mel frames; end INT64_MAX: the end of the recording */
-    const char *language; /* of its windows; NULL: the session's */
-    double language_probability;
-} mx_clip;
 
 /* A word of the current window; times in seconds from the recording's first sample. */
 typedef struct mx_timed_word {
@@ -37,8 +33,11 @@ typedef struct mx_piece {
 
 /* Where the loop over windows stands. */
 typedef struct mx_position {
-    mx_clip *clips;
+    mx_clip *clips;                   /* with vad: as far as they are known */
     int n_clips, clip;
+    size_t room_clips;                /* 0: the clips are in the session's memory */
+    mx_clip_plan plan;                /* with vad: of the clips that are not known yet ... */
+    int growing, all_known;           /* ... whether the last one may get longer, and whether it is the last */
     int64_t seek;                     /* mel frame at which the next window begins */
     mx_tokens tokens;                 /* the initial prompt, then every segment's */
     size_t n_initial_prompt;
@@ -68,6 +67,10 @@ struct mxw_session {
     mx_decoding *decoding;
     mx_slot *slot;
     mx_mel *mel;
+    mx_speech *speech;                /* with vad, guard or languages; else NULL */
+    mx_lanes *lanes;                  /* with parallel; else NULL */
+    pthread_mutex_t *lock;            /* of mel and speech, if lanes share them; else NULL */
+    uint64_t first_window;            /* number of its first window, which seeds the sampling */
     const float *features;            /* of the first window, if the caller supplied them; not owned */
     mx_thresholds thresholds;
     double *temperatures;
@@ -77,6 +80,7 @@ struct mxw_session {
     mx_position at;
     mx_window window;
     int finished;                     /* no more samples */
+    int64_t n_records;                /* of windows, or of pieces with parallel */
     mx_fingerprint fingerprint;       /* of its window records, if they are wanted */
     struct {
         mxw_status status;            /* a failure is final */
@@ -87,6 +91,8 @@ struct mxw_session {
         mxw_segment *items;
         size_t n, capacity, n_given;
     } segments;
+    mxw_region *regions;              /* of the result */
+    size_t room_regions;
     mx_str text, manifest;
     mxw_result result;
     mxw_stage_times times;            /* of the result */
@@ -100,14 +106,35 @@ mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_
 mxw_status mx_session_advance(mx_session *s);
 void mx_session_report(mx_session *s);   /* progress of the text */
 mxw_status mx_session_stop_if_asked(void *session);   /* E_ABORTED, and final, if should_abort says so */
+/* The next window of a recording. */
+typedef struct mx_choice {
+    int64_t n_frames;    /* from at.seek on */
+    int closed;          /* with vad: no sentence goes on beyond its end, which is at a pause */
+} mx_choice;
+/* Moves at.seek to where the next window begins: OK, END, or MORE. */
+mxw_status mx_session_choose(mx_session *s, mx_choice *choice);
+/* Encodes and decodes it, adds its segments, and moves at.seek on. */
+mxw_status mx_session_decode_window(mx_session *s, const mx_choice *choice);
+/* Detects the language, unless it is known, where that is done: OK, END if there is no speech at all, or MORE. */
+mxw_status mx_session_find_language(mx_session *s);
+int mx_session_has_frames(const mx_session *s, int64_t end);   /* [0, end), or no more frames will come */
+void mx_session_lock(const mx_session *s);                     /* mel and speech, if others share them */
+void mx_session_unlock(const mx_session *s);
+/* Word times and token details are computed by forcing known tokens. */
+int mx_session_forces(const mxw_session_options *options);
+/* Records a failure and its error line: it is final. */
+mxw_status mx_session_fail(mx_session *s, mxw_status status);
+
 /* The outcome of cutting a window into pieces. */
 typedef struct mx_cut {
     int64_t n_frames;    /* of the window */
+    int closed;          /* as in mx_choice */
+    int ended;           /* its text is complete: the model ended it */
     int64_t seek;        /* where the next window would begin */
     int lone_end;        /* its text ends with a single timestamp: no speech after it */
     int dropped;         /* its pieces may be hallucinated: they are dropped, and the next window begins at seek */
 } mx_cut;
-/* segments.c: window.tokens cut into window.pieces at their timestamps; fills in cut but for n_frames. */
+/* segments.c: window.tokens cut into window.pieces at their timestamps; fills in the rest of cut. */
 mxw_status mx_session_cut_window(mx_session *s, mx_cut *cut);
 /* A piece becomes a segment; an instantaneous or blank one keeps its place but loses text, tokens and words. */
 mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx_decode_result *result);
@@ -116,10 +143,26 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
 /* words.c: the words of all pieces and their times, to which the pieces' own times are adjusted; cut->seek moves to the
  * end of the last word. Pieces that may be hallucinated around silence are dropped, if the session wants that. */
 mxw_status mx_session_time_words(mx_session *s, mx_cut *cut);
+/* The end of the last word, or of the last piece if there are no words, in seconds; 0: there is no piece. */
+int mx_session_last_end(const mx_session *s, double *end);
 mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out);
-mxw_status mx_session_detect_language(mx_session *s);
+mxw_status mx_session_detect_language(mx_session *s, int64_t seek);   /* on 30 s from there on */
 /* words.c: shows an inspection the word times of its tokens, in the window of n_frames that was encoded last. */
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
+/* vad_windows.c: the session's detector of speech. */
+mxw_status mx_session_open_speech(mx_session *s);
+/* Extends at.clips as far as speech is known. */
+mxw_status mx_session_plan_clips(mx_session *s);
+/* mx_session_choose with vad. */
+mxw_status mx_session_choose_speech(mx_session *s, mx_choice *choice);
+/* Where a clip of which [seek, end) is left is cut next: at most a window further on, at a pause if there is one.
+ * *pause: its frames; 0: none was found. */
+int64_t mx_session_cut_clip(const mx_session *s, int64_t seek, int64_t end, int64_t *pause);
+/* Where the next window begins after a closed one: at its end, unless speech in it was left without text. */
+void mx_session_go_on(const mx_session *s, mx_cut *cut);
+mxw_status mx_session_set_regions(mx_session *s);   /* of the result */
+/* Times of a recording that starts at 0 are kept to the last bit; others are rounded to whole milliseconds. */
+double mx_session_on_clock(const mx_session *s, double seconds);
 /* Computes the window at seek into window.mel and encodes it for the slot. */
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
 #endif

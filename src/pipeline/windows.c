@@ -9,7 +9,9 @@
 
 mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out) {
     const mx_fault_hooks *hooks = &s->recognizer->hooks;
+    mx_session_lock(s);
     mxw_status status = mx_mel_window(s->mel, seek, n_frames, padded, out);
+    mx_session_unlock(s);
     if (status >= 0 && hooks->mel)
         hooks->mel(hooks->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims->n_mels, out);
     return status;
@@ -37,8 +39,8 @@ out:
     return status;
 }
 
-/* The most probable language after start-of-transcript, on the first 30 seconds, padded with silence. */
-mxw_status mx_session_detect_language(mx_session *s) {
+/* The most probable language after start-of-transcript, on 30 seconds, padded with silence. */
+mxw_status mx_session_detect_language(mx_session *s, int64_t seek) {
     mxw_status status;
     const mx_text_special *special = &s->plan->special;
     const int32_t *cells = mx_arena_alloc(&s->memory, (size_t)s->plan->options.n_text_ctx * sizeof(*cells));
@@ -50,7 +52,7 @@ mxw_status mx_session_detect_language(mx_session *s) {
     float logprob, stats[MX_SELECT_STATS];
     if (!cells)
         return MXW_E_MEMORY;
-    MX_TRY(mx_session_encode_window(s, 0, 0, 1));
+    MX_TRY(mx_session_encode_window(s, seek, 0, 1));
     int64_t start = mx_now_ns();
     MX_TRY(mx_slot_step(s->slot, &step, 1, &id, &logprob, stats));
     s->times.decode_ms += mx_since_ms(start);
@@ -95,7 +97,8 @@ static void take_step(void *decoding, const mx_candidates *candidates) { mx_deco
 static mxw_status decode_once(mx_session *s, const int32_t *prompt, size_t n_prompt, int attempt,
                               mx_decode_result *result) {
     mxw_status status;
-    uint64_t window = (uint64_t)s->result.n_windows * MX_MAX(s->n_temperatures, 1) + (uint64_t)attempt;
+    uint64_t number = s->first_window + (uint64_t)s->result.n_windows;
+    uint64_t window = number * (uint64_t)MX_MAX(s->n_temperatures, 1) + (uint64_t)attempt;
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, s->temperatures[attempt], window));
     MX_TRY(mx_slot_decode(s->slot, &(mx_steps){next_step, take_step, s->decoding}));
     MX_TRY(mx_session_stop_if_asked(s));
@@ -127,9 +130,9 @@ out:
     return status;
 }
 
-static mxw_status add_window(mx_session *s, const mx_decode_result *result, int64_t n_frames) {
+static mxw_status add_window(mx_session *s, const mx_decode_result *result, const mx_choice *choice) {
     mxw_status status;
-    mx_cut cut = {.n_frames = n_frames};
+    mx_cut cut = {.n_frames = choice->n_frames, .closed = choice->closed, .ended = result->ended};
     s->window.tokens.n = 0;
     MX_TRY(mx_tokens_add(&s->window.tokens, result->tokens, result->n_tokens));
     MX_TRY(mx_session_cut_window(s, &cut));
@@ -143,8 +146,10 @@ static mxw_status add_window(mx_session *s, const mx_decode_result *result, int6
         MX_TRY(mx_session_time_words(s, &cut));
     for (size_t i = 0; i < s->window.n_pieces && !cut.dropped; i++)
         MX_TRY(mx_session_add_segment(s, &s->window.pieces[i], result));
+    if (s->options.vad)
+        mx_session_go_on(s, &cut);
     /* Without the timestamp rules a pair may be at the very start of the window; the reference would then loop. */
-    s->at.seek = cut.seek > s->at.seek ? cut.seek : s->at.seek + n_frames;
+    s->at.seek = cut.seek > s->at.seek ? cut.seek : s->at.seek + cut.n_frames;
     if (!cut.dropped && (!s->options.condition_on_previous_text || result->temperature > 0.5))
         s->at.prompt_reset_since = s->at.tokens.n;
 out:
@@ -167,9 +172,22 @@ static int find_clip(mx_session *s, int64_t *end) {
     return 0;
 }
 
-/* Whether frames [0, end) are known, or no more frames will come. */
-static int has_frames(const mx_session *s, int64_t end) {
+int mx_session_has_frames(const mx_session *s, int64_t end) {
     return s->finished || (s->options.mel_reference == MXW_MEL_RUNNING && mx_mel_frames(s->mel) >= end);
+}
+
+mxw_status mx_session_choose(mx_session *s, mx_choice *choice) {
+    int64_t end;
+    if (s->options.vad) {
+        mx_session_lock(s);
+        mxw_status status = mx_session_choose_speech(s, choice);
+        mx_session_unlock(s);
+        return status;
+    }
+    if (!find_clip(s, &end))
+        return MXW_END;
+    *choice = (mx_choice){.n_frames = MX_MIN(MX_MEL_WINDOW, end - s->at.seek)};
+    return mx_session_has_frames(s, s->at.seek + choice->n_frames) ? MXW_OK : MXW_MORE;
 }
 
 void mx_session_report(mx_session *s) {
@@ -180,30 +198,52 @@ void mx_session_report(mx_session *s) {
         s->options.on_progress(s->options.user, &progress);
 }
 
-mxw_status mx_session_advance(mx_session *s) {
+mxw_status mx_session_decode_window(mx_session *s, const mx_choice *choice) {
     mxw_status status;
     mx_decode_result result;
-    size_t n_before = s->segments.n;
-    int64_t end;
-    if (!s->language) {
-        if (!has_frames(s, MX_MEL_WINDOW))
-            return MXW_MORE;
-        MX_TRY(mx_session_detect_language(s));
+    MX_TRY(mx_session_encode_window(s, s->at.seek, choice->n_frames, 0));
+    MX_TRY(decode_with_fallback(s, &result));
+    if (mx_is_silence(&result, &s->thresholds))
+        s->at.seek += choice->n_frames;
+    else
+        MX_TRY(add_window(s, &result, choice));
+    s->result.n_windows++;
+out:
+    return status;
+}
+
+mxw_status mx_session_find_language(mx_session *s) {
+    int64_t seek = 0;
+    if (s->language)
+        return MXW_OK;
+    if (s->options.vad) {
+        mxw_status status = mx_session_plan_clips(s);
+        if (status < 0)
+            return status;
+        if (s->at.n_clips == 0)
+            return s->at.all_known ? MXW_END : MXW_MORE;
+        seek = s->at.clips[0].start;
     }
+    return mx_session_has_frames(s, seek + MX_MEL_WINDOW) ? mx_session_detect_language(s, seek) : MXW_MORE;
+}
+
+mxw_status mx_session_advance(mx_session *s) {
+    mxw_status status;
+    mx_choice choice;
+    size_t n_before = s->segments.n;
     const mx_fault_hooks *hooks = &s->recognizer->hooks;
+    status = mx_session_find_language(s);
+    if (status != MXW_OK)
+        return status;
+    if (s->lanes)
+        return mx_lanes_advance(s);
     while (s->segments.n == n_before) {
-        if ((hooks->max_windows && s->result.n_windows >= hooks->max_windows) || !find_clip(s, &end))
+        if (hooks->max_windows && s->result.n_windows >= hooks->max_windows)
             return MXW_END;
-        int64_t n_frames = MX_MIN(MX_MEL_WINDOW, end - s->at.seek);
-        if (!has_frames(s, s->at.seek + n_frames))
-            return MXW_MORE;
-        MX_TRY(mx_session_encode_window(s, s->at.seek, n_frames, 0));
-        MX_TRY(decode_with_fallback(s, &result));
-        if (mx_is_silence(&result, &s->thresholds))
-            s->at.seek += n_frames;
-        else
-            MX_TRY(add_window(s, &result, n_frames));
-        s->result.n_windows++;
+        status = mx_session_choose(s, &choice);
+        if (status != MXW_OK)
+            return status;
+        MX_TRY(mx_session_decode_window(s, &choice));
         MX_TRY(mx_session_give_record(s, n_before));
         mx_session_report(s);
     }

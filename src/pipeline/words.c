@@ -201,8 +201,7 @@ static mxw_status set_words(mx_session *s) {
 
 /* ---- where the next window begins -------------------------------------------------------------------------------- */
 
-/* The end of the last word, or of the last piece if there are no words; 0: there is no piece. */
-static int last_end(const mx_session *s, double *end) {
+int mx_session_last_end(const mx_session *s, double *end) {
     for (size_t i = s->window.n_pieces; i-- > 0;)
         if (s->window.pieces[i].n_words > 0) {
             *end = s->window.timed[s->window.pieces[i].first_word + s->window.pieces[i].n_words - 1].end_s;
@@ -249,11 +248,19 @@ static const mx_piece *with_words(const mx_session *s, size_t from) {
     return NULL;
 }
 
+/* The frame after the last one that can have speech, INT64_MAX while it is not known: with vad that of the clip. */
+static int64_t content_end(const mx_session *s) {
+    if (s->options.vad)
+        return s->at.clips[s->at.clip].end;
+    return s->finished ? mx_mel_frames(s->mel) : INT64_MAX;
+}
+
 /* Drops an anomalous piece that has silence, or other anomalous pieces, on both sides, and everything after it; the
  * next window begins there. */
 static void drop_anomalies(mx_session *s, mx_cut *cut, double threshold) {
     double offset = mx_mel_frames_to_s(s->at.seek), window_end = mx_mel_frames_to_s(s->at.seek + MX_MEL_WINDOW);
-    double last = s->at.last_speech_s, content = s->finished ? mx_mel_frames_to_s(mx_mel_frames(s->mel)) : INFINITY;
+    double last = s->at.last_speech_s, content = content_end(s) == INT64_MAX ? INFINITY
+                                                                            : mx_mel_frames_to_s(content_end(s));
     for (size_t i = 0; i < s->window.n_pieces; i++) {
         const mx_piece *piece = &s->window.pieces[i];
         if (piece->n_words == 0)
@@ -269,7 +276,7 @@ static void drop_anomalies(mx_session *s, mx_cut *cut, double threshold) {
             if (silence_before && silence_after) {
                 cut->seek = s_to_frames(MX_MAX(offset + 1, piece->start));
                 if (content - piece->end < threshold)
-                    cut->seek = mx_mel_frames(s->mel);
+                    cut->seek = content_end(s);
                 s->window.n_pieces = i;
                 return;
             }
@@ -280,7 +287,7 @@ static void drop_anomalies(mx_session *s, mx_cut *cut, double threshold) {
 
 static void skip_silence(mx_session *s, mx_cut *cut, double threshold) {
     double offset = mx_mel_frames_to_s(s->at.seek), end;
-    if (!cut->lone_end && last_end(s, &end) && end > offset)
+    if (!cut->lone_end && mx_session_last_end(s, &end) && end > offset)
         cut->seek = mx_mel_frames_to_s(s->at.seek + MX_MEL_WINDOW) - end > threshold ? s_to_frames(end)
                                                                            : s->at.seek + cut->n_frames;
     const mx_piece *first = with_words(s, 0);
@@ -305,11 +312,11 @@ mxw_status mx_session_time_words(mx_session *s, mx_cut *cut) {
     if (s->window.text.n > 0 && n_frames > 0)
         MX_TRY(align(s, n_frames));
     MX_TRY(set_words(s));
-    if (!cut->lone_end && last_end(s, &end) && end > mx_mel_frames_to_s(s->at.seek))
+    if (!cut->lone_end && mx_session_last_end(s, &end) && end > mx_mel_frames_to_s(s->at.seek))
         cut->seek = s_to_frames(end);
     if (s->options.hallucination_silence_threshold != MXW_NONE)
         skip_silence(s, cut, s->options.hallucination_silence_threshold);
-    if (!cut->dropped && last_end(s, &end))
+    if (!cut->dropped && mx_session_last_end(s, &end))
         s->at.last_speech_s = end;
     s->times.words_ms += mx_since_ms(start);
 out:

@@ -23,10 +23,10 @@ mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n);
 mxw_status mx_vad_feed_audio(mx_vad *vad, mx_audio *audio);
 mxw_status mx_vad_finish(mx_vad *vad);
 mxw_status mx_vad_next(mx_vad *vad, mxw_vad_region *region);
-/* What is certain about the region after those that mx_vad_next gave, for text while a recording is still running. 1: it
- * has begun and will be kept; it begins exactly at region->first and reaches at least to region->end. 0: no region is
- * certain yet (always 0 with max_speech_s, which may cut in hindsight); the next one, if any, begins at region->first
- * or later. After finish, once next has returned END: 0 and INT64_MAX. */
+/* What is certain about the region after those that mx_vad_next gave, for text while a recording is still running. 1:
+ * it has begun and will be kept; it begins exactly at region->first and reaches at least to region->end. 0: no region
+ * is certain yet (always 0 with max_speech_s, which may cut in hindsight); the next one, if any, begins at
+ * region->first or later. After finish, once next has returned END: 0 and INT64_MAX. */
 int mx_vad_ahead(const mx_vad *vad, mxw_vad_region *region);
 mxw_status mx_vad_probabilities(mx_vad *vad, float *probabilities, size_t n, size_t *got);
 int mx_vad_chunk(const mx_vad *vad);

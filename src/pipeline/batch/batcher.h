@@ -1,4 +1,4 @@
-/* pipeline/batcher.h - sessions that share a device: requests that arrive together become one run.
+/* pipeline/batch/batcher.h - sessions that share a device: requests that arrive together become one run.
  *
  * Every session is attached to a slot. With a batch of 1 the slot is the only one of a private batcher. Otherwise the
  * sessions of a model share one batcher with that many slots; a session that finds no free slot, or needs a larger one,
@@ -16,7 +16,7 @@
  * called on its own thread only; mx_steps callbacks may be called on any thread that is in here, one at a time. */
 #ifndef MX_BATCHER_H
 #define MX_BATCHER_H
-#include "pipeline/step_runner.h"
+#include "pipeline/batch/step_runner.h"
 
 typedef struct mx_batcher mx_batcher;
 typedef struct mx_slot mx_slot;
@@ -34,6 +34,9 @@ typedef mxw_status (*mx_stop_fn)(void *context);
 /* plan must outlive the slot; forces: known tokens will be run, too; stop may be NULL. */
 mxw_status mx_slot_attach(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
                           mx_slot **out);
+/* The same without stop; *out is NULL if the shared batcher has no free slot that is large enough. */
+mxw_status mx_slot_attach_shared(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_slot **out);
+void mx_slot_set_stop(mx_slot *slot, mx_stop_fn stop, void *context);   /* while no request is under way */
 void mx_slot_detach(mx_slot *slot);   /* NULL is fine */
 /* Replaces the shared batcher by one with n_slots slots; E_STATE while any session is attached to it. If memory does
  * not suffice, nothing is kept and the batch size stays as it was. */

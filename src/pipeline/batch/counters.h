@@ -1,6 +1,6 @@
-/* pipeline/counters.h - how often a model's programs ran, on how much work and for how long, all sessions together.
- * Invariant: counters only grow. They are read while other threads count: each value is right, but the values need not
- * be of the same moment. */
+/* pipeline/batch/counters.h - how often a model's programs ran, on how much work and for how long, all sessions
+ * together. Invariant: counters only grow. They are read while other threads count: each value is right, but the values
+ * need not be of the same moment. */
 #ifndef MX_COUNTERS_H
 #define MX_COUNTERS_H
 #include <stdatomic.h>

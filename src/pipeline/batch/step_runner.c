@@ -1,6 +1,6 @@
-/* pipeline/step_runner.c - packs windows and decoder steps of several slots into the inputs of the programs, and gives
- * each slot its candidates. */
-#include "pipeline/step_runner.h"
+/* pipeline/batch/step_runner.c - packs windows and decoder steps of several slots into the inputs of the programs, and
+ * gives each slot its candidates. */
+#include "pipeline/batch/step_runner.h"
 
 #include <stdio.h>
 #include <string.h>

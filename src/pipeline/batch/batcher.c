@@ -1,5 +1,5 @@
-/* pipeline/batcher.c - leader/follower batching: the first waiting thread runs the requests of all slots. */
-#include "pipeline/batcher.h"
+/* pipeline/batch/batcher.c - leader/follower batching: the first waiting thread runs the requests of all slots. */
+#include "pipeline/batch/batcher.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -475,30 +475,43 @@ static mxw_status detach(void *context, mx_step_runner *runner, int slot) {
     return MXW_OK;
 }
 
+mxw_status mx_slot_attach_shared(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_slot **out) {
+    mx_slot_size need = mx_slot_size_of(plan, forces);
+    mxw_status status = MXW_OK;
+    *out = NULL;
+    pthread_mutex_lock(&r->lock);
+    if (r->batch > 1 || r->batcher)
+        status = take_shared(r, &need, out);
+    pthread_mutex_unlock(&r->lock);
+    if (*out)
+        mx_slot_exclusive(*out, attach, &plan);
+    return status;
+}
+
 mxw_status mx_slot_attach(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
                         mx_slot **out) {
     mx_slot_size need = mx_slot_size_of(plan, forces);
-    mx_slot *slot = NULL;
-    mxw_status status = MXW_OK;
-    pthread_mutex_lock(&r->lock);
-    if (r->batch > 1 || r->batcher)
-        status = take_shared(r, &need, &slot);
-    pthread_mutex_unlock(&r->lock);
+    mx_slot *slot;
+    mxw_status status = mx_slot_attach_shared(r, plan, forces, &slot);
     if (status >= 0 && !slot) {
         mx_batcher *b = NULL;
         status = batcher_open(r, &need, 1, 1, &b);
         if (status >= 0) {
             b->private = 1;
             slot = b->slots;
+            mx_slot_exclusive(slot, attach, &plan);
         }
     }
     if (status < 0)
         return status;
-    mx_slot_exclusive(slot, attach, &plan);
-    slot->stop = stop;
-    slot->stop_context = context;
+    mx_slot_set_stop(slot, stop, context);
     *out = slot;
     return MXW_OK;
+}
+
+void mx_slot_set_stop(mx_slot *slot, mx_stop_fn stop, void *context) {
+    slot->stop = stop;
+    slot->stop_context = context;
 }
 
 void mx_slot_detach(mx_slot *slot) {

@@ -1,5 +1,5 @@
-/* pipeline/step_runner.h - runs the model's programs for the slots of a batcher: mel to features, features to a slot's
- * cross keys and values, token rows to candidates, known tokens to what word times are computed from.
+/* pipeline/batch/step_runner.h - runs the model's programs for the slots of a batcher: mel to features, features to a
+ * slot's cross keys and values, token rows to candidates, known tokens to what word times are computed from.
  *
  * The only place that knows both tensors and decode/. A slot is one session's share of the caches: one entry of the
  * cross keys and values, and a range of self-attention cells. Steps of several slots can be one run of the decoder,

@@ -1,0 +1,158 @@
+/* pipeline/speech/vad_windows.c - windows with vad: where they begin and end, what of a recording is skipped. A window
+ * never begins in silence, ends at a pause where there is one, and never crosses the end of a clip; times stay those of
+ * the recording. See docs/decoding.md. */
+#include <string.h>
+
+#include "base/base.h"
+#include "pipeline/session.h"
+
+#define LAST_PART (10 * MX_MEL_RATE)     /* of a window, in which it preferably ends */
+#define LARGER_PART (20 * MX_MEL_RATE)   /* the same where there is no pause in the last part */
+#define LEAST_PAUSE (MX_MEL_RATE / 10)   /* what counts as a pause there */
+#define LEFT_OVER (3 * MX_MEL_RATE / 10)   /* speech after the last time of a window's text that is decoded again ... */
+#define LEFT_OUT (1 * MX_MEL_RATE)         /* ... and if the text says that nothing follows */
+#define LEAST_PROGRESS (1 * MX_MEL_RATE)   /* of a window that is followed by another one inside it */
+
+void mx_session_lock(const mx_session *s) {
+    if (s->lock)
+        pthread_mutex_lock(s->lock);
+}
+
+void mx_session_unlock(const mx_session *s) {
+    if (s->lock)
+        pthread_mutex_unlock(s->lock);
+}
+
+mxw_status mx_session_open_speech(mx_session *s) {
+    const mxw_session_options *o = &s->options;
+    mxw_vad_options options = {.struct_size = sizeof(options),
+                               .model = o->vad_model,
+                               .sample_rate = MXW_SAMPLE_RATE,
+                               .threshold = o->vad_threshold,
+                               .neg_threshold = MXW_NONE,
+                               .min_speech_ms = o->vad_min_speech_ms,
+                               .max_speech_s = o->vad_max_speech_s,
+                               .min_silence_ms = o->vad_min_silence_ms,
+                               .pad_ms = o->vad_pad_ms,
+                               .min_silence_at_max_speech_ms = 98,
+                               .cut_at_longest_pause = 1};
+    mx_detector detector;
+    mxw_status status = mx_recognizer_detector(s->recognizer, &options, &detector);
+    return status < 0 ? status : mx_speech_open(&detector, &options, &s->speech);
+}
+
+/* ---- where windows begin and end --------------------------------------------------------------------------------- */
+
+mxw_status mx_session_plan_clips(mx_session *s) {
+    mx_position *at = &s->at;
+    mx_clip clip;
+    while (!at->all_known) {
+        mx_clip_state state = mx_clip_next(&at->plan, s->speech, &clip);
+        at->all_known = state == MX_CLIP_NONE;
+        if (state == MX_CLIP_NONE || state == MX_CLIP_UNKNOWN)
+            break;
+        if (!at->growing) {
+            mxw_status status = mx_grow(&at->clips, &at->room_clips, (size_t)at->n_clips + 1, sizeof(*at->clips));
+            if (status < 0)
+                return status;
+            at->n_clips++;
+        }
+        at->clips[at->n_clips - 1] = clip;
+        at->growing = state == MX_CLIP_GROWING;
+        if (at->growing)
+            break;
+    }
+    return MXW_OK;
+}
+
+int64_t mx_session_cut_clip(const mx_session *s, int64_t seek, int64_t end, int64_t *pause) {
+    int64_t last = seek + MX_MEL_WINDOW;
+    *pause = 0;
+    if (end <= last)
+        return end;
+    int64_t cut = mx_speech_cut(s->speech, last - LAST_PART, last, pause);
+    if (*pause < LEAST_PAUSE) {
+        int64_t longer, earlier = mx_speech_cut(s->speech, last - LARGER_PART, last, &longer);
+        if (longer >= LEAST_PAUSE) {
+            *pause = longer;
+            return earlier;
+        }
+        *pause = 0;
+    }
+    return cut;
+}
+
+mxw_status mx_session_choose_speech(mx_session *s, mx_choice *choice) {
+    mx_position *at = &s->at;
+    mxw_status status = mx_session_plan_clips(s);
+    for (; status >= 0 && at->clip < at->n_clips; at->clip++, at->seek = 0) {
+        const mx_clip *clip = &at->clips[at->clip];
+        int growing = at->growing && at->clip == at->n_clips - 1;
+        int64_t seek = mx_speech_next(s->speech, MX_MAX(at->seek, clip->start), clip->end), pause;
+        if (growing && clip->end - seek <= MX_MEL_WINDOW)
+            return MXW_MORE;
+        if (seek >= clip->end)
+            continue;
+        at->seek = seek;
+        choice->n_frames = mx_session_cut_clip(s, seek, clip->end, &pause) - seek;
+        choice->closed = clip->end - seek <= MX_MEL_WINDOW || pause > 0;
+        if (!choice->closed)   /* as without vad: what the window's edge cuts is decoded again */
+            choice->n_frames = MX_MEL_WINDOW;
+        return mx_session_has_frames(s, seek + choice->n_frames) ? MXW_OK : MXW_MORE;
+    }
+    return status < 0 ? status : at->all_known ? MXW_END : MXW_MORE;
+}
+
+void mx_session_go_on(const mx_session *s, mx_cut *cut) {
+    int64_t seek = s->at.seek, window_end = seek + cut->n_frames;
+    double end_s;
+    cut->seek = MX_MIN(cut->seek, window_end);
+    if (!cut->closed || cut->dropped || s->options.hallucination_silence_threshold != MXW_NONE)
+        return;
+    cut->seek = window_end;
+    if (!mx_session_last_end(s, &end_s))
+        return;
+    int64_t end = (int64_t)(end_s * MX_MEL_RATE + 0.5);
+    mx_session_lock(s);
+    int64_t left = mx_speech_amount(s->speech, end, window_end);
+    mx_session_unlock(s);
+    if (end - seek >= LEAST_PROGRESS && left >= (cut->lone_end ? LEFT_OUT : LEFT_OVER))
+        cut->seek = end;
+}
+
+/* ---- the result -------------------------------------------------------------------------------------------------- */
+
+/* Frames of what was wanted, as far as the recording goes, that are in no clip. */
+static int64_t skipped_frames(const mx_session *s) {
+    int64_t frames = mx_mel_frames(s->mel), skipped = 0;
+    if (!s->at.all_known)
+        frames = s->at.n_clips > 0 ? MX_MIN(frames, s->at.clips[s->at.n_clips - 1].end) : 0;
+    for (int i = 0; i < s->at.plan.n_wanted; i++) {
+        const mx_clip *wanted = &s->at.plan.wanted[i];
+        skipped += MX_MAX(MX_MIN(wanted->end, frames) - wanted->start, 0);
+    }
+    for (int i = 0; i < s->at.n_clips; i++)
+        skipped -= s->at.clips[i].end - s->at.clips[i].start;
+    return MX_MAX(skipped, 0);
+}
+
+mxw_status mx_session_set_regions(mx_session *s) {
+    if (!s->speech)
+        return MXW_OK;
+    size_t n = mx_speech_n_regions(s->speech);
+    mxw_status status = mx_grow(&s->regions, &s->room_regions, n + 1, sizeof(*s->regions));
+    if (status < 0)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        mx_span samples = mx_speech_region_samples(s->speech, i);
+        s->regions[i] = (mxw_region){.start = mx_session_on_clock(s, (double)samples.start / MXW_SAMPLE_RATE),
+                                     .end = mx_session_on_clock(s, (double)samples.end / MXW_SAMPLE_RATE),
+                                     .channel = s->options.channel,
+                                     .probability = -1};
+    }
+    s->result.regions = mx_region_array(s->regions);
+    s->result.n_regions = n;
+    if (s->options.vad)
+        s->result.skipped_s = mx_mel_frames_to_s(skipped_frames(s));
+    return MXW_OK;
+}
