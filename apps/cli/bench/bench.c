@@ -35,7 +35,7 @@ static const option_row rows[] = {
     {.name = "save", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Output", AT(save),
      .help = "Also append the JSON lines to a file."},
     {.name = "plot", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Output", AT(plot), .check = bench_check_plot,
-     .help = "Draw the stages of every run to PATH.svg or PATH.png; with --save, also those of earlier runs in that "
+     .help = "Draw the stages of every run as PATH.svg, .png or .pdf; with --save, also those of earlier runs in that "
              "file."},
     {.name = "baseline", .kind = OPTION_NAME, .placeholder = "PATH", .group = "Comparing", AT(baseline),
      .help = "Compare with an earlier run: a file from --save, or another max-whisper program, which then runs "

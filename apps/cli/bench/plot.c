@@ -27,7 +27,7 @@ struct bench_plot {
 int bench_check_plot(const char *value, char *message, size_t size) {
     if (draw_kind_of(value) >= 0)
         return 1;
-    options_say(message, size, "'%.60s' does not end in .svg or .png", value);
+    options_say(message, size, "'%.60s' does not end in .svg, .png or .pdf", value);
     return 0;
 }
 

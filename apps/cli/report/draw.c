@@ -54,8 +54,12 @@ const draw_table *draw_module(const char **why) {
 }
 
 int draw_kind_of(const char *path) {
+    static const char *const endings[] = {".svg", ".png", ".pdf"};
     const char *dot = strrchr(path, '.');
-    return dot && !strcmp(dot, ".svg") ? DRAW_SVG : dot && !strcmp(dot, ".png") ? DRAW_PNG : -1;
+    for (int i = 0; dot && i < 3; i++)
+        if (!strcmp(dot, endings[i]))
+            return i;
+    return -1;
 }
 
 /* ---- a sheet -------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* cli/report/draw.h - a sheet to draw on, as SVG or PNG; and the border to the module that does it with cairo.
+/* cli/report/draw.h - a sheet to draw on, as SVG, PNG or PDF; and the border to the module that does it with cairo.
  *
  * In: points and sizes in pixels from the upper left corner, colours as 0xRRGGBB. Out: the picture's bytes.
  * Invariants: a number that is not finite draws nothing and is counted, so that a picture can say that it is whole;
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum draw_kind { DRAW_SVG, DRAW_PNG } draw_kind;
+typedef enum draw_kind { DRAW_SVG, DRAW_PNG, DRAW_PDF } draw_kind;
 typedef enum draw_anchor { DRAW_LEFT, DRAW_CENTER, DRAW_RIGHT } draw_anchor;
 
 /* Bytes of the picture as they come; 0, or non-zero to stop. */
@@ -33,7 +33,7 @@ typedef struct draw_table {
 
 /* What a module exports under the name of any module, and what it must be told. */
 #define DRAW_MODULE_ENTRY "mx_module_open"
-#define DRAW_MODULE_ABI 0x4d584401u
+#define DRAW_MODULE_ABI 0x4d584402u
 
 typedef struct draw_sheet {
     const draw_table *table;
@@ -49,7 +49,7 @@ typedef struct draw_bytes {
 
 /* The module's table; NULL: *why is one line. */
 const draw_table *draw_module(const char **why);
-/* By its ending: .svg or .png; -1 for another. */
+/* By its ending: .svg, .png or .pdf; -1 for another. */
 int draw_kind_of(const char *path);
 /* 1, or 0 when there is no memory. */
 int draw_open(draw_sheet *s, const draw_table *table, draw_kind kind, double width, double height, draw_bytes *bytes);

@@ -1,4 +1,5 @@
-/* cli/report/cairo/cairo.c - the drawing module: implements draw.h with cairo, as SVG or as PNG at 2x scale. */
+/* cli/report/cairo/cairo.c - the drawing module: implements draw.h with cairo, as SVG, as PDF, or as PNG at 2x scale. */
+#include <cairo-pdf.h>
 #include <cairo-svg.h>
 #include <cairo.h>
 #include <math.h>
@@ -30,6 +31,8 @@ static void *pen_open(draw_kind kind, double width, double height, draw_write_fn
     *p = (pen){.kind = kind, .write = write, .user = user};
     if (kind == DRAW_SVG)
         p->surface = cairo_svg_surface_create_for_stream(write_on, p, width, height);
+    else if (kind == DRAW_PDF)
+        p->surface = cairo_pdf_surface_create_for_stream(write_on, p, width, height);
     else
         p->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(width * PNG_SCALE),
                                                 (int)ceil(height * PNG_SCALE));
