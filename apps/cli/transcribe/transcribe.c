@@ -103,34 +103,13 @@ static int check_combination(const transcribe_options *o) {
     return check_hearing(o) && check_words(o) && check_names(o);
 }
 
-/* Two recordings that would write the same files stand beside each other in this order. */
-static int by_output(const void *a, const void *b) {
-    const input *x = *(const input *const *)a, *y = *(const input *const *)b;
-    size_t n, m;
-    const char *stem_x = outputs_stem(x->path, &n), *stem_y = outputs_stem(y->path, &m);
-    int order = strcmp(x->folder, y->folder);
-    if (!order)
-        order = memcmp(stem_x, stem_y, n < m ? n : m);
-    return order ? order : n < m ? -1 : n > m;
-}
-
 static int check_outputs(const transcribe_options *o, const inputs *list) {
-    const input **sorted = malloc((size_t)list->n * sizeof(*sorted));
-    int n = 0, right = sorted != NULL, alike = !output_name_has(o->output_name, "{stem}");
-    for (int i = 0; sorted && i < list->n; i++)
-        if (!list->items[i].problem)
-            sorted[n++] = &list->items[i];
-    if (sorted)
-        qsort(sorted, (size_t)n, sizeof(*sorted), by_output);
-    for (int i = 1; right && i < n; i++)
-        if (alike ? !strcmp(sorted[i - 1]->folder, sorted[i]->folder) : !by_output(&sorted[i - 1], &sorted[i])) {
-            int swap = sorted[i - 1] > sorted[i]; /* named in the order of the command line */
-            log_error("'%s' and '%s' would write the same files in %s; rename one, or use two folders",
-                      sorted[i - !swap]->path, sorted[i - swap]->path, o->output_dir);
-            right = 0;
-        }
-    free(sorted);
-    return right;
+    const input *a, *b;
+    int n = outputs_collide(list, !output_name_has(o->output_name, "{stem}"), &a, &b);
+    if (n > 0)
+        log_error("'%s' and '%s' would write the same files in %s; rename one, or use two folders", a->path, b->path,
+                  o->output_dir);
+    return n == 0;
 }
 
 /* Two recordings must not write the same files, and nothing reads standard input twice. */

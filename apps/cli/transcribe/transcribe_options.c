@@ -59,8 +59,7 @@ static const char *const channel_names[] = {"all", "left", "right", "split", NUL
 static const int channel_numbers[] = {0, 1, 2, 0};
 #define MAX_CHANNEL 255
 
-/* The library's number of a channel, or -1. */
-static int find_channel(const char *value) {
+int transcribe_channel_number(const char *value) {
     char *end;
     for (int i = 0; channel_names[i]; i++)
         if (!strcmp(channel_names[i], value))
@@ -70,7 +69,7 @@ static int find_channel(const char *value) {
 }
 
 static int check_channel(const char *value, char *message, size_t size) {
-    if (find_channel(value) >= 0)
+    if (transcribe_channel_number(value) >= 0)
         return 1;
     suggestion near;
     suggestion_start(&near, value);
@@ -364,6 +363,6 @@ void transcribe_audio_options(const transcribe_options *options, const char *pat
                               mxw_audio_options *audio) {
     mxw_audio_options_default(audio);
     audio->path = path;
-    audio->channel = channel ? channel : find_channel(options->channel);
+    audio->channel = channel ? channel : transcribe_channel_number(options->channel);
     audio->track = (int)options->track;
 }

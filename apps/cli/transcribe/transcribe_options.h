@@ -64,6 +64,8 @@ void transcribe_session_options(const transcribe_options *options, mxw_session_o
 /* channel: of a recording that is split; otherwise 0, and the options say which. */
 void transcribe_audio_options(const transcribe_options *options, const char *path, int channel,
                               mxw_audio_options *audio);
+/* The library's number of a channel ("left", "2"), 0 for all of them and for "split", or -1. */
+int transcribe_channel_number(const char *value);
 int transcribe_splits(const transcribe_options *options); /* each channel on its own */
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +34,39 @@ static int path_of(const transcribe_options *options, const input *in, const out
         return 0;
     size_t n = strlen(path);
     return output_name_expand(options->output_name, fields, path + n, size - n);
+}
+
+/* Two recordings that would write the same files stand beside each other in this order. */
+static int by_output(const void *a, const void *b) {
+    const input *x = *(const input *const *)a, *y = *(const input *const *)b;
+    size_t n, m;
+    const char *stem_x = outputs_stem(x->path, &n), *stem_y = outputs_stem(y->path, &m);
+    int order = strcmp(x->folder, y->folder);
+    if (!order)
+        order = memcmp(stem_x, stem_y, n < m ? n : m);
+    return order ? order : n < m ? -1 : n > m;
+}
+
+int outputs_collide(const inputs *list, int alike, const input **a, const input **b) {
+    const input **sorted = malloc((size_t)(list->n + 1) * sizeof(*sorted));
+    int n = 0, found = 0;
+    if (!sorted) {
+        log_error("out of memory: the list of files");
+        return -1;
+    }
+    for (int i = 0; i < list->n; i++)
+        if (!list->items[i].problem)
+            sorted[n++] = &list->items[i];
+    qsort(sorted, (size_t)n, sizeof(*sorted), by_output);
+    for (int i = 1; !found && i < n; i++)
+        if (alike ? !strcmp(sorted[i - 1]->folder, sorted[i]->folder) : !by_output(&sorted[i - 1], &sorted[i])) {
+            int swap = sorted[i - 1] > sorted[i]; /* named in the order of the command line */
+            *a = sorted[i - !swap];
+            *b = sorted[i - swap];
+            found = 1;
+        }
+    free(sorted);
+    return found;
 }
 
 int outputs_exist(const transcribe_options *options, const input *in) {
