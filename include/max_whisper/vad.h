@@ -39,8 +39,8 @@ typedef struct mxw_vad_region {
     double start_s, end_s;       /* the same in seconds */
 } mxw_vad_region;
 
-/* The file that mxw_vad_open would take for this model (NULL: MXW_VAD_MODEL) and folder (NULL: mxw_model_dir()); NULL if
- * it is not there. Valid until the thread's next call. */
+/* The file that mxw_vad_open would take for this model (NULL: MXW_VAD_MODEL) and folder (NULL: mxw_model_dir()); NULL
+ * if it is not there. Valid until the thread's next call. */
 MXW_API const char *mxw_vad_location(const char *model, const char *model_dir);
 
 MXW_API void mxw_vad_options_default(mxw_vad_options *options, size_t struct_size);

@@ -16,7 +16,8 @@ typedef struct mxw_vad mx_vad;
 mxw_status mx_vad_model_open(const char *name_or_path, const char *model_dir, int sample_rate, mx_vad_model **out);
 void mx_vad_model_close(mx_vad_model *model);   /* NULL is fine; streams that use it must be closed first */
 
-/* model NULL: opened from the options and owned by the stream. Options are complete and in range. */
+/* model NULL: opened from the options and owned by the stream. Options are complete and in range (all of them: those
+ * that may be MXW_NONE too), their rate is the model's. */
 mxw_status mx_vad_open(mx_vad_model *model, const mxw_vad_options *options, mx_vad **out);
 void mx_vad_close(mx_vad *vad);
 mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n);
@@ -30,5 +31,6 @@ mxw_status mx_vad_next(mx_vad *vad, mxw_vad_region *region);
 int mx_vad_ahead(const mx_vad *vad, mxw_vad_region *region);
 mxw_status mx_vad_probabilities(mx_vad *vad, float *probabilities, size_t n, size_t *got);
 int mx_vad_chunk(const mx_vad *vad);
+int mx_vad_rate(const mx_vad *vad);
 void mx_vad_reset(mx_vad *vad);
 #endif

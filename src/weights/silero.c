@@ -1,6 +1,6 @@
 /* weights/silero.c - opens the weights of Silero VAD, the network that detects speech: silero_vad.jit (TorchScript, for
- * 16 and 8 kHz) or silero_vad_16k.safetensors. Out: the tensors of one rate under canonical names, all there, in a float
- * type and of the right shape, or one line that says what the file is not. */
+ * 16 and 8 kHz) or silero_vad_16k.safetensors. Out: the tensors of one rate under canonical names, all there, in a
+ * float type and of the right shape, or one line that says what the file is not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 """tests/cli/hub_server.py - a hub on this machine for tests: honest unless a test tells it how to misbehave.
 
 A Hub serves repositories from memory: api/models/OWNER/NAME/revision/REV with sizes and SHA-256, and
-OWNER/NAME/resolve/REV/FILE, which redirects large files to /cdn/…, as the real one does; GitHub's OWNER/NAME/raw/…/FILE,
-too. `faults` is a list of functions, each taking a request for a large file's bytes (one is used up by each such request) and returning True if it
-answered itself.
+OWNER/NAME/resolve/REV/FILE, which redirects large files to /cdn/…, as the real one does, and so does GitHub's
+OWNER/NAME/raw/…/FILE. `faults` is a list of functions, each taking a request for a large file's bytes (one is used up
+by each such request) and returning True if it answered itself.
 """
 import hashlib
 import http.server

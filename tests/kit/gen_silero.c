@@ -1,5 +1,5 @@
-/* gen_silero.c - writers of Silero VAD's containers; see the header. They share the table of names with the reader: that
- * it is right is shown by the real files (tests/golden/test_vad.c). */
+/* gen_silero.c - writers of Silero VAD's containers; see the header. They share the table of names with the reader:
+ * that it is right is shown by the real files (tests/golden/test_vad.c). */
 #include "kit/gen_silero.h"
 
 #include <stdio.h>

@@ -12,7 +12,8 @@ typedef struct gen_silero {
     int itself;            /* .jit: the module holds itself */
 } gen_silero;
 
-/* The pickle alone, and the whole .jit around a pickle (NULL: its own; else the storages are those of the first call). */
+/* The pickle alone, and the whole .jit around a pickle (NULL: its own; else the storages are those of the first
+ * call). */
 void gen_silero_pickle(mx_str *out, const gen_silero *options);
 void gen_silero_jit(mx_str *out, const gen_silero *options, const mx_str *pickle);
 void gen_silero_safetensors(mx_str *out, const gen_silero *options);

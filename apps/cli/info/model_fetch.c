@@ -139,10 +139,11 @@ const command command_model_fetch = {
     .max_words = 1,
     .word_name = "a model's name",
     .summary = "Download a model from the Hugging Face hub into the model folder, and print its path.",
-    .details = "NAME is a released name (see model list), OWNER/NAME of any Whisper model on the hub, or silero-vad, the "
-               "weights of speech detection, which come from GitHub. An interrupted transfer continues where it "
-               "stopped; sizes and SHA-256 are checked before the model appears. Proxies are set with the "
-               "environment variables of curl (https_proxy, no_proxy, ...); a private or gated repository needs an access token in HF_TOKEN.",
+    .details = "NAME is a released name (see model list), OWNER/NAME of any Whisper model on the hub, or silero-vad, "
+               "the weights of speech detection, which come from GitHub. An interrupted transfer continues where it "
+               "stopped; sizes and SHA-256 are checked before the model appears. Proxies are set with the environment "
+               "variables of curl (https_proxy, no_proxy, ...); a private or gated repository needs an access token in "
+               "HF_TOKEN.",
     .options = rows,
     .options_size = sizeof(fetch_options),
     .values = model_value,

@@ -47,6 +47,6 @@ mxw_status mx_silero_locate(const char *name_or_path, const char *model_dir, mx_
     if (known)
         return mx_fail(MXW_E_NOT_FOUND, "the speech detection's weights are not there (%s/" MXW_VAD_MODEL "/%s); "
                        "`max-whisper model fetch " MXW_VAD_MODEL "` gets them", mx_model_dir(model_dir), files[0]);
-    return mx_fail(MXW_E_NOT_FOUND, "%s: no such file or folder with Silero VAD's weights; '" MXW_VAD_MODEL "' is their "
-                   "name in the model folder", mx_show(name, strlen(name)).text);
+    return mx_fail(MXW_E_NOT_FOUND, "%s: no such file or folder with Silero VAD's weights; their name in the model "
+                   "folder is '" MXW_VAD_MODEL "'", mx_show(name, strlen(name)).text);
 }

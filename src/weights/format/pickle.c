@@ -412,7 +412,7 @@ static mxw_status op_new_object(machine *m, int unused) {
     const mx_pickle *args = pop(m), *callee = args ? pop(m) : NULL;
     if (!callee || callee->kind != MX_PICKLE_GLOBAL || callee->global->call != CALL_CLASS ||
         args->kind != MX_PICKLE_TUPLE || args->list.n != 0)
-        return mx_fail(MXW_E_UNSUPPORTED, "pickle: opcode NEWOBJ of something that is not a TorchScript class; refused");
+        return mx_fail(MXW_E_UNSUPPORTED, "pickle: opcode NEWOBJ on something that is no TorchScript class; refused");
     mx_pickle *v = fresh(m, MX_PICKLE_DICT);
     if (v)
         v->object = 1;

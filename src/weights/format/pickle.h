@@ -1,8 +1,9 @@
 /* weights/format/pickle.h - the small subset of Python's pickle that PyTorch's state dicts and TorchScript modules use.
  *
- * In: bytes. Out: a tree of values (a graph, if the pickle says so: a value may hold itself). An object of a TorchScript
- * class, whatever its name, is a DICT of its attributes. Invariants: nothing is ever executed; only the opcodes and
- * callables that these need are supported, each with a fixed meaning, and anything else is rejected by name. */
+ * In: bytes. Out: a tree of values (a graph, if the pickle says so: a value may hold itself). An object of a
+ * TorchScript class, whatever its name, is a DICT of its attributes. Invariants: nothing is ever executed; only the
+ * opcodes and callables that these need are supported, each with a fixed meaning, and anything else is rejected by
+ * name. */
 #ifndef MX_WEIGHTS_PICKLE_H
 #define MX_WEIGHTS_PICKLE_H
 #include "base/mem.h"

@@ -1,0 +1,288 @@
+/* vad/network.c - Silero's network as a graph: magnitudes of an STFT, four convolutions with relu, an LSTM, a sigmoid.
+ *
+ * A chunk is so short that most taps of the later convolutions meet only padding: they are written as products of the
+ * frames that are there. Constants are laid out here, once. */
+#include "vad/network.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "vad/stft.h"
+
+/* ---- constants from weights ------------------------------------------------------------------------------------- */
+
+typedef struct builder {
+    mx_graph *g;
+    const mx_weights *weights;
+    const mx_vad_network *network;
+    int64_t bins;
+    mxw_status status;       /* of reading weights; those of the graph it keeps itself */
+} builder;
+
+/* A weight as f32, in *n elements; NULL after a failure. mx_free'd by the caller. */
+static float *read_weight(builder *b, const char *name, mx_tensor *shape) {
+    float *values = NULL;
+    if (b->status == MXW_OK)
+        b->status = mx_weights_find(b->weights, name, shape);
+    if (b->status < 0)
+        return NULL;
+    values = mx_alloc_array((size_t)mx_tensor_count(shape), sizeof(*values));
+    if (!values) {
+        b->status = MXW_E_MEMORY;
+        return NULL;
+    }
+    mx_tensor_to_f32(shape, values);
+    for (int64_t i = 0; i < mx_tensor_count(shape); i++)
+        if (!isfinite(values[i])) {
+            b->status = mx_fail(MXW_E_FORMAT, "tensor %s: element %lld is not finite", name, (long long)i);
+            mx_free(values);
+            return NULL;
+        }
+    return values;
+}
+
+static mx_value constant(builder *b, const char *name, int rank, const int64_t *dims, float *values) {
+    mx_tensor t = mx_tensor_of(MXW_F32, rank, dims, values);
+    return b->status == MXW_OK ? mx_graph_constant(b->g, name, &t) : 0;
+}
+
+/* A weight as it is, under other sizes. */
+static mx_value whole(builder *b, const char *name, int rank, const int64_t *dims) {
+    mx_tensor shape;
+    float *values = read_weight(b, name, &shape);
+    mx_value v = values ? constant(b, name, rank, dims, values) : 0;
+    mx_free(values);
+    return v;
+}
+
+/* Taps first .. first + taps of a convolution, as the weight of a linear over frames side by side: [out][tap][in]. The
+ * channels of the first convolution come in the order of the STFT's results. */
+static mx_value taps_of(builder *b, const char *name, const char *as, int64_t first, int64_t taps,
+                        const int32_t *channels) {
+    mx_tensor shape;
+    float *values = read_weight(b, name, &shape);
+    if (!values)
+        return 0;
+    int64_t out = shape.dims[0], in = shape.dims[1];
+    float *to = mx_alloc_array((size_t)(out * in * taps), sizeof(*to));
+    if (!to)
+        b->status = MXW_E_MEMORY;
+    for (int64_t o = 0; o < out && to; o++)
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t i = 0; i < in; i++) {
+                int64_t channel = channels ? channels[i] : i;
+                to[(o * taps + t) * in + i] = values[(o * in + channel) * shape.dims[2] + first + t];
+            }
+    mx_value v = to ? constant(b, as, 2, (int64_t[]){out, taps * in}, to) : 0;
+    mx_free(values);
+    mx_free(to);
+    return v;
+}
+
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
+
+static mx_value magnitude(mx_graph *g, mx_value re, mx_value im) {
+    return mx_graph_sqrt(g, mx_graph_add(g, mx_graph_mul(g, re, re), mx_graph_mul(g, im, im)));
+}
+
+static mx_value frames_input(builder *b, int64_t chunks, int i) {
+    const mx_vad_input *in = &b->network->inputs[i];
+    return mx_graph_input(b->g, in->name, MXW_F32, 3, (int64_t[]){chunks, MX_VAD_FRAMES, in->width});
+}
+
+/* The basis as it is: [chunks, frames, bins]. */
+static mx_value plain_stft(builder *b, int64_t chunks) {
+    int64_t window = b->network->window;
+    mx_value basis = whole(b, "stft.weight", 2, (int64_t[]){2 * b->bins, window});
+    mx_value y = mx_graph_linear(b->g, frames_input(b, chunks, 0), basis, 0);
+    return magnitude(b->g, mx_graph_slice(b->g, y, 2, 0, b->bins, 1),
+                     mx_graph_slice(b->g, y, 2, b->bins, 2 * b->bins, 1));
+}
+
+/* The same from folded frames, even frequencies before odd ones. */
+static mx_value folded_stft(builder *b, int64_t chunks) {
+    mx_value part[MX_VAD_MAX_INPUTS];
+    for (int i = 0; i < MX_VAD_MAX_INPUTS; i++) {
+        const mx_vad_input *in = &b->network->inputs[i];
+        int64_t outputs = mx_vad_fold_outputs(b->network->window, i);
+        float *basis = mx_alloc_array((size_t)(outputs * in->width), sizeof(*basis));
+        if (!basis) {
+            b->status = MXW_E_MEMORY;
+            return 0;
+        }
+        mx_vad_fold_basis(b->network->window, i, basis);
+        char name[32];
+        snprintf(name, sizeof(name), "stft.%s", in->name);
+        mx_value weight = constant(b, name, 2, (int64_t[]){outputs, in->width}, basis);
+        part[i] = mx_graph_linear(b->g, frames_input(b, chunks, i), weight, 0);
+        mx_free(basis);
+    }
+    mx_value both[] = {magnitude(b->g, part[MX_FOLD_COS_EVEN], part[MX_FOLD_SIN_EVEN]),
+                       magnitude(b->g, part[MX_FOLD_COS_ODD], part[MX_FOLD_SIN_ODD])};
+    return mx_graph_concat(b->g, both, 2, 2);
+}
+
+/* relu(linear(frames first .. first + n of x)), frames `width` wide, side by side in x */
+static mx_value layer(builder *b, mx_value x, int64_t width, int64_t first, int64_t n, mx_value weight,
+                      mx_value bias) {
+    mx_value part = mx_graph_slice(b->g, x, 1, first * width, (first + n) * width, 1);
+    return mx_graph_relu(b->g, mx_graph_linear(b->g, part, weight, bias));
+}
+
+/* [chunks, frames * bins] -> [chunks, 128]. Convolutions of width 3, padded by 1: strides 1, 2, 2, 1 leave 4, 2, 1 and
+ * 1 frames. */
+static mx_value encoder(builder *b, mx_value x, const int32_t *channels) {
+    mx_value bias1 = whole(b, "conv1.bias", 1, (int64_t[]){128}), bias2 = whole(b, "conv2.bias", 1, (int64_t[]){64});
+    mx_value bias3 = whole(b, "conv3.bias", 1, (int64_t[]){64}), bias4 = whole(b, "conv4.bias", 1, (int64_t[]){128});
+    mx_value left1 = taps_of(b, "conv1.weight", "conv1.first", 1, 2, channels);
+    mx_value all1 = taps_of(b, "conv1.weight", "conv1.inner", 0, 3, channels);
+    mx_value right1 = taps_of(b, "conv1.weight", "conv1.last", 0, 2, channels);
+    mx_value one[] = {layer(b, x, b->bins, 0, 2, left1, bias1), layer(b, x, b->bins, 0, 3, all1, bias1),
+                      layer(b, x, b->bins, 1, 3, all1, bias1), layer(b, x, b->bins, 2, 2, right1, bias1)};
+    x = mx_graph_concat(b->g, one, 4, 1);
+    mx_value two[] = {layer(b, x, 128, 0, 2, taps_of(b, "conv2.weight", "conv2.first", 1, 2, NULL), bias2),
+                      layer(b, x, 128, 1, 3, taps_of(b, "conv2.weight", "conv2.last", 0, 3, NULL), bias2)};
+    x = mx_graph_concat(b->g, two, 2, 1);
+    x = mx_graph_relu(b->g, mx_graph_linear(b->g, x, taps_of(b, "conv3.weight", "conv3.both", 1, 2, NULL), bias3));
+    return mx_graph_relu(b->g, mx_graph_linear(b->g, x, taps_of(b, "conv4.weight", "conv4.middle", 1, 1, NULL), bias4));
+}
+
+static mx_value decoder(builder *b, mx_value x, int64_t chunks, mx_value out[3]) {
+    const int64_t hidden = MX_VAD_HIDDEN, gates = 4 * hidden;
+    mx_value wi = whole(b, "lstm.weight_ih", 3, (int64_t[]){1, gates, 128});
+    mx_value wh = whole(b, "lstm.weight_hh", 3, (int64_t[]){1, gates, hidden});
+    mx_value bi = whole(b, "lstm.bias_ih", 2, (int64_t[]){1, gates});
+    mx_value bh = whole(b, "lstm.bias_hh", 2, (int64_t[]){1, gates});
+    mx_value h = mx_graph_input(b->g, "h", MXW_F32, 3, (int64_t[]){1, 1, hidden});
+    mx_value c = mx_graph_input(b->g, "c", MXW_F32, 3, (int64_t[]){1, 1, hidden});
+    x = mx_graph_reshape(b->g, x, 3, (int64_t[]){chunks, 1, 128});
+    if (mx_graph_lstm(b->g, x, wi, wh, bi, bh, h, c, MXW_LSTM_FORWARD, out) < 0)
+        return 0;
+    mx_value y = mx_graph_relu(b->g, mx_graph_reshape(b->g, out[0], 2, (int64_t[]){chunks, hidden}));
+    mx_value weight = whole(b, "output.weight", 2, (int64_t[]){1, hidden});
+    return mx_graph_sigmoid(b->g, mx_graph_linear(b->g, y, weight, whole(b, "output.bias", 1, (int64_t[]){1})));
+}
+
+static mxw_status build(builder *b) {
+    mxw_status status;
+    mx_value lstm[3] = {0};
+    int32_t order[129];
+    int64_t chunks = mx_graph_size(b->g, "chunks", MX_VAD_RUN_CHUNKS), bins = b->bins;
+    for (int32_t i = 0; i < bins; i++)   /* even frequencies, then odd ones */
+        order[i] = b->network->folded ? (i <= bins / 2 ? 2 * i : 2 * (i - (int32_t)bins / 2) - 1) : i;
+    mx_value x = b->network->folded ? folded_stft(b, chunks) : plain_stft(b, chunks);
+    x = mx_graph_reshape(b->g, x, 2, (int64_t[]){chunks, MX_VAD_FRAMES * bins});
+    mx_value p = decoder(b, encoder(b, x, order), chunks, lstm);
+    MX_TRY(b->status);
+    MX_TRY(mx_graph_output(b->g, "probability", p));
+    MX_TRY(mx_graph_output(b->g, "h_after", lstm[1]));
+    MX_TRY(mx_graph_output(b->g, "c_after", lstm[2]));
+    status = mx_graph_status(b->g);
+out:
+    return status;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static mxw_status choose_stft(mx_vad_network *n, const mx_weights *weights) {
+    builder b = {.weights = weights};
+    mx_tensor shape;
+    float *basis = read_weight(&b, "stft.weight", &shape);
+    if (!basis)
+        return b.status;
+    n->folded = mx_vad_fold_applies(basis, n->window);
+    mx_free(basis);
+    if (n->folded) {
+        mx_vad_fold_window(n->window, n->hann);
+        for (n->n_inputs = 0; n->n_inputs < MX_VAD_MAX_INPUTS; n->n_inputs++)
+            n->inputs[n->n_inputs] = (mx_vad_input){mx_vad_fold_name(n->n_inputs),
+                                                    mx_vad_fold_inputs(n->window, n->n_inputs)};
+    } else {
+        n->inputs[n->n_inputs++] = (mx_vad_input){"frames", n->window};
+    }
+    for (int i = 0; i < n->n_inputs; i++)
+        n->frame_floats += n->inputs[i].width;
+    return MXW_OK;
+}
+
+mxw_status mx_vad_network_open(const mx_weights *weights, int rate, mx_vad_network *n) {
+    const int scale = rate == 16000 ? 2 : 1;
+    mxw_status status;
+    *n = (mx_vad_network){.rate = rate, .chunk = 256 * scale, .context = 32 * scale, .window = 128 * scale};
+    builder b = {.weights = weights, .network = n, .bins = n->window / 2 + 1};
+    mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = "cpu"};
+    MX_TRY(choose_stft(n, weights));
+    MX_TRY(mx_graph_create("vad", &n->graph));
+    b.g = n->graph;
+    MX_TRY(build(&b));
+    MX_TRY(mx_exec_load(n->graph, &options, &n->program));
+out:
+    if (status < 0)
+        mx_vad_network_close(n);
+    return status;
+}
+
+void mx_vad_network_close(mx_vad_network *n) {
+    if (n->program)
+        mx_exec_unload(n->program);
+    if (n->graph)
+        mx_graph_destroy(n->graph);
+    *n = (mx_vad_network){0};
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* The last frame reaches past the chunk, which is continued by its mirror image, the last sample not repeated. */
+static const float *last_frame(const mx_vad_network *n, const float *chunk, float *made) {
+    const int hop = n->window / 2, first = (MX_VAD_FRAMES - 1) * hop, there = n->context + n->chunk - first;
+    memcpy(made, chunk + first, (size_t)there * sizeof(float));
+    for (int i = there; i < n->window; i++)
+        made[i] = made[2 * there - 2 - i];
+    return made;
+}
+
+void mx_vad_network_frames(const mx_vad_network *n, const float *samples, int64_t chunks, float *to) {
+    float made[256], *at[MX_VAD_MAX_INPUTS];
+    for (int i = 0; i < n->n_inputs; to += chunks * MX_VAD_FRAMES * n->inputs[i++].width)
+        at[i] = to;
+    for (int64_t k = 0; k < chunks; k++, samples += n->chunk)
+        for (int f = 0; f < MX_VAD_FRAMES; f++) {
+            const float *x = f < MX_VAD_FRAMES - 1 ? samples + f * (n->window / 2) : last_frame(n, samples, made);
+            if (n->folded)
+                mx_vad_fold(n->window, n->hann, x, at);
+            else
+                memcpy(at[0], x, (size_t)n->window * sizeof(float));
+            for (int i = 0; i < n->n_inputs; i++)
+                at[i] += n->inputs[i].width;
+        }
+}
+
+static mxw_status bind(mx_run *run, const char *name, int64_t a, int64_t b, int64_t c, const float *data) {
+    mx_tensor t = mx_tensor_of_const(MXW_F32, 3, (int64_t[]){a, b, c}, data);
+    return mx_run_input(run, name, &t);
+}
+
+static mxw_status copy_out(mx_run *run, const char *name, int64_t n, float *to) {
+    mx_tensor t;
+    mxw_status status = mx_run_output(run, name, &t);
+    if (status == MXW_OK)
+        memcpy(to, t.data, (size_t)n * sizeof(float));
+    return status;
+}
+
+mxw_status mx_vad_network_run(const mx_vad_network *n, mx_run *run, const float *frames, int64_t chunks, float *h,
+                              float *c, float *probabilities) {
+    mxw_status status;
+    for (int i = 0; i < n->n_inputs; frames += chunks * MX_VAD_FRAMES * n->inputs[i++].width)
+        MX_TRY(bind(run, n->inputs[i].name, chunks, MX_VAD_FRAMES, n->inputs[i].width, frames));
+    MX_TRY(bind(run, "h", 1, 1, MX_VAD_HIDDEN, h));
+    MX_TRY(bind(run, "c", 1, 1, MX_VAD_HIDDEN, c));
+    MX_TRY(mx_run_execute(run));
+    MX_TRY(copy_out(run, "probability", chunks, probabilities));
+    MX_TRY(copy_out(run, "h_after", MX_VAD_HIDDEN, h));
+    MX_TRY(copy_out(run, "c_after", MX_VAD_HIDDEN, c));
+out:
+    return status;
+}

@@ -1,0 +1,260 @@
+/* vad/vad.c - a stream of samples: cut into chunks, run through the network as many at a time as there are, their
+ * probabilities given to the state machine of the regions and kept for who asks for them. */
+#include "vad/vad.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "vad/network.h"
+#include "vad/regions.h"
+
+#define READ_SAMPLES 65536        /* of an audio at a time */
+#define KEPT_SECONDS 3600         /* of probabilities that nobody reads */
+
+struct mx_vad_model {
+    mx_vad_network network;
+};
+
+struct mxw_vad {
+    mxw_vad_options options;      /* strings not kept */
+    mx_vad_model *model;
+    int owns_model;
+    mx_run *run;
+    mx_regions regions;
+    mxw_status failed;            /* a failure in the middle of a chunk: only reset helps */
+    int finished;
+    int64_t samples, chunks;      /* fed, heard */
+
+    float *buffer;                /* [context + MX_VAD_RUN_CHUNKS * chunk]: first the context of the next chunk */
+    size_t waiting;               /* samples behind the context */
+    float *frames;                /* inputs of a run */
+    float h[MX_VAD_HIDDEN], c[MX_VAD_HIDDEN];
+
+    float *kept;                  /* a ring of probabilities: kept[(kept_at + i) % kept_room], i < n_kept */
+    size_t kept_at, n_kept, kept_room;
+};
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+mxw_status mx_vad_model_open(const char *name_or_path, const char *model_dir, int sample_rate, mx_vad_model **out) {
+    mx_weights *weights = NULL;
+    mxw_status status = mx_silero_open(name_or_path, model_dir, sample_rate, &weights);
+    *out = NULL;
+    if (status < 0)
+        return status;
+    mx_vad_model *model = mx_alloc_zero(1, sizeof(*model));
+    status = model ? mx_vad_network_open(weights, sample_rate, &model->network) : MXW_E_MEMORY;
+    if (status == MXW_OK)
+        *out = model;
+    else
+        mx_free(model);
+    mx_weights_close(weights);   /* the graph has copies */
+    return status;
+}
+
+void mx_vad_model_close(mx_vad_model *model) {
+    if (!model)
+        return;
+    mx_vad_network_close(&model->network);
+    mx_free(model);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static mxw_status allocate(mx_vad *vad) {
+    const mx_vad_network *n = &vad->model->network;
+    size_t samples = (size_t)n->context + (size_t)MX_VAD_RUN_CHUNKS * (size_t)n->chunk;
+    vad->buffer = mx_alloc_array(samples, sizeof(float));
+    vad->frames = mx_alloc_array((size_t)(MX_VAD_RUN_CHUNKS * MX_VAD_FRAMES * n->frame_floats), sizeof(float));
+    if (!vad->buffer || !vad->frames)
+        return MXW_E_MEMORY;
+    return mx_run_open(n->program, NULL, &vad->run);
+}
+
+mxw_status mx_vad_open(mx_vad_model *model, const mxw_vad_options *options, mx_vad **out) {
+    mxw_status status;
+    *out = NULL;
+    mx_vad *vad = mx_alloc_zero(1, sizeof(*vad));
+    if (!vad)
+        return MXW_E_MEMORY;
+    vad->options = *options;
+    vad->options.model = vad->options.model_dir = NULL;
+    vad->model = model;
+    if (!model) {
+        MX_TRY(mx_vad_model_open(options->model, options->model_dir, options->sample_rate, &vad->model));
+        vad->owns_model = 1;
+    }
+    MX_TRY(allocate(vad));
+    mx_vad_reset(vad);
+    *out = vad;
+    return MXW_OK;
+out:
+    mx_vad_close(vad);
+    return status;
+}
+
+void mx_vad_close(mx_vad *vad) {
+    if (!vad)
+        return;
+    mx_run_close(vad->run);
+    mx_regions_free(&vad->regions);
+    mx_free(vad->buffer);
+    mx_free(vad->frames);
+    mx_free(vad->kept);
+    if (vad->owns_model)
+        mx_vad_model_close(vad->model);
+    mx_free(vad);
+}
+
+void mx_vad_reset(mx_vad *vad) {
+    mx_regions_start(&vad->regions, &vad->options);
+    vad->failed = MXW_OK;
+    vad->finished = 0;
+    vad->samples = vad->chunks = 0;
+    vad->waiting = 0;
+    vad->kept_at = vad->n_kept = 0;
+    memset(vad->buffer, 0, (size_t)vad->model->network.context * sizeof(float));
+    memset(vad->h, 0, sizeof(vad->h));
+    memset(vad->c, 0, sizeof(vad->c));
+}
+
+int mx_vad_chunk(const mx_vad *vad) { return vad->model->network.chunk; }
+int mx_vad_rate(const mx_vad *vad) { return vad->model->network.rate; }
+
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
+
+/* The ring grows as it is filled, up to its limit; then the oldest are overwritten. */
+static mxw_status keep_probability(mx_vad *vad, float p) {
+    size_t limit = (size_t)KEPT_SECONDS * (size_t)vad->model->network.rate / (size_t)vad->model->network.chunk;
+    if (vad->n_kept == vad->kept_room && vad->kept_room < limit) {
+        size_t room = MX_MIN(limit, MX_MAX(1024, 2 * vad->kept_room));
+        float *larger = mx_alloc_array(room, sizeof(*larger));
+        if (!larger)
+            return MXW_E_MEMORY;
+        for (size_t i = 0; i < vad->n_kept; i++)
+            larger[i] = vad->kept[(vad->kept_at + i) % vad->kept_room];
+        mx_free(vad->kept);
+        vad->kept = larger;
+        vad->kept_room = room;
+        vad->kept_at = 0;
+    }
+    if (vad->n_kept == vad->kept_room) {
+        vad->kept_at = (vad->kept_at + 1) % vad->kept_room;
+        vad->n_kept--;
+    }
+    vad->kept[(vad->kept_at + vad->n_kept++) % vad->kept_room] = p;
+    return MXW_OK;
+}
+
+/* The first n chunks of the buffer. What is left moves to its front. */
+static mxw_status hear(mx_vad *vad, size_t n) {
+    const mx_vad_network *network = &vad->model->network;
+    const size_t chunk = (size_t)network->chunk, context = (size_t)network->context;
+    float p[MX_VAD_RUN_CHUNKS];
+    mx_vad_network_frames(network, vad->buffer, (int64_t)n, vad->frames);
+    mxw_status status = mx_vad_network_run(network, vad->run, vad->frames, (int64_t)n, vad->h, vad->c, p);
+    for (size_t i = 0; i < n && status == MXW_OK; i++) {
+        vad->chunks++;
+        status = keep_probability(vad, p[i]);
+        if (status == MXW_OK)
+            status = mx_regions_add(&vad->regions, p[i], MX_MIN(vad->samples, vad->chunks * network->chunk));
+    }
+    vad->waiting -= n * chunk;
+    memmove(vad->buffer, vad->buffer + n * chunk, (context + vad->waiting) * sizeof(float));
+    vad->failed = status < 0 ? status : vad->failed;
+    return status;
+}
+
+static mxw_status check_open(const mx_vad *vad) {
+    if (vad->failed < 0)
+        return mx_fail(vad->failed, "speech detection failed before; reset or close it");
+    return MXW_OK;
+}
+
+mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n) {
+    const mx_vad_network *network = &vad->model->network;
+    const size_t chunk = (size_t)network->chunk, room = (size_t)MX_VAD_RUN_CHUNKS * chunk;
+    mxw_status status = check_open(vad);
+    if (status == MXW_OK && vad->finished)
+        return mx_fail(MXW_E_STATE, "speech detection is finished: no more samples can be fed; reset it first");
+    while (n && status == MXW_OK) {
+        size_t part = MX_MIN(n, room - vad->waiting);
+        memcpy(vad->buffer + network->context + vad->waiting, samples, part * sizeof(*samples));
+        vad->waiting += part;
+        vad->samples += (int64_t)part;
+        samples += part;
+        n -= part;
+        if (vad->waiting >= chunk)
+            status = hear(vad, vad->waiting / chunk);
+    }
+    return status;
+}
+
+mxw_status mx_vad_feed_audio(mx_vad *vad, mx_audio *audio) {
+    mxw_status status;
+    size_t got = 0;
+    float *samples = mx_alloc_array(READ_SAMPLES, sizeof(*samples));
+    if (!samples)
+        return MXW_E_MEMORY;
+    do {
+        MX_TRY(mx_audio_read(audio, samples, READ_SAMPLES, &got));
+        MX_TRY(mx_vad_feed(vad, samples, got));
+    } while (got > 0);
+out:
+    mx_free(samples);
+    return status;
+}
+
+mxw_status mx_vad_finish(mx_vad *vad) {
+    const mx_vad_network *network = &vad->model->network;
+    mxw_status status = check_open(vad);
+    if (status < 0 || vad->finished)
+        return status;
+    if (vad->waiting) {
+        size_t missing = (size_t)network->chunk - vad->waiting;
+        memset(vad->buffer + network->context + vad->waiting, 0, missing * sizeof(float));
+        vad->waiting += missing;
+        status = hear(vad, 1);
+    }
+    if (status == MXW_OK)
+        status = mx_regions_end(&vad->regions, vad->samples);
+    vad->finished = 1;
+    vad->failed = status < 0 ? status : vad->failed;
+    return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static mxw_vad_region region_of(const mx_vad *vad, mx_region span) {
+    double rate = vad->model->network.rate;
+    return (mxw_vad_region){.struct_size = sizeof(mxw_vad_region), .first = span.first, .end = span.end,
+                            .start_s = (double)span.first / rate, .end_s = (double)span.end / rate};
+}
+
+mxw_status mx_vad_next(mx_vad *vad, mxw_vad_region *region) {
+    mx_region span;
+    mxw_status status = check_open(vad);
+    if (status < 0)
+        return status;
+    if (!mx_regions_take(&vad->regions, &span))
+        return vad->finished ? MXW_END : MXW_MORE;
+    *region = region_of(vad, span);
+    return MXW_OK;
+}
+
+int mx_vad_ahead(const mx_vad *vad, mxw_vad_region *region) {
+    mx_region span;
+    int certain = mx_regions_ahead(&vad->regions, &span);
+    *region = region_of(vad, span);
+    return certain;
+}
+
+mxw_status mx_vad_probabilities(mx_vad *vad, float *probabilities, size_t n, size_t *got) {
+    *got = MX_MIN(n, vad->n_kept);
+    for (size_t i = 0; i < *got; i++)
+        probabilities[i] = vad->kept[(vad->kept_at + i) % vad->kept_room];
+    if (*got)
+        vad->kept_at = (vad->kept_at + *got) % vad->kept_room;
+    vad->n_kept -= *got;
+    return MXW_OK;
+}
