@@ -11,7 +11,7 @@
 
 #include "device/cpu/gemm/gemm.h"
 
-#define BLOCK_ROWS 256   /* rows of x in a block: enough for the GEMM, and 512 KB of gates at 128 units */
+#define BLOCK_ROWS 128   /* rows of x in a block: enough for the GEMM, and 256 KB of gates at 128 units */
 #define PIECE_ROWS 12    /* of a piece at most: each recurrent weight that is read serves them all */
 
 typedef struct lstm {
@@ -133,6 +133,17 @@ static void project_input(const lstm *f, int64_t dir) {
     mx_gemm_run(&p, f->kernels);
 }
 
+/* The recurrent part of the gates. One row needs no packing. */
+static void multiply(const lstm *f, float *sums, const float *h, int64_t ld, int64_t rows, const mx_packed *w,
+                     float *packed) {
+    if (rows == 1 && w->dtype == MXW_F32) {
+        f->kernels->gemm_row(sums, h, mx_packed_panel(w, 0), f->hidden, mx_packed_panels(w));
+        return;
+    }
+    mx_pack_rows(f->kernels, packed, h, ld, rows, f->hidden, NULL);
+    mx_gemm_rows(f->kernels, sums, panel_columns(f), packed, rows, w, 0, mx_packed_panels(w));
+}
+
 static void run_piece(void *context, int64_t piece, int slot) {
     const lstm *f = context;
     int64_t dir = piece / f->pieces, row = piece % f->pieces * f->rows, rows = MX_MIN(f->rows, f->n - row);
@@ -149,8 +160,7 @@ static void run_piece(void *context, int64_t piece, int slot) {
     for (int64_t s = 0; s < f->n_steps; s++, ld = ldy) {
         int64_t at = is_reverse(f, dir) ? f->n_steps - 1 - s : s;
         float *now = y + (first + at) * f->n * ldy;
-        mx_pack_rows(f->kernels, packed, last, ld, rows, hidden, NULL);
-        mx_gemm_rows(f->kernels, sums, columns, packed, rows, w, 0, mx_packed_panels(w));
+        multiply(f, sums, last, ld, rows, w, packed);
         f->kernels->lstm_cell(now, ldy, c, gates + at * f->n * 4 * hidden, 4 * hidden, sums, columns, rows, hidden);
         last = now;
     }

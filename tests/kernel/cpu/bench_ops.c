@@ -1,7 +1,7 @@
-/* bench_ops.c - kcheck --bench: attention and select through the device, as a transcription runs them.
+/* bench_ops.c - kcheck --bench: attention, select and lstm through the device, as a transcription runs them.
  *
  * What a decoder's step reads comes from memory, not from a cache: each call takes another copy of keys, values or
- * weights, and there are more of them than any cache holds. As in bench.c, the best of the turns counts. */
+ * weights, and there are more of them than any cache holds. An lstm reads its weights at every step, so they stay. As in bench.c, the best of the turns counts. */
 #include "bench.h"
 
 #include "base/base.h"
@@ -13,8 +13,8 @@
 typedef struct op_shape {
     const char *what;
     mx_op op;
-    int64_t rows, keys;   /* of select: rows, ids */
-    int heads;            /* 64 wide */
+    int64_t rows, keys;   /* of select: rows, ids; of lstm: steps, sequences */
+    int heads;            /* 64 wide; of lstm: 64 units each */
 } op_shape;
 
 static const op_shape shapes[] = {
@@ -27,6 +27,10 @@ static const op_shape shapes[] = {
     {"tiny select, 1 row", MX_OP_FUSED_SELECT, 1, 51864, 6},
     {"tiny select, 5 rows", MX_OP_FUSED_SELECT, 5, 51864, 6},
     {"base select, 5 rows", MX_OP_FUSED_SELECT, 5, 51865, 8},
+    {"lstm, 128 units", MX_OP_LSTM, 300, 1, 2},
+    {"lstm, 128 units, 1 step", MX_OP_LSTM, 1, 1, 2},
+    {"lstm, 128 units, batch of 8", MX_OP_LSTM, 300, 8, 2},
+    {"lstm, 512 units", MX_OP_LSTM, 100, 1, 8},
 };
 
 typedef struct op_job {
@@ -149,6 +153,34 @@ static void open_select(op_job *j, const mx_device *cpu, mx_pool *pool) {
     j->flops = 2.0 * (double)s->keys * (double)d * (double)s->rows;
 }
 
+static mx_tensor packed(const op_job *j, const mx_device *cpu, int input, mx_tensor source, mx_pool *pool) {
+    mx_weight_use use = {.op = j->s->op, .attrs = &j->attrs, .input = input, .sources = &source, .n_sources = 1};
+    mx_tensor t = source;
+    t.layout = MX_LAYOUT_PACKED;
+    t.packing = cpu->packing(cpu, &use);
+    t.data = mx_alloc(t.packing.bytes);
+    if (!t.data || cpu->pack(cpu, &use, t.data, pool) < 0)
+        exit(1);
+    mx_free(source.data);
+    return t;
+}
+
+static void open_lstm(op_job *j, const mx_device *cpu, mx_pool *pool) {
+    int64_t t = j->s->rows, n = j->s->keys, d = 64 * j->s->heads;
+    j->in[0] = TENSOR(MXW_F32, t, n, d);
+    j->copies[0][0] = packed(j, cpu, 1, TENSOR(MXW_F32, 1, 4 * d, d), pool);
+    j->copies[1][0] = packed(j, cpu, 2, TENSOR(MXW_F32, 1, 4 * d, d), pool);
+    j->n_copied = 2;
+    j->n_copies = 1;
+    j->in[3] = TENSOR(MXW_F32, 1, 4 * d);
+    j->in[4] = TENSOR(MXW_F32, 1, 4 * d);
+    j->out[0] = TENSOR(MXW_F32, t, n, d);
+    j->out[1] = TENSOR(MXW_F32, 1, n, d);
+    j->out[2] = TENSOR(MXW_F32, 1, n, d);
+    j->call.n_inputs = 5;
+    j->flops = 16.0 * (double)(t * n) * (double)(d * d);
+}
+
 static void close_job(op_job *j) {
     for (int i = 0; i < 6; i++)
         if (i == 0 || i > j->n_copied)
@@ -174,6 +206,8 @@ static void run_shape(const bench_machine *b, const op_shape *s, double *flops, 
                        .outputs = j.out, .pool = b->pool, .compiled = 1};
     if (s->op == MX_OP_FUSED_SELECT)
         open_select(&j, b->cpu, b->pool);
+    else if (s->op == MX_OP_LSTM)
+        open_lstm(&j, b->cpu, b->pool);
     else
         open_attention(&j);
     next_copy(&j, 0);
@@ -194,6 +228,8 @@ static void run_shape(const bench_machine *b, const op_shape *s, double *flops, 
             *read = MX_MAX(*read, mx_peak_read_gbs(b->isa, b->pool, b->memory, b->memory_bytes));
     }
     printf("%-28s %5d x %5d, %d heads  %9.1f us ", s->what, (int)s->rows, (int)s->keys, s->heads, best / 1e3);
+    if (s->op == MX_OP_LSTM)
+        printf("%7.2f us a step ", best / 1e3 / (double)s->rows);
     if (j.bytes > 0)
         printf("%7.1f GB/s    %3.0f %% of %.0f\n", j.bytes / best, 100 * j.bytes / best / *read, *read);
     else

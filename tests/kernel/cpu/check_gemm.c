@@ -165,6 +165,22 @@ static void test_gemm_rows(void) {
         }
 }
 
+/* One row, as gemm_rows has it. */
+static void test_gemm_row(void) {
+    for (size_t d = 0; d < MX_COUNT(depths); d++)
+        for (int64_t n_panels = 0; n_panels < 11; n_panels++) {
+            int64_t k = depths[d], n = n_panels * MX_PANEL;
+            float *a = floats(k, 1, 4), *b = floats(n * k, 2, 8), *y = take((size_t)n * sizeof(float), 4);
+            float *rows = take((size_t)n * sizeof(float), 4), *packed = floats(chunked(k), 0, 0);
+            K->gemm_row(y, a, b, k, n_panels);
+            K->pack_row(packed, a, k, MX_CHUNK);
+            K->gemm_rows(rows, n, packed, 1, b, MXW_F32, k, n_panels);
+            CHECK(memcmp(y, rows, (size_t)n * sizeof(float)) == 0);
+            record(y, (size_t)n * sizeof(float));
+            done();
+        }
+}
+
 static void test_gemm_store(void) {
     static const int64_t widths[] = {1, 7, 16, 31, 32, 33, 96, 100};
     for (size_t w = 0; w < MX_COUNT(widths); w++)
@@ -261,6 +277,7 @@ const kcheck_test kcheck_gemm[] = {
     {"gemm_blocks", test_gemm_blocks, 0},
     {"gemm_tile", test_gemm_tile, 1},
     {"gemm_rows", test_gemm_rows, 1},
+    {"gemm_row", test_gemm_row, 1},
     {"gemm_store", test_gemm_store, 1},
     {"pack_row", test_pack_row, 1},
     {"widen_f16", test_widen_f16, 1},

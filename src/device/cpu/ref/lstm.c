@@ -1,8 +1,19 @@
-/* device/cpu/ref/lstm.c - the cell of an LSTM as plain loops. Every element is computed alone, so the bits depend on
- * neither rows nor hidden size. */
+/* device/cpu/ref/lstm.c - a step of an LSTM as plain loops: one row times panels, and the cell. Every element is a chain
+ * of its own, so the bits depend on neither rows nor hidden size. */
 #include "device/cpu/kernels.h"
 
 #include "device/cpu/ref/math.h"
+
+void MX_REF(gemm_row)(float *y, const float *a, const float *panels, int64_t k, int64_t n_panels) {
+    for (int64_t panel = 0; panel < n_panels; panel++, y += MX_PANEL, panels += k * MX_PANEL) {
+        float sum[MX_PANEL] = {0};
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t j = 0; j < MX_PANEL; j++)
+                sum[j] = fmaf(a[p], panels[p * MX_PANEL + j], sum[j]);
+        for (int64_t j = 0; j < MX_PANEL; j++)
+            y[j] = sum[j];
+    }
+}
 
 static void cell(float *restrict h, float *restrict c, const float *restrict x, const float *restrict z, int64_t n) {
     for (int64_t j = 0; j < n; j++) {

@@ -45,6 +45,7 @@ MX_INLINE vf vf_load_or(const float *x, int64_t n, vf other) {
 MX_INLINE void vf_store_first(float *y, vf x, int64_t n) { _mm256_maskstore_ps(y, first_lanes(n), x); }
 
 MX_INLINE vf vf_number_or(vf x, vf a, vf b) { return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, x, _CMP_ORD_Q)); }
+MX_INLINE vf vf_less(vf x, vf m, vf a, vf b) { return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, m, _CMP_LT_OQ)); }
 MX_INLINE unsigned vf_greater(vf a, vf b) { return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)); }
 
 MX_INLINE vf vf_suppress(vf v, const uint8_t *out, int64_t n) {

@@ -44,6 +44,9 @@ MX_INLINE vf vf_first_or(vf x, vf other, int64_t n) { return _mm512_mask_blend_p
 MX_INLINE vf vf_number_or(vf x, vf a, vf b) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), b, a);
 }
+MX_INLINE vf vf_less(vf x, vf m, vf a, vf b) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, m, _CMP_LT_OQ), b, a);
+}
 MX_INLINE unsigned vf_greater(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 
 MX_INLINE vf vf_suppress(vf v, const uint8_t *out, int64_t n) {

@@ -76,5 +76,25 @@ MX_INLINE vf vf_gelu_tanh(vf x) {
     vf u = vf_mul(vf_add(x, cube), vf_set1(-2.0f * MX_TANH_SCALE));
     return vf_div(x, vf_add(vf_set1(1.0f), vf_exp(u)));
 }
+
+/* 1 / (1 + e^-x) within 3 units in the last place, 0 below -89. */
+MX_INLINE vf vf_sigmoid(vf x) {
+    const vf one = vf_set1(1.0f);
+    return vf_div(one, vf_add(one, vf_exp(vf_sub(vf_zero(), x))));
+}
+
+/* tanh x within 4 units in the last place: a polynomial near 0, elsewhere 1 - 2 / (e^2|x| + 1) with the sign of x. */
+MX_INLINE vf vf_tanh(vf x) {
+    const vf one = vf_set1(1.0f);
+    vf a = vf_abs(x), z = vf_mul(x, x);
+    vf p = vf_set1(MX_TANH_4);
+    STEP(p, z, MX_TANH_3);
+    STEP(p, z, MX_TANH_2);
+    STEP(p, z, MX_TANH_1);
+    STEP(p, z, MX_TANH_0);
+    vf q = vf_div(vf_set1(2.0f), vf_add(vf_exp(vf_add(a, a)), one));
+    vf far = vf_less(x, vf_zero(), vf_sub(q, one), vf_sub(one, q));
+    return vf_less(a, vf_set1(MX_TANH_NEAR), vf_fma(vf_mul(x, z), p, x), far);
+}
 #undef STEP
 #endif

@@ -55,6 +55,7 @@ MX_INLINE void vf_store_first(float *y, vf x, int64_t n) {
 }
 
 MX_INLINE vf vf_number_or(vf x, vf a, vf b) { return vbslq_f32(vceqq_f32(x, x), a, b); }
+MX_INLINE vf vf_less(vf x, vf m, vf a, vf b) { return vbslq_f32(vcltq_f32(x, m), a, b); }
 MX_INLINE unsigned vf_greater(vf a, vf b) {
     const uint32x4_t bit = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(vcgtq_f32(a, b), bit));

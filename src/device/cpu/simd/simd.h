@@ -11,6 +11,7 @@
  *   vf_maxnum(x, m)        m where x is NaN
  *   vf_scale(p, n, i)      p 2^n for whole n in [-150, 128]; i is n + MX_ROUND
  *   vf_number_or(x, a, b)  b in the lanes where x is NaN, else a
+ *   vf_less(x, m, a, b)    a in the lanes where x < m, else b
  *   vf_greater(a, b)       bit i: a > b in lane i
  *   vf_suppress(v, out, n) -inf in the lanes whose byte of out [n] is not 0
  *   vf_transpose(x)        x [VL][VL]

@@ -8,9 +8,11 @@ const mx_kernels MX_FAST(table) = {
     .layer_norm = MX_FAST(layer_norm),
     .gelu_erf = MX_FAST(gelu_erf),
     .gelu_tanh = MX_FAST(gelu_tanh),
+    .lstm_cell = MX_FAST(lstm_cell),
     .gemm_blocks = MX_FAST(gemm_blocks),
     .gemm_tile = MX_FAST(gemm_tile),
     .gemm_rows = MX_FAST(gemm_rows),
+    .gemm_row = MX_FAST(gemm_row),
     .widen_f16 = MX_FAST(widen_f16),
 #if VL == 16
     .pack_row = MX_FAST(pack_row),
