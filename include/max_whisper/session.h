@@ -122,8 +122,8 @@ MXW_API mxw_status mxw_session_next(mxw_session *session, const mxw_segment **se
 /* Everything so far; complete once next has returned END. Owned by the session, valid until the next mxw_session_next.
  * NULL when memory runs out. */
 MXW_API const mxw_result *mxw_session_result(mxw_session *session);
-/* With `languages`: decides the language of each stretch of speech, after finish and instead of next, without decoding any
- * text. The result then has no segments, and its regions have their languages. */
+/* With `languages`: decides the language of each stretch of speech, after finish and instead of next, without decoding
+ * any text. The result then has no segments, and its regions have their languages. */
 MXW_API mxw_status mxw_session_detect_languages(mxw_session *session);
 /* What is needed to repeat the run, as a JSON object: version, model with its SHA-256, engine, device, every option.
  * The first call reads the model's file. Owned by the session. */

@@ -1,8 +1,38 @@
 /* base/arrays.h - the arrays behind a public result, as the library sees them: plain arrays of its own structs. Callers
- * have other struct sizes, perhaps, so to them the arrays are opaque and read through functions (api/result.c). */
+ * have other struct sizes, perhaps, so to them the arrays are opaque and read through functions (api/result.c). And the
+ * bits of mxw_word.reasons, which the guard sets and output/ names. */
 #ifndef MX_ARRAYS_H
 #define MX_ARRAYS_H
 #include "max_whisper/result.h"
+
+/* What can speak against a word: its identifier, its name in JSON. The order is that of the bits, so new ones go to the
+ * end. */
+#define MX_REASONS(X)                                                                                                  \
+    X(SILENCE, "silence")           /* no speech was detected under its time */                                        \
+    X(NO_SPEECH, "no_speech")       /* the window's probability of no speech is high */                                \
+    X(UNCERTAIN, "uncertain")       /* its tokens have low probability or high entropy */                              \
+    X(ATTENTION, "attention")       /* the model looked elsewhere, or stood still */                                   \
+    X(RATE, "rate")                 /* too many or too few tokens for its time */                                      \
+    X(REPETITION, "repetition")     /* the same words again and again */                                               \
+    X(TEMPERATURE, "temperature")   /* found only by sampling */                                                       \
+    X(DISAGREEMENT, "disagreement") /* a second decode, without the text before, does not have it */
+
+typedef enum mx_reason {
+#define MX_REASON_ID(identifier, name) MX_REASON_##identifier,
+    MX_REASONS(MX_REASON_ID)
+#undef MX_REASON_ID
+    MX_N_REASONS
+} mx_reason;
+
+#define MX_REASON_BIT(identifier) (1u << MX_REASON_##identifier)
+
+/* The name of a bit; NULL past the end. */
+static inline const char *mx_reason_name(int bit) {
+#define MX_REASON_NAME(identifier, name) name,
+    static const char *const names[] = {MX_REASONS(MX_REASON_NAME)};
+#undef MX_REASON_NAME
+    return bit >= 0 && bit < MX_N_REASONS ? names[bit] : NULL;
+}
 
 static inline const mxw_segment *mx_segments(const mxw_result *result) {
     return (const mxw_segment *)(const void *)result->segments;

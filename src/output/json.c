@@ -1,13 +1,11 @@
 /* output/json.c - the whole result as Python's json.dump writes openai-whisper's: the same keys in the same order, ", "
- * and ": ", ASCII only, floats with the fewest digits that read back, no newline at the end. What the reference does not
- * have (channels, languages, suspicion, regions) has keys of its own, where it was asked for. */
+ * and ": ", ASCII only, floats with the fewest digits that read back, no newline at the end. What the reference does
+ * not have (channels, languages, suspicion, regions) has keys of its own, where it was asked for. */
 #include "output/internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-#include "base/reasons.h"
 
 static void add_escaped(mx_str *out, uint32_t c) {
     static const char plain[] = "\"\\\n\r\t\f\b", letter[] = "\"\\nrtfb";

@@ -1,5 +1,5 @@
-/* tests/cli/fake_sheet.h - a sheet that looks at all that is drawn: everything is finite and inside, and no two texts lie
- * over each other. begin, draw on `sheet`, end. */
+/* tests/cli/fake_sheet.h - a sheet that looks at all that is drawn: everything is finite and inside, and no two texts
+ * lie over each other. begin, draw on `sheet`, end. */
 #ifndef TESTS_CLI_FAKE_SHEET_H
 #define TESTS_CLI_FAKE_SHEET_H
 

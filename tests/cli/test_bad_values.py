@@ -6,8 +6,8 @@ import re
 from clitest import check, check_equal, check_fails, done, run
 
 COMMANDS = {   # and what must stand behind them
-    "transcribe": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"], "report": ["x.wav"],
-    "verify": ["x.wav"], "features extract": ["x.wav"],
+    "transcribe": ["x.wav"], "vad": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"],
+    "report": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
     "features compare": ["a.npz", "b.npz"], "features diverge": ["a.npz", "b.npz"], "features decode": ["a.npz"],
     "model list": [], "model fetch": ["tiny"], "model inspect": [], "model export": ["tiny.en", "out.npz"],
     "devices": [], "gpu-check": [], "graph dump": [], "graph test": [], "version": [], "help": [],
@@ -43,14 +43,16 @@ BAD = {
     "--tolerance": NUMBER + ["-1"], "--start": NUMBER + ["-1"],
     "--vad-threshold": NUMBER + ["0", "1.1", "-1"], "--vad-min-silence-ms": NUMBER + ["-1", "1000001"],
     "--vad-min-speech-ms": NUMBER + ["-1", "1000001"], "--vad-max-speech-s": NUMBER + ["0", "-1"],
-    "--vad-pad-ms": NUMBER + ["-1", "100001"], "--vad-model": NAME, "--parallel": WHOLE + ["0", "257", "True"],
+    "--vad-pad-ms": NUMBER + ["-1", "100001"], "--vad-neg-threshold": NUMBER + ["0", "1.1"],
+    "--vad-model": NAME, "--parallel": WHOLE + ["0", "257", "True"],
     "--guard": WORD + ["on", "True"], "--languages": WORD + ["klingon", "en,", "en,,de", "en,any", "auto"],
     "--verbose": TRISTATE, "--fp16": TRISTATE, "--help": ["", "transcribe"],
 }
 SWITCHES = {
     "--stats", "--recursive", "--skip-existing", "--resume", "--without-timestamps", "--word-timestamps",
     "--highlight-words", "--greedy", "--suppress-blank", "--carry-initial-prompt", "--condition-on-previous-text",
-    "--vad", "--quiet", "--json", "--tensors", "--plain", "--again", "--all", "--ops-only", "--fused",
+    "--vad", "--probabilities",
+    "--quiet", "--json", "--tensors", "--plain", "--again", "--all", "--ops-only", "--fused",
 }
 # "--help help" is a wish for help; and these need no value behind a blank
 ALONE = SWITCHES | {"--verbose", "--fp16", "--help", "--parallel"}

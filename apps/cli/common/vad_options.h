@@ -25,7 +25,8 @@
      .group = group_,                                                                                                  \
      .help = "Probability at which speech begins; it ends at 0.15 less."},                                             \
     {VAD_NUMBER(type, vad_min_silence_ms, "vad-min-silence-ms",                                                        \
-                "vad-min-silence-duration-ms" short_("min-silence-duration-ms min-silence-ms"), min_silence, "MS", 0, 1e6),\
+                "vad-min-silence-duration-ms" short_("min-silence-duration-ms min-silence-ms"), min_silence, "MS", 0,  \
+                1e6),                                                                                                  \
      .group = group_, .help = "A shorter pause does not end a region of speech."},                                     \
     {VAD_NUMBER(type, vad_min_speech_ms, "vad-min-speech-ms",                                                          \
                 "vad-min-speech-duration-ms" short_("min-speech-duration-ms min-speech-ms"), min_speech, "MS", 0, 1e6),\

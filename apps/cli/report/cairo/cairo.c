@@ -1,4 +1,4 @@
-/* cli/report/cairo/cairo.c - the drawing module: implements draw.h with cairo, as SVG, as PDF, or as PNG at 2x scale. */
+/* cli/report/cairo/cairo.c - the drawing module: implements draw.h with cairo, as SVG, PDF, or PNG at 2x scale. */
 #include <cairo-pdf.h>
 #include <cairo-svg.h>
 #include <cairo.h>

@@ -22,8 +22,8 @@ typedef struct outputs_source {
 const char *outputs_stem(const char *path, size_t *length);
 /* "DIR/sub/" of an input's files; 0: too long. Needs --output-dir. */
 int outputs_folder(const transcribe_options *options, const input *in, char *path, size_t size);
-/* 1 if two recordings, *a and *b in the order of the list, would write the same files; alike: names do not have the stem,
- * so that any two of a folder do. 0: none; -1: no memory, which is logged. */
+/* 1 if two recordings, *a and *b in the order of the list, would write the same files; alike: names do not have the
+ * stem, so that any two of a folder do. 0: none; -1: no memory, which is logged. */
 int outputs_collide(const inputs *list, int alike, const input **a, const input **b);
 /* 1 if every file that would be written is there. */
 int outputs_exist(const transcribe_options *options, const input *in);
