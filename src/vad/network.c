@@ -13,70 +13,76 @@
 
 /* ---- constants from weights ------------------------------------------------------------------------------------- */
 
+enum { MAX_WEIGHTS = 16 };
+
+/* A weight in f32. */
+typedef struct loaded {
+    const char *name;
+    mx_tensor shape;         /* its data is elsewhere */
+    float *values;
+} loaded;
+
 typedef struct builder {
     mx_graph *g;
-    const mx_weights *weights;
     const mx_vad_network *network;
     int64_t bins;
-    mxw_status status;       /* of reading weights; those of the graph it keeps itself */
+    loaded weights[MAX_WEIGHTS];
+    int n_weights;
+    mxw_status status;       /* E_MEMORY outside of the graph, which keeps its own */
 } builder;
 
-/* A weight as f32, in *n elements; NULL after a failure. mx_free'd by the caller. */
-static float *read_weight(builder *b, const char *name, mx_tensor *shape) {
-    float *values = NULL;
-    if (b->status == MXW_OK)
-        b->status = mx_weights_find(b->weights, name, shape);
-    if (b->status < 0)
-        return NULL;
-    values = mx_alloc_array((size_t)mx_tensor_count(shape), sizeof(*values));
-    if (!values) {
-        b->status = MXW_E_MEMORY;
-        return NULL;
-    }
-    mx_tensor_to_f32(shape, values);
-    for (int64_t i = 0; i < mx_tensor_count(shape); i++)
-        if (!isfinite(values[i])) {
-            b->status = mx_fail(MXW_E_FORMAT, "tensor %s: element %lld is not finite", name, (long long)i);
-            mx_free(values);
-            return NULL;
-        }
-    return values;
+static mxw_status load(loaded *to, const mx_weights *weights, int64_t i) {
+    mxw_tensor_info info;
+    mxw_status status = mx_weights_tensor(weights, i, &info, &to->shape);
+    if (status < 0)
+        return status;
+    to->name = info.name;
+    to->values = mx_alloc_array((size_t)mx_tensor_count(&to->shape), sizeof(*to->values));
+    if (!to->values)
+        return MXW_E_MEMORY;
+    mx_tensor_to_f32(&to->shape, to->values);
+    for (int64_t k = 0; k < mx_tensor_count(&to->shape); k++)
+        if (!isfinite(to->values[k]))
+            return mx_fail(MXW_E_FORMAT, "tensor %s: element %lld is not finite", to->name, (long long)k);
+    return MXW_OK;
+}
+
+static const loaded *find(const builder *b, const char *name) {
+    int i = 0;
+    while (strcmp(b->weights[i].name, name) != 0)   /* the names of silero.def are all there once it is open */
+        i++;
+    return &b->weights[i];
 }
 
 static mx_value constant(builder *b, const char *name, int rank, const int64_t *dims, float *values) {
     mx_tensor t = mx_tensor_of(MXW_F32, rank, dims, values);
-    return b->status == MXW_OK ? mx_graph_constant(b->g, name, &t) : 0;
+    return mx_graph_constant(b->g, name, &t);
 }
 
 /* A weight as it is, under other sizes. */
 static mx_value whole(builder *b, const char *name, int rank, const int64_t *dims) {
-    mx_tensor shape;
-    float *values = read_weight(b, name, &shape);
-    mx_value v = values ? constant(b, name, rank, dims, values) : 0;
-    mx_free(values);
-    return v;
+    return constant(b, name, rank, dims, find(b, name)->values);
+}
+
+static float *room_for(builder *b, int64_t n) {
+    float *values = mx_alloc_array((size_t)n, sizeof(*values));
+    if (!values)
+        b->status = MXW_E_MEMORY;
+    return values;
 }
 
 /* Taps first .. first + taps of a convolution, as the weight of a linear over frames side by side: [out][tap][in]. The
  * channels of the first convolution come in the order of the STFT's results. */
 static mx_value taps_of(builder *b, const char *name, const char *as, int64_t first, int64_t taps,
                         const int32_t *channels) {
-    mx_tensor shape;
-    float *values = read_weight(b, name, &shape);
-    if (!values)
-        return 0;
-    int64_t out = shape.dims[0], in = shape.dims[1];
-    float *to = mx_alloc_array((size_t)(out * in * taps), sizeof(*to));
-    if (!to)
-        b->status = MXW_E_MEMORY;
+    const loaded *w = find(b, name);
+    int64_t out = w->shape.dims[0], in = w->shape.dims[1], width = w->shape.dims[2];
+    float *to = room_for(b, out * in * taps);
     for (int64_t o = 0; o < out && to; o++)
         for (int64_t t = 0; t < taps; t++)
-            for (int64_t i = 0; i < in; i++) {
-                int64_t channel = channels ? channels[i] : i;
-                to[(o * taps + t) * in + i] = values[(o * in + channel) * shape.dims[2] + first + t];
-            }
+            for (int64_t i = 0; i < in; i++)
+                to[(o * taps + t) * in + i] = w->values[(o * in + (channels ? channels[i] : i)) * width + first + t];
     mx_value v = to ? constant(b, as, 2, (int64_t[]){out, taps * in}, to) : 0;
-    mx_free(values);
     mx_free(to);
     return v;
 }
@@ -107,11 +113,9 @@ static mx_value folded_stft(builder *b, int64_t chunks) {
     for (int i = 0; i < MX_VAD_MAX_INPUTS; i++) {
         const mx_vad_input *in = &b->network->inputs[i];
         int64_t outputs = mx_vad_fold_outputs(b->network->window, i);
-        float *basis = mx_alloc_array((size_t)(outputs * in->width), sizeof(*basis));
-        if (!basis) {
-            b->status = MXW_E_MEMORY;
+        float *basis = room_for(b, outputs * in->width);
+        if (!basis)
             return 0;
-        }
         mx_vad_fold_basis(b->network->window, i, basis);
         char name[32];
         snprintf(name, sizeof(name), "stft.%s", in->name);
@@ -186,39 +190,35 @@ out:
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static mxw_status choose_stft(mx_vad_network *n, const mx_weights *weights) {
-    builder b = {.weights = weights};
-    mx_tensor shape;
-    float *basis = read_weight(&b, "stft.weight", &shape);
-    if (!basis)
-        return b.status;
-    n->folded = mx_vad_fold_applies(basis, n->window);
-    mx_free(basis);
-    if (n->folded) {
+static void choose_stft(mx_vad_network *n, const builder *b) {
+    n->folded = mx_vad_fold_applies(find(b, "stft.weight")->values, n->window);
+    n->n_inputs = n->folded ? MX_VAD_MAX_INPUTS : 1;
+    if (n->folded)
         mx_vad_fold_window(n->window, n->hann);
-        for (n->n_inputs = 0; n->n_inputs < MX_VAD_MAX_INPUTS; n->n_inputs++)
-            n->inputs[n->n_inputs] = (mx_vad_input){mx_vad_fold_name(n->n_inputs),
-                                                    mx_vad_fold_inputs(n->window, n->n_inputs)};
-    } else {
-        n->inputs[n->n_inputs++] = (mx_vad_input){"frames", n->window};
-    }
-    for (int i = 0; i < n->n_inputs; i++)
+    for (int i = 0; i < n->n_inputs; i++) {
+        n->inputs[i] = n->folded ? (mx_vad_input){mx_vad_fold_name(i), mx_vad_fold_inputs(n->window, i)}
+                                 : (mx_vad_input){"frames", n->window};
         n->frame_floats += n->inputs[i].width;
-    return MXW_OK;
+    }
 }
 
 mxw_status mx_vad_network_open(const mx_weights *weights, int rate, mx_vad_network *n) {
     const int scale = rate == 16000 ? 2 : 1;
-    mxw_status status;
+    mxw_status status = MXW_OK;
     *n = (mx_vad_network){.rate = rate, .chunk = 256 * scale, .context = 32 * scale, .window = 128 * scale};
-    builder b = {.weights = weights, .network = n, .bins = n->window / 2 + 1};
+    builder b = {.network = n, .bins = n->window / 2 + 1};
     mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = "cpu"};
-    MX_TRY(choose_stft(n, weights));
+    for (; b.n_weights < mx_weights_count(weights) && status == MXW_OK; b.n_weights++)
+        status = load(&b.weights[b.n_weights], weights, b.n_weights);
+    MX_TRY(status);
+    choose_stft(n, &b);
     MX_TRY(mx_graph_create("vad", &n->graph));
     b.g = n->graph;
     MX_TRY(build(&b));
     MX_TRY(mx_exec_load(n->graph, &options, &n->program));
 out:
+    for (int i = 0; i < b.n_weights; i++)
+        mx_free(b.weights[i].values);
     if (status < 0)
         mx_vad_network_close(n);
     return status;

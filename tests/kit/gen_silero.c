@@ -2,6 +2,7 @@
  * that it is right is shown by the real files (tests/golden/test_vad.c). */
 #include "kit/gen_silero.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -40,9 +41,24 @@ static int next_row(const gen_silero *o, int rate, size_t i, row *r, mx_tensor *
     return 1;
 }
 
+static void fill_dft(const mx_tensor *shape, float *out) {
+    const double pi = 3.14159265358979323846;
+    int64_t n = shape->dims[2], bins = n / 2 + 1;
+    for (int64_t k = 0; k < shape->dims[0]; k++)
+        for (int64_t i = 0; i < n; i++) {
+            double window = 0.5 - 0.5 * cos(2 * pi * (double)i / (double)n);
+            double angle = 2 * pi * (double)((k % bins) * i) / (double)n;
+            out[k * n + i] = (float)(window * (k < bins ? cos(angle) : -sin(angle)));
+        }
+}
+
 static void values_of(const gen_silero *o, int rate, const row *r, const mx_tensor *shape, float *out) {
     gen_options g = {.seed = o->seed + (uint64_t)rate};
     gen_values(&g, r->name, shape, out);
+    for (int64_t i = 0; i < mx_tensor_count(shape) && strcmp(r->name, "output.weight") == 0; i++)
+        out[i] *= 8;   /* so that probabilities differ */
+    if (o->dft && strcmp(r->name, "stft.weight") == 0)
+        fill_dft(shape, out);
 }
 
 int64_t gen_silero_values(const gen_silero *o, int rate, const char *canonical, float *out) {

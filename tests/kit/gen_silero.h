@@ -6,6 +6,7 @@
 
 typedef struct gen_silero {
     uint64_t seed;
+    int dft;               /* the STFT is a windowed cosine and sine, as in the real files; else it is random, too */
     const char *without;   /* leave this tensor out, by canonical name; NULL: none */
     const char *cut;       /* give this one a row less */
     int only_16k;          /* .jit: no module for 8 kHz */
