@@ -34,8 +34,8 @@ static inline void exact_close(exact *e) {
 }
 
 /* x [in][frames] -> y [out][frames / stride, rounded up], width 3, padded by 1, relu */
-static inline int exact_convolve(const double *x, int in, int frames, const float *w, const float *b, int out, int stride,
-                                 double *y) {
+static inline int exact_convolve(const double *x, int in, int frames, const float *w, const float *b, int out,
+                                 int stride, double *y) {
     int n = (frames - 1) / stride + 1;
     for (int o = 0; o < out; o++)
         for (int t = 0; t < n; t++) {

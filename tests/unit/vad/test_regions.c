@@ -182,7 +182,7 @@ static void test_when(void) {
     }
 }
 
-/* Regions that nobody takes are kept; a use after another begins anew. */
+/* Regions that nobody takes are kept; what came before a start does not matter. */
 static void test_again(void) {
     mxw_vad_options o;
     mx_regions r = {0};
