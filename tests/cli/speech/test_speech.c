@@ -1,6 +1,6 @@
 /* test_speech.c - what `vad` and `language` write and draw: the sound in blocks, every format, pictures of any length.
  */
-#include "fake_sheet.h"
+#include "cli/fake_sheet.h"
 #include "kit/check.h"
 #include "speech/picture_speech.h"
 

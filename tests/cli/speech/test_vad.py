@@ -1,4 +1,4 @@
-"""tests/cli/test_vad.py PROGRAM - `vad` on real speech: its formats read back, its options, its pictures, its refusals.
+"""tests/cli/speech/test_vad.py PROGRAM - `vad` on real speech: formats read back, options, pictures, refusals.
 
 Needs the weights of speech detection (make model); the speech is in tests/data. Whether the regions are Silero's is the
 business of tests/unit/vad.
@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import struct
+import sys
 import tempfile
 import wave
 import xml.etree.ElementTree as xml
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from clitest import ROOT, check, check_equal, check_fails, done, run, skip, wav
 
 SPEECH = os.path.join(ROOT, "tests", "data", "librivox-0870.wav")
@@ -43,7 +45,8 @@ def vad(*words, stdin=b""):
 
 def regions_of(*words):
     """[(start, end)] in milliseconds, from JSON"""
-    return [(round(1000 * r["start"]), round(1000 * r["end"])) for r in json.loads(vad(*words, "-f", "json"))["regions"]]
+    regions = json.loads(vad(*words, "-f", "json"))["regions"]
+    return [(round(1000 * region["start"]), round(1000 * region["end"])) for region in regions]
 
 
 def test_formats():
@@ -113,6 +116,7 @@ def test_options(regions, folder):
     check_equal(regions_of(path, "--channel", "left"), regions, "--channel left")
     check_equal(regions_of(path, "--channel", "2"), [], "--channel 2")
     check(vad(path, "--channel", "left", "-f", "rttm").startswith("SPEAKER stereo 1 "), "the channel in RTTM")
+    os.remove(path)
 
 
 def test_inputs(folder):
@@ -159,7 +163,7 @@ def test_pictures(folder):
         check_equal(vad(SPEECH, "--plot", path + form), vad(SPEECH), "regions are printed as well")
     with open(path + "png", "rb") as stream:
         head = stream.read(32)
-    check(head[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">I", head[16:20])[0] == 2120, "a PNG, twice the size", head)
+    check(head[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">I", head[16:20])[0] == 2120, "a PNG, twice the size")
     root = xml.parse(path + "svg").getroot()
     check(root.tag.endswith("svg") and float(root.get("width").rstrip("pt")) == 1060, "an SVG", root.attrib)
     check(not any("nan" in value.lower() for element in root.iter() for value in element.attrib.values()), "finite")
