@@ -53,6 +53,11 @@ void mx_beam_take(mx_decoding *d, const int32_t *ids, const float *logprobs, int
         mx_sequence_copy(s, &d->sequences[c.source]);
         s->tokens[s->n_tokens++] = c.token;
         s->sum_logprob = c.score;
+        if (mx_sequence_break_loop(plan, s)) {
+            if (d->n_finished < plan->max_candidates)
+                mx_sequence_copy(&d->finished[d->n_finished++], s);
+            continue;
+        }
         memcpy(d->other_cells + (size_t)kept * row, d->cells + (size_t)c.source * row, used * sizeof(*d->cells));
         kept++;
     }

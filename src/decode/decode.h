@@ -30,6 +30,7 @@ typedef struct mx_decode_options {
     int without_timestamps;
     double max_initial_timestamp;    /* or MXW_NONE */
     uint64_t seed;
+    int break_loops;                 /* a sequence that repeats itself again and again is ended as soon as it does */
 } mx_decode_options;
 
 /* Rows of the suppression table. */
@@ -83,6 +84,7 @@ typedef struct mx_decode_result {
     double avg_logprob, no_speech_prob, temperature, compression_ratio;
     const char *text;                /* stripped; owned likewise */
     int ended;                       /* with the end of text, not at the length limit */
+    int looped;                      /* it was cut where it began to repeat itself */
 } mx_decode_result;
 
 mxw_status mx_decoding_open(const mx_decode_plan *plan, mx_decoding **out);

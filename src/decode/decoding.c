@@ -23,6 +23,7 @@ void mx_sequence_copy(mx_sequence *to, const mx_sequence *from) {
     to->n_tokens = from->n_tokens;
     to->sum_logprob = from->sum_logprob;
     to->done = from->done;
+    to->looped = from->looped;
 }
 
 static mxw_status open_sequences(int n, int n_tokens, mx_sequence **out) {
@@ -134,7 +135,7 @@ mxw_status mx_decoding_start(mx_decoding *d, const char *language, const int32_t
     d->n_steps = d->complete = d->n_finished = 0;
     d->no_speech_prob = 0;
     for (int i = 0; i < d->plan->n_group; i++) {
-        d->sequences[i].n_tokens = d->sequences[i].done = 0;
+        d->sequences[i].n_tokens = d->sequences[i].done = d->sequences[i].looped = 0;
         d->sequences[i].sum_logprob = 0;
     }
     return initial_tokens(d, language, prompt, n_prompt);
@@ -250,7 +251,8 @@ mxw_status mx_decoding_result(mx_decoding *d, mx_decode_result *result) {
                                  .no_speech_prob = d->no_speech_prob,
                                  .temperature = d->temperature,
                                  .text = stripped,
-                                 .ended = best->n_tokens < d->n_steps};
+                                 .ended = best->n_tokens < d->n_steps && !best->looped,
+                                 .looped = best->looped};
     return mx_compression_ratio(stripped, n, &result->compression_ratio);
 }
 

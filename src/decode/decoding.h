@@ -9,6 +9,7 @@ typedef struct mx_sequence {
     int n_tokens;
     float sum_logprob;    /* f32 as the reference sums it */
     int done;             /* end of text was sampled */
+    int looped;           /* it was ended because it repeated itself, and cut after the first time */
 } mx_sequence;
 
 struct mx_decoding {
@@ -42,6 +43,10 @@ typedef struct mx_beam_candidate {
 /* How many sequences the window has from the first result on. */
 int mx_decoding_group(const mx_decoding *d);
 int mx_decoding_is_beam(const mx_decoding *d);
+/* loop.c: where to cut tokens that end with the same words again and again: after the first time; n if they do not. */
+int mx_loop_begin(const mx_decode_plan *plan, const int32_t *tokens, int n);
+/* Ends a sequence that repeats itself, if the plan wants that; 1 if it did. */
+int mx_sequence_break_loop(const mx_decode_plan *plan, mx_sequence *s);
 mx_rule mx_rule_for(const mx_decode_plan *plan, const int32_t *sampled, int n);
 void mx_sequence_copy(mx_sequence *to, const mx_sequence *from);
 

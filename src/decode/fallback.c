@@ -22,7 +22,7 @@ int mx_needs_fallback(const mx_decode_result *result, const mx_thresholds *thres
         thresholds->compression_ratio != MXW_NONE && result->compression_ratio > thresholds->compression_ratio;
     int silent =
         thresholds->no_speech != MXW_NONE && result->no_speech_prob > thresholds->no_speech && improbable;
-    return (improbable || repetitive) && !silent;
+    return (improbable || repetitive || result->looped) && !silent;
 }
 
 int mx_is_silence(const mx_decode_result *result, const mx_thresholds *thresholds) {

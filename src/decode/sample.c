@@ -18,6 +18,7 @@ void mx_sample_take(mx_decoding *d, const int32_t *ids, const float *logprobs, i
             s->done = 1;
         else
             s->tokens[s->n_tokens++] = id;
+        mx_sequence_break_loop(d->plan, s);
         all_done = all_done && s->done;
         pick++;
     }
@@ -29,7 +30,12 @@ const mx_sequence *mx_sample_best(mx_decoding *d) { return mx_rank(d->plan, d->s
 const mx_sequence *mx_rank(const mx_decode_plan *plan, const mx_sequence *sequences, int n) {
     const mx_sequence *best = NULL;
     double best_score = 0, alpha = plan->options.length_penalty;
+    int all_looped = 1;
+    for (int i = 0; i < n; i++)
+        all_looped = all_looped && sequences[i].looped;
     for (int i = 0; i < n; i++) {
+        if (sequences[i].looped && !all_looped)
+            continue;
         double length = sequences[i].n_tokens;
         /* The reference divides by zero on an empty text; here its log probability is used. */
         double penalty = alpha == MXW_NONE ? MX_MAX(length, 1) : pow((5 + length) / 6, alpha);
