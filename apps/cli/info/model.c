@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/json_writer.h"
 #include "common/log.h"
@@ -320,10 +321,50 @@ static mxw_status inspect(const mxw_checkpoint *checkpoint, const model_options 
     return status;
 }
 
+static mxw_status try_vad(const model_options *options, int sample_rate) {
+    mxw_vad_options vad;
+    mxw_vad *opened = NULL;
+    mxw_vad_options_default(&vad);
+    vad.model_dir = options->model_dir;
+    vad.sample_rate = sample_rate;
+    mxw_status status = mxw_vad_open(&vad, &opened);
+    mxw_vad_close(opened);
+    return status;
+}
+
+/* The weights of speech detection are no checkpoint: where they are, and for which rates. */
+static int inspect_vad(const model_options *options) {
+    struct stat info = {0};
+    mxw_status status = try_vad(options, 16000);
+    const char *path = mxw_vad_location(NULL, options->model_dir);
+    if (status < 0 || !path || stat(path, &info)) {
+        log_failure(NULL, status);
+        return EXIT_FAILED;
+    }
+    int both = try_vad(options, 8000) >= 0;
+    if (!options->json) {
+        out_print("file        %s\nformat      %s, %lld bytes\npurpose     speech detection, %s\n", path,
+                  both ? "Silero VAD .jit" : "Silero VAD safetensors", (long long)info.st_size,
+                  both ? "16 and 8 kHz" : "16 kHz");
+        return EXIT_OK;
+    }
+    json_writer json;
+    json_start(&json, stdout, 1);
+    json_begin(&json, NULL);
+    json_text(&json, "file", path);
+    json_text(&json, "format", both ? "Silero VAD .jit" : "Silero VAD safetensors");
+    json_whole(&json, "file_bytes", (int64_t)info.st_size);
+    json_wholes(&json, "sample_rates", (int64_t[]){16000, 8000}, both ? 2 : 1);
+    json_end(&json);
+    return EXIT_OK;
+}
+
 static int run_inspect(const void *chosen, char **words, int n_words) {
     const model_options *options = chosen;
     mxw_checkpoint *checkpoint = NULL;
     const char *name = n_words ? words[0] : "tiny.en";
+    if (!strcmp(name, MXW_VAD_MODEL))
+        return inspect_vad(options);
     int exit_status = open_checkpoint(name, options->model_dir, &checkpoint);
     if (exit_status == EXIT_OK) {
         mxw_status status = inspect(checkpoint, options);
