@@ -148,10 +148,12 @@ mxw_status mx_merge_add(mx_merge *merge, int channel, const mxw_result *result) 
 /* The part whose next segment starts first; the first one on ties. */
 static part *earliest(mx_merge *m) {
     part *best = NULL;
-    for (part *p = m->parts; p < m->parts + m->n_parts; p++)
+    for (size_t i = 0; i < m->n_parts; i++) {
+        part *p = &m->parts[i];
         if (p->next < p->result.n_segments &&
             (!best || mx_segments(&p->result)[p->next].start < mx_segments(&best->result)[best->next].start))
             best = p;
+    }
     return best;
 }
 

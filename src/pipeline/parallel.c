@@ -335,7 +335,7 @@ static mxw_status append(mx_session *s, piece *p) {
     for (size_t i = 0; i < p->n_segments; i++)
         n_tokens += p->segments[i].n_tokens;
     MX_TRY(mx_grow(&s->segments.items, &s->segments.capacity, first + p->n_segments, sizeof(*s->segments.items)));
-    MX_TRY(mx_grow(&s->at.tokens.items, &s->at.tokens.capacity, n_tokens, sizeof(*s->at.tokens.items)));
+    MX_TRY(mx_grow(&s->at.tokens.items, &s->at.tokens.capacity, n_tokens + 1, sizeof(*s->at.tokens.items)));
     for (size_t i = 0; i < p->n_segments; i++) {
         mxw_segment *segment = &s->segments.items[s->segments.n];
         *segment = p->segments[i];

@@ -298,7 +298,7 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
                     .language_probability = s->result.language_probability,
                     .last_speech_s = s->at.last_speech_s,
                     .language = s->language,
-                    .segments = s->segments.items + first,
+                    .segments = s->segments.items ? s->segments.items + first : NULL,
                     .n_segments = s->segments.n - first};
     if (!s->options.on_window)
         return MXW_OK;
@@ -360,7 +360,7 @@ static mxw_status take(mx_session *s, const loop_state *then) {
     for (size_t i = 0; i < n; i++)
         n_tokens += then->segments[i].n_tokens;
     MX_TRY(mx_grow(&s->segments.items, &s->segments.capacity, s->segments.n + n, sizeof(*s->segments.items)));
-    MX_TRY(mx_grow(&s->at.tokens.items, &s->at.tokens.capacity, n_tokens, sizeof(*s->at.tokens.items)));
+    MX_TRY(mx_grow(&s->at.tokens.items, &s->at.tokens.capacity, n_tokens + 1, sizeof(*s->at.tokens.items)));
     s->at.seek = then->seek;
     s->at.clip = (int)then->clip;
     s->language = mx_language_find(then->language);

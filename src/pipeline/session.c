@@ -12,7 +12,7 @@
 #define MAX_TEMPERATURES 1024
 
 mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n) {
-    mxw_status status = mx_grow(&tokens->items, &tokens->capacity, tokens->n + n, sizeof(*items));
+    mxw_status status = mx_grow(&tokens->items, &tokens->capacity, tokens->n + n + 1, sizeof(*items));
     if (status < 0)
         return status;
     if (n)
@@ -81,7 +81,7 @@ static mxw_status encode_initial_prompt(mx_session *s) {
     int32_t *tokens = NULL;
     size_t n = 0;
     if (!s->options.initial_prompt)
-        return MXW_OK;
+        return mx_tokens_add(&s->at.tokens, NULL, 0);   /* room, so that there is an address */
     mxw_status status = mx_encode_prompt(s->recognizer->text, "initial_prompt", s->options.initial_prompt, &tokens, &n);
     if (status >= 0)
         status = mx_tokens_add(&s->at.tokens, tokens, n);

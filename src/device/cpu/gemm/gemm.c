@@ -317,7 +317,7 @@ static void run_block(void *context, int64_t piece, int slot) {
     int64_t a_offset, b_offset;
     entry_offsets(product, p.entry, &a_offset, &b_offset);
     p.x = product->x + a_offset;
-    p.b = product->b + b_offset;
+    p.b = product->b ? product->b + b_offset : NULL;
     p.rows = MX_MIN(of->rows, product->m - p.row);
     p.tiles = blocks_of(p.rows, w->blocks.tile_rows);
     p.panels = MX_MIN(of->panels, blocks_of(product->n, MX_PANEL) - p.first);
