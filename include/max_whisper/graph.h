@@ -81,6 +81,9 @@ MXW_API mxw_value mxw_graph_argmax(mxw_graph *g, mxw_value x);                 /
 MXW_API mxw_status mxw_graph_top_k(mxw_graph *g, mxw_value x, int64_t k, mxw_value out[2]);
 /* x [n,t,c_in], weight [c_out,c_in,k], bias [c_out] or 0 -> [n,t',c_out] */
 MXW_API mxw_value mxw_graph_conv1d(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias, int stride, int pad);
+/* The same with taps `dilation` positions of x apart (1: side by side). */
+MXW_API mxw_value mxw_graph_conv1d_dilated(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias, int stride,
+                                           int pad, int dilation);
 /* x NHWC, weight RSCF (height, width, in, out), bias [out] or 0 */
 MXW_API mxw_value mxw_graph_conv2d(mxw_graph *g, mxw_value x, mxw_value weight, mxw_value bias, const int stride[2],
                                    const int pad[2]);

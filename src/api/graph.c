@@ -110,6 +110,9 @@ BUILDER(reduce, (mxw_graph * g, mxw_value x, mxw_reduce_kind kind, int axis), (g
 BUILDER(argmax, (mxw_graph * g, mxw_value x), (g, x))
 BUILDER(conv1d, (mxw_graph * g, mxw_value x, mxw_value weight, mxw_value bias, int stride, int pad),
         (g, x, weight, bias, stride, pad))
+BUILDER(conv1d_dilated,
+        (mxw_graph * g, mxw_value x, mxw_value weight, mxw_value bias, int stride, int pad, int dilation),
+        (g, x, weight, bias, stride, pad, dilation))
 BUILDER(conv2d,
         (mxw_graph * g, mxw_value x, mxw_value weight, mxw_value bias, const int stride[2], const int pad[2]),
         (g, x, weight, bias, stride, pad))

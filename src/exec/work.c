@@ -54,6 +54,8 @@ static double flops_of(const mx_program *p, const mx_call *call) {
     case MX_OP_CONV1D:
     case MX_OP_FUSED_CONV1D: return 2 * last * (double)in[1].dims[2] * count(out);
     case MX_OP_CONV2D: return 2 * last * (double)(in[1].dims[0] * in[1].dims[1]) * count(out);
+    case MX_OP_LSTM:   /* both products of a gate, for each of four, at each step of each sequence */
+        return 8 * (last + (double)in[2].dims[2]) * count(out);
     case MX_OP_FUSED_SELECT: return 2 * count(&in[0]) * (double)in[1].dims[0];
     case MX_OP_ATTENTION: return 4 * last * attended(call);
     case MX_OP_ATTENTION_CACHED: return 4 * last * cached_keys(p, call);

@@ -113,7 +113,12 @@ mxw_status mx_graph_top_k(mx_graph *g, mx_value x, int64_t k, mx_value out[2]) {
 }
 
 mx_value mx_graph_conv1d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, int stride, int pad) {
-    mx_attrs attrs = {.stride = {stride, 1}, .pad = {pad, 0}};
+    return mx_graph_conv1d_dilated(g, x, weight, bias, stride, pad, 1);
+}
+
+mx_value mx_graph_conv1d_dilated(mx_graph *g, mx_value x, mx_value weight, mx_value bias, int stride, int pad,
+                                 int dilation) {
+    mx_attrs attrs = {.stride = {stride, 1}, .pad = {pad, 0}, .dilation = dilation};
     return append1(g, MX_OP_CONV1D, &attrs, (mx_value[]){x, weight, bias}, 3);
 }
 

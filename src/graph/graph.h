@@ -135,6 +135,8 @@ mx_value mx_graph_reduce(mx_graph *g, mx_value x, mxw_reduce_kind kind, int axis
 mx_value mx_graph_argmax(mx_graph *g, mx_value x);
 mxw_status mx_graph_top_k(mx_graph *g, mx_value x, int64_t k, mx_value out[2]);
 mx_value mx_graph_conv1d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, int stride, int pad);
+mx_value mx_graph_conv1d_dilated(mx_graph *g, mx_value x, mx_value weight, mx_value bias, int stride, int pad,
+                                 int dilation);
 mx_value mx_graph_conv2d(mx_graph *g, mx_value x, mx_value weight, mx_value bias, const int stride[2],
                          const int pad[2]);
 /* out[0] y, out[1] h, out[2] c; biases and states may be 0. */

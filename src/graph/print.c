@@ -36,6 +36,13 @@ static void print_number(const char *name, double value, mx_str *out) {
     mx_str_print(out, ", %s=%s", name, text);
 }
 
+/* A dilation of 1 goes without saying. */
+static void print_conv1d(const mx_attrs *a, mx_str *out) {
+    mx_str_print(out, ", stride=%d, pad=%d", a->stride[0], a->pad[0]);
+    if (a->dilation != 1)
+        mx_str_print(out, ", dilation=%d", a->dilation);
+}
+
 static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
     const mx_attrs *a = &node->attrs;
     switch (node->op) {
@@ -64,7 +71,7 @@ static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
     case MX_OP_REDUCE: mx_str_print(out, ", %s, axis=%d", reduce_names[a->kind], a->axis); break;
     case MX_OP_GELU: mx_str_print(out, ", %s", gelu_names[a->kind]); break;
     case MX_OP_LAYER_NORM: print_number("eps", a->eps, out); break;
-    case MX_OP_CONV1D: mx_str_print(out, ", stride=%d, pad=%d", a->stride[0], a->pad[0]); break;
+    case MX_OP_CONV1D: print_conv1d(a, out); break;
     case MX_OP_CONV2D:
         mx_str_print(out, ", stride=[%d, %d], pad=[%d, %d]", a->stride[0], a->stride[1], a->pad[0], a->pad[1]);
         break;
@@ -83,7 +90,8 @@ static void print_attrs(const mx_graph *g, const mx_node *node, mx_str *out) {
             print_number("eps", a->eps, out);
         break;
     case MX_OP_FUSED_CONV1D:
-        mx_str_print(out, ", stride=%d, pad=%d%s", a->stride[0], a->pad[0], act_names[a->act]);
+        print_conv1d(a, out);
+        mx_str_text(out, act_names[a->act]);
         break;
     case MX_OP_FUSED_SELECT:
         if (node->n_inputs > 4 && node->inputs[4])

@@ -1,4 +1,4 @@
-/* lab/exact_ops.c - Whisper's ops element by element in float64, with bounds that follow from how errors propagate.
+/* lab/exact_ops.c - ops element by element in float64, with bounds that follow from how errors propagate.
  * The inputs are those that the f32 op had, taken as exact. Invariant: nothing here shares code with a kernel. */
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static mx_exact conv1d(const mx_call *c, int64_t index, double *scratch) {
     int64_t o = index % out, t = index / out % t_out, batch = index / out / t_out;
     double sum = 0, size = 0;
     for (int64_t tap = 0; tap < k; tap++) {
-        int64_t at = t * c->attrs->stride[0] + tap - c->attrs->pad[0];
+        int64_t at = t * c->attrs->stride[0] + tap * c->attrs->dilation - c->attrs->pad[0];
         if (at < 0 || at >= frames)
             continue;
         for (int64_t i = 0; i < in; i++) {
@@ -125,6 +125,64 @@ static mx_exact layer_norm(const mx_call *c, int64_t index, double *scratch) {
     double e_var = ((double)n + 4) * U + 2 * e_mean * r + e_mean * r * e_mean * r;   /* ... the variance's, relative */
     double bound = fabs(gamma) * (r * e_mean + fabs(z) * (0.5 * e_var + 3 * U));
     return (mx_exact){gamma * z + beta, bound + SLACK * U * (fabs(gamma * z) + fabs(beta))};
+}
+
+/* ---- lstm -------------------------------------------------------------------------------------------------------- */
+
+static double optional(const mx_call *c, int input, int64_t i) {
+    return input < c->n_inputs && c->inputs[input].data ? floats(&c->inputs[input])[i] : 0;
+}
+
+/* Row `row` of all directions' gates before its activation; h as the op itself had it, from h [i] on. */
+static mx_exact gate(const mx_call *c, int64_t row, const float *x, const float *h) {
+    int64_t in = last(&c->inputs[1]), hidden = last(&c->inputs[2]);
+    double bias = optional(c, 3, row) + optional(c, 4, row), sum = bias, of_x = 0, of_h = 0;
+    for (int64_t i = 0; i < in; i++) {
+        double p = (double)x[i] * floats(&c->inputs[1])[row * in + i];
+        sum += p, of_x += fabs(p);
+    }
+    for (int64_t i = 0; h && i < hidden; i++) {
+        double p = (double)h[i] * floats(&c->inputs[2])[row * hidden + i];
+        sum += p, of_h += fabs(p);
+    }
+    double biases = fabs(optional(c, 3, row)) + fabs(optional(c, 4, row));
+    return (mx_exact){sum, U * (((double)in + SLACK) * of_x + ((double)hidden + SLACK) * of_h + SLACK * biases)};
+}
+
+/* An activation of slope 1/4 or 1 at most; what else is rounded on the way: SLACK + 1 units of its own. */
+static mx_exact squash(mx_exact z, int is_tanh) {
+    double y = is_tanh ? tanh(z.value) : 1 / (1 + exp(-z.value));
+    return (mx_exact){y, (is_tanh ? 1 : 0.25) * z.bound + (SLACK + 1) * U * fabs(y)};
+}
+
+static mx_exact product(mx_exact a, mx_exact b) {
+    double y = a.value * b.value;
+    return (mx_exact){y, fabs(a.value) * b.bound + fabs(b.value) * a.bound + a.bound * b.bound + U * fabs(y)};
+}
+
+/* Output y. Its state c is followed from the beginning, with its error; h is what the op computed a step before. */
+static mx_exact lstm(const mx_call *c, int64_t index, double *scratch) {
+    (void)scratch;
+    const mx_tensor *y = &c->outputs[0];
+    int64_t t = y->dims[0], n = y->dims[1], in = last(&c->inputs[0]), hidden = last(&c->inputs[2]);
+    int64_t dirs = c->inputs[2].dims[0], j = index % hidden, dir = index / hidden % dirs;
+    int64_t entry = index / hidden / dirs % n, time = index / hidden / dirs / n;
+    int reverse = dir == 1 || c->attrs->kind == MXW_LSTM_REVERSE;
+    int64_t first = reverse ? t - 1 : 0, step = reverse ? -1 : 1, state = (dir * n + entry) * hidden;
+    const float *h = c->n_inputs > 5 && c->inputs[5].data ? floats(&c->inputs[5]) + state : NULL;
+    mx_exact cell = {optional(c, 6, state + j), 0}, out = {0, 0};
+    for (int64_t at = first; at != time + step; at += step) {
+        mx_exact g[4];
+        const float *x = floats(&c->inputs[0]) + (at * n + entry) * in;
+        for (int64_t i = 0; i < 4; i++)
+            g[i] = squash(gate(c, (dir * 4 + i) * hidden + j, x, h), i == 2);
+        mx_exact kept = product(g[1], cell), added = product(g[0], g[2]);
+        cell.value = kept.value + added.value;
+        cell.bound = kept.bound + added.bound + U * fabs(cell.value);
+        out = product(g[3], squash(cell, 1));
+        h = floats(y) + ((at * n + entry) * dirs + dir) * hidden;
+    }
+    return out;
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -247,6 +305,8 @@ static int64_t vocabulary(const mx_call *c) { return last(&c->inputs[0]) + 3; }
 static const mx_exact_op ops[] = {
     {MX_OP_CONV1D, "n u sum|x w| + 4 u (|sum| + |bias|), n = 3 x channels", 0, conv1d, none},
     {MX_OP_LINEAR, "n u sum|x w| + 4 u (|sum| + |bias|), n = inputs", 0, linear, none},
+    {MX_OP_LSTM, "(n + 4) u sum|x w| of a gate, through slopes 1/4 and 1 and 5 u; errors of c add up, h as computed", 0,
+     lstm, none},
     {MX_OP_GELU, "4 u |x|", 0, gelu, none},
     {MX_OP_ADD, "u |result|", 0, add, none},
     {MX_OP_GATHER, "none: elements move", 0, gather, none},

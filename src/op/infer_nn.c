@@ -2,6 +2,7 @@
 #include "op/infer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static mxw_status want_bias(mx_infer *f, int64_t out_size) {
@@ -78,20 +79,30 @@ mxw_status mx_infer_SOFTMAX(mx_infer *f) {
 
 /* ---- convolution ------------------------------------------------------------------------------------------------ */
 
-/* The length after a convolution along one axis; an open length stays itself where the convolution keeps it. */
-static mxw_status conv_length(mx_infer *f, const char *axis, int64_t n, int64_t kernel, int which, int64_t *out) {
+/* The length after a convolution along one axis, its taps `dilation` apart; an open length stays itself where the
+ * convolution keeps it. */
+static mxw_status conv_length(mx_infer *f, const char *axis, int64_t n, int64_t kernel, int which, int64_t dilation,
+                              int64_t *out) {
     int64_t stride = f->attrs->stride[which], pad = f->attrs->pad[which];
+    char apart[32] = "";
     if (stride < 1 || pad < 0)
         return mx_infer_bad(f, "stride %lld and pad %lld: expected stride 1 or more and pad 0 or more",
                             (long long)stride, (long long)pad);
+    if (dilation < 1)
+        return mx_infer_bad(f, "dilation is %lld: expected 1 or more", (long long)dilation);
+    int huge = kernel - 1 > MX_MAX_ELEMENTS / dilation;
+    int64_t span = huge ? MX_MAX_ELEMENTS : (kernel - 1) * dilation + 1;
     if (n < 0 || kernel < 0) {
-        *out = stride == 1 && kernel >= 0 && 2 * pad == kernel - 1 ? n : MX_DIM_ANY;
+        *out = stride == 1 && kernel >= 0 && 2 * pad == span - 1 ? n : MX_DIM_ANY;
         return MXW_OK;
     }
-    if (kernel < 1 || n + 2 * pad < kernel)
-        return mx_infer_bad(f, "a kernel of %lld over %s %lld with pad %lld: expected 1 to %lld", (long long)kernel,
-                            axis, (long long)n, (long long)pad, (long long)(n + 2 * pad));
-    *out = (n + 2 * pad - kernel) / stride + 1;
+    if (dilation > 1)
+        snprintf(apart, sizeof(apart), ", taps %lld apart,", (long long)dilation);
+    if (kernel < 1 || huge || n + 2 * pad < span)
+        return mx_infer_bad(f, "a kernel of %lld%s over %s %lld with pad %lld: expected 1 to %lld", (long long)kernel,
+                            apart, axis, (long long)n, (long long)pad,
+                            (long long)((n + 2 * pad + dilation - 1) / dilation));
+    *out = (n + 2 * pad - span) / stride + 1;
     return MXW_OK;
 }
 
@@ -107,7 +118,7 @@ mxw_status mx_infer_CONV1D(mx_infer *f) {
         return mx_infer_bad(f, "weight %s does not fit x %s: expected weight [out, %s, k]", mx_infer_shape(f, weight),
                             mx_infer_shape(f, x), mx_infer_dim(f, x->dims[2]));
     MX_TRY(want_bias(f, weight->dims[0]));
-    MX_TRY(conv_length(f, "length", x->dims[1], weight->dims[2], 0, &length));
+    MX_TRY(conv_length(f, "length", x->dims[1], weight->dims[2], 0, f->attrs->dilation, &length));
     f->out[0] = (mx_type){.dtype = MXW_F32, .rank = 3, .dims = {x->dims[0], length, weight->dims[0]}};
 out:
     return status;
@@ -125,8 +136,8 @@ mxw_status mx_infer_CONV2D(mx_infer *f) {
         return mx_infer_bad(f, "weight %s does not fit x %s: expected weight [height, width, %s, out]",
                             mx_infer_shape(f, weight), mx_infer_shape(f, x), mx_infer_dim(f, x->dims[3]));
     MX_TRY(want_bias(f, weight->dims[3]));
-    MX_TRY(conv_length(f, "height", x->dims[1], weight->dims[0], 0, &height));
-    MX_TRY(conv_length(f, "width", x->dims[2], weight->dims[1], 1, &width));
+    MX_TRY(conv_length(f, "height", x->dims[1], weight->dims[0], 0, 1, &height));
+    MX_TRY(conv_length(f, "width", x->dims[2], weight->dims[1], 1, 1, &width));
     f->out[0] = (mx_type){.dtype = MXW_F32, .rank = 4, .dims = {x->dims[0], height, width, weight->dims[3]}};
 out:
     return status;

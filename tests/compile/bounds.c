@@ -54,7 +54,8 @@ typedef struct step {
     const mx_attrs *attrs;
     mx_tensor in[MX_MAX_INPUTS];         /* values */
     const bound *bound[MX_MAX_INPUTS];
-    const mx_tensor *out;                /* output 0 */
+    const mx_tensor *out;                /* the output that the errors are of, and ... */
+    int output;                          /* ... which one it is: 0 but for lstm */
 } step;
 
 static int is_exact(const step *s) {
@@ -263,6 +264,85 @@ static void attention(const step *s, mx_tensor *error) {
         ((float *)error->data)[i] = (float)e;
 }
 
+/* A number and how far it may be off. */
+typedef struct number {
+    double value, off;
+} number;
+
+static number element_of(const step *s, int input, int64_t i) {
+    const bound *b = s->bound[input];
+    if (!s->in[input].data)
+        return (number){0, 0};
+    return (number){(double)((float *)s->in[input].data)[i],
+                    b->error.data ? (double)((float *)b->error.data)[i] : 0};
+}
+
+static number times(number a, number b) {
+    double size = fabs(a.value * b.value);
+    return (number){a.value * b.value, fabs(a.value) * b.off + fabs(b.value) * a.off + a.off * b.off + 2 * EPS * size};
+}
+
+static number plus(number a, number b) {
+    return (number){a.value + b.value, a.off + b.off + 2 * EPS * fabs(a.value + b.value)};
+}
+
+/* The slope is at most `slope`, the function stays within `width`. */
+static number through(double value, number z, double slope, double width) {
+    return (number){value, fmin(slope * z.off, width) + 16 * EPS * fabs(value)};
+}
+static number sigmoid(number z) { return through(1 / (1 + exp(-z.value)), z, 0.25, 1); }
+static number tangent(number z) { return through(tanh(z.value), z, 1, 2); }
+
+/* Row `row` of 4 hidden of a direction's gates; x from element `x` on. */
+static number gate_of(const step *s, int64_t dir, int64_t row, int64_t x, const number *h) {
+    int64_t in = s->in[1].dims[2], hidden = s->in[2].dims[2], at = dir * 4 * hidden + row;
+    number sum = plus(element_of(s, 3, at), element_of(s, 4, at));
+    double size = fabs(sum.value);
+    for (int64_t i = 0; i < in + hidden; i++) {
+        number p = i < in ? times(element_of(s, 0, x + i), element_of(s, 1, at * in + i))
+                          : times(h[i - in], element_of(s, 2, at * hidden + i - in));
+        sum.value += p.value;
+        sum.off += p.off;
+        size += fabs(p.value);
+    }
+    sum.off += (double)(in + hidden + 6) * 2 * EPS * size;
+    return sum;
+}
+
+/* One sequence: the errors of its outputs, each in its place of `error`, which is of output s->output. */
+static void lstm_sequence(const step *s, int64_t dir, int64_t entry, number *h, number *c, number *next, float *error) {
+    int64_t t = s->in[0].dims[0], n = s->in[0].dims[1], in = s->in[0].dims[2], hidden = s->in[2].dims[2];
+    int64_t dirs = s->in[2].dims[0], state = (dir * n + entry) * hidden;
+    int reverse = dir == 1 || s->attrs->kind == MXW_LSTM_REVERSE;
+    for (int64_t j = 0; j < hidden; j++) {
+        h[j] = element_of(s, 5, state + j);
+        c[j] = element_of(s, 6, state + j);
+    }
+    for (int64_t k = 0; k < t; k++) {
+        int64_t row = (reverse ? t - 1 - k : k) * n + entry;
+        for (int64_t j = 0; j < hidden; j++) {
+            number g[4];
+            for (int64_t i = 0; i < 4; i++)
+                g[i] = gate_of(s, dir, i * hidden + j, row * in, h);
+            c[j] = plus(times(sigmoid(g[1]), c[j]), times(sigmoid(g[0]), tangent(g[2])));
+            next[j] = times(sigmoid(g[3]), tangent(c[j]));
+            if (s->output == 0)
+                error[(row * dirs + dir) * hidden + j] = (float)(next[j].off + FLOOR);
+        }
+        memcpy(h, next, (size_t)hidden * sizeof(*h));
+    }
+    for (int64_t j = 0; j < hidden && s->output > 0; j++)
+        error[state + j] = (float)((s->output == 1 ? h[j] : c[j]).off + FLOOR);
+}
+
+static void lstm(const step *s, mx_tensor *error) {
+    size_t hidden = (size_t)s->in[2].dims[2];
+    number *all = calloc(3 * hidden + 1, sizeof(*all));
+    for (int64_t i = 0; i < s->in[2].dims[0] * s->in[0].dims[1]; i++)
+        lstm_sequence(s, i / s->in[0].dims[1], i % s->in[0].dims[1], all, all + hidden, all + 2 * hidden, error->data);
+    free(all);
+}
+
 static void reduce(const step *s, mx_tensor *error) {
     mx_tensor a = absolute(&s->in[0]), e = error_of(s->bound[0], &s->in[0]);
     int64_t n = s->in[0].dims[s->attrs->axis];
@@ -304,6 +384,7 @@ static int is_rounding(const step *s) {
     case MX_OP_LAYER_NORM:
     case MX_OP_GELU:
     case MX_OP_SOFTMAX:
+    case MX_OP_LSTM:
     case MX_OP_ATTENTION:
     case MX_OP_ATTENTION_CACHED:
     case MX_OP_ATTENTION_WINDOW: return 1;
@@ -329,6 +410,7 @@ static void error_of_node(const step *s, mx_tensor *error) {
     case MX_OP_LAYER_NORM: layer_norm(s, error); break;
     case MX_OP_GELU: gelu(s, error); break;
     case MX_OP_SOFTMAX: softmax(s, error); break;
+    case MX_OP_LSTM: lstm(s, error); break;
     case MX_OP_ATTENTION:
     case MX_OP_ATTENTION_CACHED:
     case MX_OP_ATTENTION_WINDOW: attention(s, error); break;
@@ -371,11 +453,11 @@ static int select_is_exact(const step *s) {
     return 1;
 }
 
-static bound bound_of_node(const step *s, int output) {
+static bound bound_of_node(const step *s) {
     bound b = {0};
     int exact = is_exact(s);
     if (s->node->op == MX_OP_SELECT)
-        b.unknown = !exact || output > 0 || !select_is_exact(s);
+        b.unknown = !exact || s->output > 0 || !select_is_exact(s);
     else
         b.unknown = has_unknown(s) || (!exact && is_jumping(s));
     if (b.unknown || (exact && !is_rounding(s)) || !mx_dtype_is_float(s->out->dtype))
@@ -390,7 +472,7 @@ static bound bound_of_node(const step *s, int output) {
 
 static void run_node(bounds *b, size_t n, const mx_tensor *values, const mx_attrs *attrs) {
     const mx_node *node = &b->graph->nodes[n];
-    step s = {.node = node, .attrs = attrs, .out = &values[node->outputs[0]]};
+    step s = {.node = node, .attrs = attrs};
     for (int i = 0; i < node->n_inputs; i++) {
         mx_value v = node->inputs[i], leaf = v ? b->graph->values[v].state : 0;
         s.in[i] = leaf ? b->memory[leaf] : v ? values[v] : (mx_tensor){0};
@@ -398,7 +480,9 @@ static void run_node(bounds *b, size_t n, const mx_tensor *values, const mx_attr
         b->may_fail |= v && i >= first_index(node->op) && s.bound[i]->unknown;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        bound made = bound_of_node(&s, i);
+        s.out = &values[node->outputs[i]];
+        s.output = i;
+        bound made = bound_of_node(&s);
         release(&b->values[node->outputs[i]]);
         b->values[node->outputs[i]] = made;
     }

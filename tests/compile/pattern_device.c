@@ -252,7 +252,7 @@ static mxw_status run_product(const mx_call *call, const mx_tensor *inputs, mx_t
     mx_tensor x = inputs[0], residual = select ? (mx_tensor){0} : input_or_none(call, inputs, 3);
     mx_tensor norm[] = {input_or_none(call, inputs, 4), input_or_none(call, inputs, 5)};
     mx_tensor rest[] = {inputs[1], select ? (mx_tensor){0} : input_or_none(call, inputs, 2)};
-    mx_attrs product = {.stride = {a->stride[0], 1}, .pad = {a->pad[0], 0}};
+    mx_attrs product = {.stride = {a->stride[0], 1}, .pad = {a->pad[0], 0}, .dilation = a->dilation};
     mx_attrs gelu = {.kind = a->act == MX_ACT_GELU_ERF ? MXW_GELU_ERF : MXW_GELU_TANH};
     mxw_status status = MXW_OK;
     if (!conv && norm[0].data)

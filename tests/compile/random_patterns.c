@@ -140,7 +140,8 @@ static void mlp(maker *m) {
 static void convolution(maker *m) {
     mx_value x = pick(m, 3);
     int64_t n_out = some_width(m), k = below(m, 3) + 1;
-    mx_attrs attrs = {.stride = {one_in(m, 3) ? 2 : 1, 1}, .pad = {one_in(m, 3) ? 0 : (int)(k / 2), 0}};
+    mx_attrs attrs = {.stride = {one_in(m, 3) ? 2 : 1, 1}, .dilation = one_in(m, 3) ? 2 : 1};
+    attrs.pad[0] = one_in(m, 3) ? 0 : (int)(k / 2) * attrs.dilation;
     if (!x)
         return;
     int64_t dims[] = {n_out, width_of(m, x), k};
@@ -151,6 +152,38 @@ static void convolution(maker *m) {
     h = one_in(m, 3) ? h : activation(m, h);
     if (h && one_in(m, 2))
         add(m, h, x);
+}
+
+/* One leaf of an lstm: mostly a weight, for two directions perhaps a stack of one for each. */
+static mx_value directions(maker *m, int rank, const int64_t *dims) {
+    if (one_in(m, 6))
+        return maker_input(m, MXW_F32, rank, dims, RANDOM_FLOATS, 0);
+    if (dims[0] == 2 && one_in(m, 2)) {
+        const int64_t one[] = {1, dims[1], dims[2]};
+        mx_value parts[] = {maker_weight(m, rank, one), maker_weight(m, rank, one)}, out[3];
+        return maker_append(m, MX_OP_CONCAT, &(mx_attrs){.axis = 0}, parts, 2, out) ? out[0] : 0;
+    }
+    return one_in(m, 6) ? maker_constant(m, MXW_F32, rank, dims, 0) : maker_weight(m, rank, dims);
+}
+
+/* Its outputs go on into other layers, y mostly; sometimes nobody reads one. */
+static void recurrence(maker *m) {
+    static const int64_t units[] = {1, 2, 3, 8, 9};
+    mx_value x = pick(m, 3), out[3];
+    mxw_lstm_direction direction = (mxw_lstm_direction)below(m, 3);
+    int64_t dirs = direction == MXW_LSTM_BOTH ? 2 : 1, hidden = units[below(m, (int64_t)MX_COUNT(units))];
+    const int64_t n = x ? maker_type(m, x)->dims[1] : MX_DIM_ANY, *state = DIMS(dirs, n, hidden);
+    if (n == MX_DIM_ANY)
+        return;
+    mx_value inputs[] = {x, directions(m, 3, DIMS(dirs, 4 * hidden, width_of(m, x))),
+                         directions(m, 3, DIMS(dirs, 4 * hidden, hidden)), 0, 0, 0, 0};
+    for (int i = 3; i < 5; i++)
+        inputs[i] = one_in(m, 3) ? 0 : directions(m, 2, DIMS(dirs, 4 * hidden));
+    for (int i = 5; i < 7; i++)
+        inputs[i] = one_in(m, 2) ? 0 : maker_input(m, MXW_F32, 3, state, RANDOM_FLOATS, 0);
+    mx_attrs attrs = {.kind = (int)direction};
+    if (inputs[1] && inputs[2] && maker_append(m, MX_OP_LSTM, &attrs, inputs, 7, out) && one_in(m, 2))
+        linear(m, out[one_in(m, 3) ? 1 + below(m, 2) : 0], some_width(m), 1);
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -426,14 +459,15 @@ static void again(maker *m) {
 
 static void any_op(maker *m) {
     mx_op op = (mx_op)below(m, MX_OP_PLAIN_COUNT);
-    mx_value inputs[6], out[MX_MAX_OUTPUTS];
-    int least = mx_op_least_inputs(op), most = MX_MIN(mx_op_most_inputs(op), 6), n = least;
+    mx_value inputs[7], out[MX_MAX_OUTPUTS];
+    int least = mx_op_least_inputs(op), most = MX_MIN(mx_op_most_inputs(op), 7), n = least;
     n += (int)below(m, most - least + 1);
     mx_attrs a = {.axis = (int)below(m, 3), .axes = {1, 0, 2, 3, 4, 5}, .rank = 2, .dims = {MX_DIM_INFER, 2}};
     a.start = below(m, 4) - 1, a.stop = below(m, 5), a.step = 1;
     a.dtype = (mxw_dtype)below(m, 8), a.kind = (int)below(m, 2), a.eps = 1e-3, a.k = below(m, 3) + 1;
     a.heads = 1, a.causal = (int)below(m, 2), a.scale = -0.7, a.parameter = 0.25;
     a.stride[0] = a.stride[1] = 1, a.pad[0] = (int)below(m, 2), a.pad[1] = 1;
+    a.dilation = (int)below(m, 2) + 1;
     for (int tries = 0; tries < 12; tries++) {
         for (int i = 0; i < n; i++)
             inputs[i] = i && one_in(m, 3) ? inputs[0] : any_value(m);
@@ -452,8 +486,8 @@ void maker_begin(maker *m) {
 
 void maker_pattern(maker *m) {
     static void (*const patterns[])(maker *) = {
-        mlp,        mlp,   mlp,    convolution, convolution, self_attention, self_attention, cached_attention,
-        cached_attention, window_attention, vocabulary, lookup, moves, moves, moves, rows_of, rows_of,
+        mlp,        mlp,   mlp,    convolution, convolution, recurrence, self_attention, self_attention,
+        cached_attention, cached_attention, window_attention, vocabulary, lookup, moves, moves, moves, rows_of, rows_of,
         constants, states, states, again, again, any_op, any_op, any_op};
     patterns[below(m, (int64_t)MX_COUNT(patterns))](m);
 }

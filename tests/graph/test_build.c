@@ -1,6 +1,7 @@
 /* test_build.c - building: every kind of mistake is refused with op, expected and got; the text form; open sizes. */
 #include "graph/graph.h"
 
+#include <limits.h>
 #include <math.h>
 
 #include "kit/check.h"
@@ -20,6 +21,14 @@ static mx_value in(mx_graph *g, const char *name, mxw_dtype dtype, int rank, int
 static mx_value top_k(mx_graph *g, mx_value x, int64_t k) {
     mx_value out[2];
     mx_graph_top_k(g, x, k, out);
+    return out[0];
+}
+
+/* x, weights, bias_ih and c0 of these sizes; none where a rank is 0. */
+static mx_value lstm_of(mx_graph *g, mxw_lstm_direction direction, mx_value x, mx_value ih, mx_value hh, mx_value bias,
+                        mx_value c0) {
+    mx_value out[3];
+    mx_graph_lstm(g, x, ih, hh, bias, 0, 0, c0, direction, out);
     return out[0];
 }
 
@@ -76,10 +85,26 @@ MISTAKE(top_k_open, top_k(g, F("x", 1, 2, 0, 0, 0), -9))
 MISTAKE(conv_in, mx_graph_conv1d(g, F("x", 3, 1, 9, 80, 0), F("w", 3, 384, 81, 3, 0), 0, 1, 1))
 MISTAKE(conv_short, mx_graph_conv1d(g, F("x", 3, 1, 2, 8, 0), F("w", 3, 4, 8, 5, 0), 0, 1, 1))
 MISTAKE(conv_stride, mx_graph_conv1d(g, F("x", 3, 1, 9, 8, 0), F("w", 3, 4, 8, 3, 0), 0, 0, 1))
+MISTAKE(conv_dilation, mx_graph_conv1d_dilated(g, F("x", 3, 1, 9, 8, 0), F("w", 3, 4, 8, 3, 0), 0, 1, 1, 0))
+MISTAKE(conv_span, mx_graph_conv1d_dilated(g, F("x", 3, 1, 9, 8, 0), F("w", 3, 4, 8, 4, 0), 0, 1, 1, 4))
+MISTAKE(conv_wide, mx_graph_conv1d_dilated(g, F("x", 3, 0, 1, 1, 0), F("w", 3, 0, 1, 1LL << 43, 0), 0, 1, 1, INT_MAX))
 MISTAKE(conv_rank, mx_graph_conv1d(g, F("x", 2, 9, 8, 0, 0), F("w", 3, 4, 8, 3, 0), 0, 1, 1))
 MISTAKE(conv2_in, mx_graph_conv2d(g, F("x", 4, 1, 9, 9, 3), F("w", 4, 3, 3, 4, 8), 0, (int[]){1, 1}, (int[]){0, 0}))
 MISTAKE(conv2_bias,
         mx_graph_conv2d(g, F("x", 4, 1, 9, 9, 3), F("w", 4, 3, 3, 3, 8), F("b", 1, 3, 0, 0, 0), NULL, NULL))
+#define X(...) F("x", 3, __VA_ARGS__, 0)
+#define IH(...) F("ih", 3, __VA_ARGS__, 0)
+#define HH(...) F("hh", 3, __VA_ARGS__, 0)
+MISTAKE(lstm_direction, lstm_of(g, (mxw_lstm_direction)3, X(5, 2, 7), IH(1, 12, 7), HH(1, 12, 3), 0, 0))
+MISTAKE(lstm_rank, lstm_of(g, MXW_LSTM_FORWARD, F("x", 2, 5, 7, 0, 0), IH(1, 12, 7), HH(1, 12, 3), 0, 0))
+MISTAKE(lstm_dtype, lstm_of(g, MXW_LSTM_FORWARD, I("x", 3, 5, 2, 7, 0), IH(1, 12, 7), HH(1, 12, 3), 0, 0))
+MISTAKE(lstm_gates, lstm_of(g, MXW_LSTM_REVERSE, X(5, 2, 7), IH(1, 12, 7), HH(1, 9, 3), 0, 0))
+MISTAKE(lstm_dirs, lstm_of(g, MXW_LSTM_BOTH, X(5, 2, 7), IH(1, 12, 7), HH(1, 12, 3), 0, 0))
+MISTAKE(lstm_in, lstm_of(g, MXW_LSTM_FORWARD, X(5, 2, 7), IH(1, 12, 8), HH(1, 12, 3), 0, 0))
+MISTAKE(lstm_bias, lstm_of(g, MXW_LSTM_FORWARD, X(5, 2, 7), IH(1, 12, 7), HH(1, 12, 3), F("b", 1, 12, 0, 0, 0), 0))
+MISTAKE(lstm_state, lstm_of(g, MXW_LSTM_BOTH, X(5, mx_graph_size(g, "n", 9), 7), IH(2, 12, 7), HH(2, 12, 3), 0,
+                            F("c", 3, 2, 1, 3, 0)))
+MISTAKE(lstm_none, lstm_of(g, MXW_LSTM_FORWARD, X(5, 2, 7), 0, HH(1, 12, 3), 0, 0))
 MISTAKE(attention_heads,
         mx_graph_attention(g, F("q", 3, 1, 5, 8, 0), F("k", 3, 1, 5, 8, 0), F("v", 3, 1, 5, 8, 0), 3, 1, 0))
 MISTAKE(attention_width,
@@ -181,10 +206,22 @@ static const struct {
     ROW(conv_in, "conv1d: ", "weight [384, 81, 3] does not fit x [1, 9, 80]", "expected weight [out, 80, k]")
     ROW(conv_short, "conv1d: ", "a kernel of 5 over length 2 with pad 1", "expected 1 to 4")
     ROW(conv_stride, "conv1d: ", "stride 0", "expected stride 1 or more")
+    ROW(conv_dilation, "conv1d: ", "dilation is 0", "expected 1 or more")
+    ROW(conv_span, "conv1d: ", "a kernel of 4, taps 4 apart, over length 9 with pad 1", "expected 1 to 3")
+    ROW(conv_wide, "conv1d: ", "taps 2147483647 apart", "expected 1 to 1")
     ROW(conv_rank, "conv1d: ", "x is f32 [9, 8]", "expected [n, t, in]")
     ROW(conv2_in, "conv2d: ", "weight [3, 3, 4, 8] does not fit x [1, 9, 9, 3]",
         "expected weight [height, width, 3, out]")
     ROW(conv2_bias, "conv2d: ", "bias is f32 [3]", "expected f32 [8]")
+    ROW(lstm_direction, "lstm: direction is 3: expected forward, reverse or both")
+    ROW(lstm_rank, "lstm: ", "x is f32 [5, 7]", "expected [t, n, in]")
+    ROW(lstm_dtype, "lstm: ", "x is i32 [5, 2, 7]", "expected f32")
+    ROW(lstm_gates, "lstm: weight_hh is f32 [1, 9, 3]: expected f32 [1, 12, 3]")
+    ROW(lstm_dirs, "lstm: weight_hh is f32 [1, 12, 3]: expected f32 [2, 12, 3]")
+    ROW(lstm_in, "lstm: weight_ih is f32 [1, 12, 8]: expected f32 [1, 12, 7]")
+    ROW(lstm_bias, "lstm: bias_ih is f32 [12]: expected f32 [1, 12]")
+    ROW(lstm_state, "lstm: c0 is f32 [2, 1, 3]: expected f32 [2, n, 3]")
+    ROW(lstm_none, "lstm: input 1 is 0: expected a value")
     ROW(attention_heads, "attention: ", "3 heads over a width of 8", "expected a divisor")
     ROW(attention_width, "attention: ", "k [1, 5, 6] does not fit q [1, 5, 8]", "expected a width of 8")
     ROW(attention_v, "attention: ", "v [1, 4, 8] does not fit k [1, 5, 8]", "expected the same")
@@ -241,7 +278,7 @@ static void test_mistakes(void) {
 static void test_print(void) {
     mx_graph *g;
     mx_str text = {0};
-    mx_value best[2], chosen[3];
+    mx_value best[2], chosen[3], states[3];
     CHECK(mx_graph_create("demo", &g) == MXW_OK);
     int64_t rows = mx_graph_size(g, "rows", 8), k = mx_graph_size(g, "k", 4);
     mx_value x = mx_graph_input(g, "x", MXW_F32, 3, (int64_t[]){rows, 6, 4});
@@ -261,6 +298,9 @@ static void test_print(void) {
                                    .dims = {1, 8}, .strides = {8, 1}, .data = (char[8]){0}});
     mx_graph_select(g, flat, rules, none, 3, chosen);
     mx_graph_conv1d(g, x, mx_graph_weight(g, "c", 3, (int64_t[]){5, 4, 3}), 0, 1, 1);
+    mx_graph_conv1d_dilated(g, x, mx_graph_weight(g, "c", 3, (int64_t[]){5, 4, 3}), 0, 1, 2, 2);
+    mx_value both = mx_graph_weight(g, "both", 3, (int64_t[]){2, 16, 4});
+    mx_graph_lstm(g, x, both, both, 0, 0, 0, 0, MXW_LSTM_BOTH, states);
     mx_graph_output(g, "out", s);
     mx_graph_output(g, "ids", chosen[0]);
     CHECK(mx_graph_status(g) == MXW_OK);
@@ -284,6 +324,10 @@ static void test_print(void) {
               "  %13 i32 [rows, 3], %14 f32 [rows, 3], %15 f32 [rows, 2] = select(%10, %11, %12, k=3)  # ids\n"
               "  %16 f32 [5, 4, 3] = weight c\n"
               "  %17 f32 [rows, 6, 5] = conv1d(%1, %16, none, stride=1, pad=1)\n"
+              "  %18 f32 [rows, 6, 5] = conv1d(%1, %16, none, stride=1, pad=2, dilation=2)\n"
+              "  %19 f32 [2, 16, 4] = weight both\n"
+              "  %20 f32 [rows, 6, 8], %21 f32 [2, 6, 4], %22 f32 [2, 6, 4] = "
+              "lstm(%1, %19, %19, none, none, none, none, both)\n"
               "  output out = %4\n"
               "  output ids = %13\n");
     mx_str_free(&text);

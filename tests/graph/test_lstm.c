@@ -1,6 +1,7 @@
-/* test_lstm.c - lstm against float64, eager and compiled, in every direction, with what may be left out left out, on odd
- * shapes and empty axes; and the same bits for any number of threads, alone or in a batch, at once or in pieces. */
+/* test_lstm.c - lstm against float64, eager and compiled, in every direction, with and without biases and states, on
+ * odd shapes and empty axes; and the same bits for any number of threads, alone or in a batch, at once or in pieces. */
 #include "kit/harness.h"
+#include "lab/exact.h"
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
@@ -132,7 +133,8 @@ static gate gate_of(const layer *l, int64_t dir, int64_t time, int64_t entry, in
         sum += p;
         of_h += fabs(p);
     }
-    return (gate){sum, EPS * ((double)(l->in + 3) * of_x + (double)(l->hidden + 2) * of_h + 5 * (fabs(b_ih) + fabs(b_hh)))};
+    double biases = fabs(b_ih) + fabs(b_hh);
+    return (gate){sum, EPS * ((double)(l->in + 3) * of_x + (double)(l->hidden + 2) * of_h + 5 * biases)};
 }
 
 /* An activation, its error by its slope (at most `slope`) and 5 units of its own. */
@@ -179,6 +181,23 @@ static int64_t check_sequence(const layer *l, int64_t dir, int64_t entry, const 
     return bad;
 }
 
+/* The same by the oracle of verify, which must agree, with a bound that means something. */
+static int64_t check_oracle(const layer *l, mx_tensor out[3]) {
+    const mx_exact_op *oracle = mx_exact_find(MX_OP_LSTM);
+    mx_attrs attrs = {.kind = (int)l->direction};
+    mx_tensor inputs[N_IN];
+    int64_t bad = 0;
+    for (int i = 0; i < N_IN; i++)
+        inputs[i] = l->without >> i & 1 ? (mx_tensor){0} : l->inputs[i];
+    mx_call call = {.op = MX_OP_LSTM, .attrs = &attrs, .n_inputs = N_IN, .n_outputs = 3, .inputs = inputs,
+                    .outputs = out};
+    for (int64_t i = 0; i < mx_tensor_count(&out[Y]); i += 1 + i % 7) {
+        mx_exact e = oracle->at(&call, i, NULL);
+        bad += !near((double)f32(&out[Y], i), e.value, e.bound) || !(e.bound < 1e-3);
+    }
+    return bad;
+}
+
 static void check_layer(mxw_lstm_direction direction, int64_t t, int64_t n, int64_t width, int64_t hidden,
                         unsigned without) {
     way all[3];
@@ -194,6 +213,7 @@ static void check_layer(mxw_lstm_direction direction, int64_t t, int64_t n, int6
         for (int64_t dir = 0; dir < l.dirs; dir++)
             for (int64_t entry = 0; entry < n; entry++)
                 bad += check_sequence(&l, dir, entry, out);
+        bad += t < 100 ? check_oracle(&l, out) : 0;   /* it starts over for each element */
         if (!CHECK_EQ_INT(bad, 0))
             printf("    direction %d, t %d, n %d, in %d, hidden %d, without %x, way %d\n", (int)direction, (int)t,
                    (int)n, (int)width, (int)hidden, without, i);

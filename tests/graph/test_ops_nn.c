@@ -72,11 +72,14 @@ static void test_matmul(void) {
     matmul(3, DIMS(2, 0, 4), 3, DIMS(2, 4, 6));
 }
 
-static void conv1d(int64_t n, int64_t t, int64_t c_in, int64_t c_out, int64_t k, int stride, int pad, int with_bias) {
+static void conv1d(int64_t n, int64_t t, int64_t c_in, int64_t c_out, int64_t k, int stride, int pad, int dilation,
+                   int with_bias) {
     begin();
     mx_tensor x = FLOATS(1, n, t, c_in), w = FLOATS(1, c_out, c_in, k), b = FLOATS(1, c_out);
-    mx_tensor y = result(mx_graph_conv1d(G, in(x), in(w), with_bias ? in(b) : 0, stride, pad));
-    int64_t t_out = (t + 2 * pad - k) / stride + 1;
+    mx_value x_ = in(x), w_ = in(w), b_ = with_bias ? in(b) : 0;
+    mx_tensor y = result(dilation == 1 ? mx_graph_conv1d(G, x_, w_, b_, stride, pad)
+                                       : mx_graph_conv1d_dilated(G, x_, w_, b_, stride, pad, dilation));
+    int64_t t_out = (t + 2 * pad - (k - 1) * dilation - 1) / stride + 1;
     CHECK_DIMS(y, n, t_out, c_out);
     int64_t bad = -1;
     for (int64_t i = 0; i < n * t_out * c_out && bad < 0; i++) {
@@ -84,7 +87,7 @@ static void conv1d(int64_t n, int64_t t, int64_t c_in, int64_t c_out, int64_t k,
         double sum = with_bias ? (double)f32(&b, o) : 0, size = fabs(sum);
         for (int64_t tap = 0; tap < k; tap++)
             for (int64_t c = 0; c < c_in; c++) {
-                int64_t from = at * stride - pad + tap;
+                int64_t from = at * stride - pad + tap * dilation;
                 if (from < 0 || from >= t)
                     continue;
                 double term =
@@ -99,15 +102,21 @@ static void conv1d(int64_t n, int64_t t, int64_t c_in, int64_t c_out, int64_t k,
 }
 
 static void test_conv1d(void) {
-    conv1d(1, 1, 1, 1, 1, 1, 0, 0);
-    conv1d(2, 7, 3, 5, 3, 1, 1, 1);
-    conv1d(2, 8, 3, 5, 3, 2, 1, 1);
-    conv1d(1, 9, 4, 2, 5, 3, 4, 0);
-    conv1d(1, 3, 4, 2, 7, 1, 2, 1);
-    conv1d(2, 260, 6, 9, 3, 2, 1, 1);
-    conv1d(1, 300, 5, 3, 4, 1, 0, 1);
-    conv1d(1, 2, 2, 2, 1, 4, 3, 1);
-    conv1d(0, 5, 2, 3, 3, 1, 1, 1);
+    conv1d(1, 1, 1, 1, 1, 1, 0, 1, 0);
+    conv1d(2, 7, 3, 5, 3, 1, 1, 1, 1);
+    conv1d(2, 8, 3, 5, 3, 2, 1, 1, 1);
+    conv1d(1, 9, 4, 2, 5, 3, 4, 1, 0);
+    conv1d(1, 3, 4, 2, 7, 1, 2, 1, 1);
+    conv1d(2, 260, 6, 9, 3, 2, 1, 1, 1);
+    conv1d(1, 300, 5, 3, 4, 1, 0, 1, 1);
+    conv1d(1, 2, 2, 2, 1, 4, 3, 1, 1);
+    conv1d(0, 5, 2, 3, 3, 1, 1, 1, 1);
+    conv1d(2, 9, 3, 5, 3, 1, 2, 2, 1);
+    conv1d(2, 12, 4, 7, 3, 2, 0, 5, 0);
+    conv1d(1, 3, 2, 4, 5, 1, 9, 3, 1);    /* taps that are never inside */
+    conv1d(3, 270, 6, 9, 3, 3, 4, 4, 1);
+    conv1d(1, 4, 5, 2, 1, 1, 0, 7, 1);    /* one tap: no distance */
+    conv1d(0, 5, 2, 3, 2, 1, 1, 3, 1);
 }
 
 static void conv2d(const int64_t *dx, const int64_t *dw, const int *stride, const int *pad, int with_bias) {

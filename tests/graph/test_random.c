@@ -45,6 +45,7 @@ static void random_attrs(mx_attrs *a) {
         a->stride[i] = (int)below(3) + (below(10) != 0);
         a->pad[i] = (int)below(3) - (below(30) == 0);
     }
+    a->dilation = (int)below(3) + (below(20) != 0);
     a->k = below(4) ? below(4) + 1 : random_dim();
 }
 
@@ -78,7 +79,7 @@ static void add_node(int i) {
     mx_value inputs[8], outputs[MX_MAX_OUTPUTS];
     const mx_type *types[8];
     mx_type out[MX_MAX_OUTPUTS];
-    int least = mx_op_least_inputs(op), most = MX_MIN(mx_op_most_inputs(op), 6);
+    int least = mx_op_least_inputs(op), most = MX_MIN(mx_op_most_inputs(op), 7);
     int n = least + (int)below(most - least + 1);
     random_attrs(&attrs);
     for (int j = 0; j < n; j++) {

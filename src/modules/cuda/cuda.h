@@ -269,6 +269,11 @@ mxw_status mx_cuda_linear(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_matmul(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call);
+/* The windows of all positions of a fused_conv1d as rows [taps][in]. */
+mxw_status mx_cuda_conv1d_rows(mx_cuda *gpu, const mx_call *call, float *rows);
+/* ops/lstm.cu */
+mxw_status mx_cuda_lstm(mx_cuda *gpu, const mx_call *call);
+size_t mx_cuda_lstm_scratch(mx_cuda *gpu, const mx_call *call);
 /* ops/elementwise.cu */
 mxw_status mx_cuda_binary(mx_cuda *gpu, const mx_call *call);
 mxw_status mx_cuda_layer_norm(mx_cuda *gpu, const mx_call *call);

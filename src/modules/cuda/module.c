@@ -36,6 +36,7 @@ const mx_cuda_op mx_cuda_ops[MX_OP_COUNT] = {
     [MX_OP_TOP_K] = {NULL, mx_cuda_top_k},
     [MX_OP_CONV1D] = {mx_cuda_conv_scratch, mx_cuda_conv},
     [MX_OP_CONV2D] = {mx_cuda_conv_scratch, mx_cuda_conv},
+    [MX_OP_LSTM] = {mx_cuda_lstm_scratch, mx_cuda_lstm},
     [MX_OP_ATTENTION] = {mx_cuda_attention_scratch, mx_cuda_attention},
     [MX_OP_ATTENTION_CACHED] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_cached, mx_cuda_check_cached},
     [MX_OP_ATTENTION_WINDOW] = {mx_cuda_attention_rows_scratch, mx_cuda_attention_window, mx_cuda_check_window},

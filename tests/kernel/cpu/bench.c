@@ -78,7 +78,7 @@ static mx_tensor fill(mxw_dtype dtype, int rank, const int64_t *dims) {
 
 static void open_job(bench *b, job *j, const shape *s) {
     int64_t depth = s->taps ? s->k * s->taps : s->k;
-    *j = (job){.s = s, .attrs = {.stride = {s->stride, 1}, .pad = {1, 0}}};
+    *j = (job){.s = s, .attrs = {.stride = {s->stride, 1}, .pad = {1, 0}, .dilation = 1}};
     if (s->taps) {
         j->in[0] = fill(MXW_F32, 3, (int64_t[]){1, s->m * s->stride, s->k});
         j->half = fill(MXW_F16, 3, (int64_t[]){s->n, s->k, s->taps});

@@ -1,7 +1,8 @@
 /* bench_ops.c - kcheck --bench: attention, select and lstm through the device, as a transcription runs them.
  *
  * What a decoder's step reads comes from memory, not from a cache: each call takes another copy of keys, values or
- * weights, and there are more of them than any cache holds. An lstm reads its weights at every step, so they stay. As in bench.c, the best of the turns counts. */
+ * weights, and there are more of them than any cache holds. An lstm reads its weights at every step, so they stay where
+ * they are. As in bench.c, the best of the turns counts. */
 #include "bench.h"
 
 #include "base/base.h"

@@ -279,12 +279,12 @@ static void test_linear(void) {
 
 /* ---- conv1d ------------------------------------------------------------------------------------------------------ */
 
-static void one_conv1d(int64_t n, int64_t t, int64_t in, int64_t out, int64_t taps, int stride, int pad, int with,
-                       int act) {
-    if (t + 2 * pad < taps)
+static void one_conv1d(int64_t n, int64_t t, int64_t in, int64_t out, int64_t taps, int stride, int pad, int dilation,
+                       int with, int act) {
+    int64_t span = (taps - 1) * dilation + 1, t_out = (t + 2 * pad - span) / stride + 1;
+    if (t + 2 * pad < span)
         return;
-    int64_t t_out = (t + 2 * pad - taps) / stride + 1;
-    mx_attrs attrs = {.stride = {stride, 1}, .pad = {pad, 0}, .act = act};
+    mx_attrs attrs = {.stride = {stride, 1}, .pad = {pad, 0}, .dilation = dilation, .act = act};
     mx_tensor x = RANDOM(n, t, in), none = {0}, stacked, bias = with & BIAS ? RANDOM(out) : none;
     mx_tensor weight = random_weight(MX_OP_FUSED_CONV1D, 3, DIMS(out, in, taps), &stacked);
     mx_tensor residual = !(with & RESIDUAL) ? none : with & REPEATED ? RANDOM(t_out, out) : RANDOM(n, t_out, out);
@@ -320,9 +320,10 @@ static void one_conv1d(int64_t n, int64_t t, int64_t in, int64_t out, int64_t ta
 static void test_conv1d(void) {
     for (int i = 0; i < n_shapes / 2; i++)
         one_conv1d(1 + below(3), 1 + below(40), 1 + below(20), 1 + below(70), 1 + below(4), 1 + (int)below(3),
-                   (int)below(4), (int)below(32), (int)below(3));
-    one_conv1d(1, 300, 80, 64, 3, 1, 1, BIAS, MX_ACT_GELU_ERF);
-    one_conv1d(2, 151, 200, 33, 3, 2, 1, BIAS | RESIDUAL | REPEATED, MX_ACT_GELU_ERF);
+                   (int)below(4), 1 + i % 3, (int)below(32), (int)below(3));
+    one_conv1d(1, 300, 80, 64, 3, 1, 1, 1, BIAS, MX_ACT_GELU_ERF);
+    one_conv1d(2, 151, 200, 33, 3, 2, 1, 1, BIAS | RESIDUAL | REPEATED, MX_ACT_GELU_ERF);
+    one_conv1d(2, 151, 200, 33, 3, 2, 5, 4, BIAS | RESIDUAL | REPEATED, MX_ACT_GELU_ERF);   /* several blocks of k */
 }
 
 /* ---- matmul, gather ---------------------------------------------------------------------------------------------- */

@@ -70,6 +70,7 @@ typedef struct product {
     mx_op op;
     int64_t m, n, k;            /* of a convolution: m positions of an entry; k channels */
     int64_t entries, taps, stride;
+    int64_t dilation;           /* 0: 1 */
     int64_t apart;              /* elements between the rows of x and of the residual */
     int bias, residual, norm, act, plain_weight, sources;
     int64_t residual_rows;      /* 0: as many as there are */
@@ -126,12 +127,14 @@ static void pack_weight(const product *p, given *g) {
         printf("    %s: %s\n", p->what, mx_error());
 }
 
+static int64_t apart(const product *p) { return MX_MAX(p->dilation, 1); }
+
 static given make(const product *p) {
     given g = {.rows = p->m * MX_MAX(p->entries, 1), .k = p->k * MX_MAX(p->taps, 1)};
     int conv = p->op == MX_OP_FUSED_CONV1D;
     float scale = p->scale != 0 ? p->scale : 1;
     g.ldx = p->k + p->apart;
-    g.positions = conv ? (p->m - 1) * p->stride + p->taps - 2 * (p->taps / 2) : 0;
+    g.positions = conv ? (p->m - 1) * p->stride + (p->taps - 1) * apart(p) + 1 - 2 * (p->taps / 2) : 0;
     int64_t x_count = (conv ? p->entries * g.positions * p->k : g.rows * g.ldx) + 1;
     g.x = random_floats(x_count, scale);
     g.gpu_x = uploaded(g.x, (size_t)x_count * sizeof(float));
@@ -168,7 +171,8 @@ typedef struct asked {
 static void ask(const product *p, const given *g, int64_t first, int64_t rows, asked *a) {
     int conv = p->op == MX_OP_FUSED_CONV1D;
     *a = (asked){.out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, p->n}, NULL),
-                 .attrs = {.act = p->act, .eps = 1e-5, .stride = {(int)p->stride}, .pad = {(int)p->taps / 2}}};
+                 .attrs = {.act = p->act, .eps = 1e-5, .stride = {(int)p->stride}, .pad = {(int)p->taps / 2},
+                           .dilation = (int)apart(p)}};
     mx_tensor *in = a->in;
     in[0] = rows_apart(rows, p->k, g->ldx, (float *)g->gpu_x + first * g->ldx);
     if (conv) {
@@ -219,7 +223,7 @@ static float *run(const product *p, const given *g, int64_t first, int64_t rows)
 
 static double x_at(const product *p, const given *g, int64_t row, int64_t k, const double *norm) {
     if (p->op == MX_OP_FUSED_CONV1D) {
-        int64_t position = row % p->m * p->stride - p->taps / 2 + k / p->k;
+        int64_t position = row % p->m * p->stride - p->taps / 2 + k / p->k * apart(p);
         if (position < 0 || position >= g->positions)
             return 0;
         return g->x[(row / p->m * g->positions + position) * p->k + k % p->k];
@@ -356,6 +360,12 @@ static const product products[] = {
     {"convolution, odd", CONV, .m = 50, .n = 30, .k = 7, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
      .act = MX_ACT_GELU_ERF},
     {"convolution, 5 wide, by 2, few rows", CONV, .m = 10, .n = 30, .k = 16, .entries = 2, .taps = 5, .stride = 2},
+    {"convolution, taps 2 apart", CONV, .m = 50, .n = 30, .k = 7, .entries = 3, .taps = 3, .stride = 1, .dilation = 2,
+     .bias = 1},
+    {"convolution, taps 5 apart, by 2", CONV, .m = 400, .n = 130, .k = 64, .entries = 4, .taps = 3, .stride = 2,
+     .dilation = 5, .bias = 1, .act = MX_ACT_GELU_ERF},
+    {"convolution, taps 3 apart, plain", CONV, .m = 40, .n = 33, .k = 16, .entries = 2, .taps = 4, .stride = 1,
+     .dilation = 3, .plain_weight = 1},
     {"conv1 of tiny", CONV, .m = 3000, .n = 384, .k = 80, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
      .act = MX_ACT_GELU_ERF},
     {"conv2 of tiny", CONV, .m = 1500, .n = 384, .k = 384, .entries = 2, .taps = 3, .stride = 2, .bias = 1,

@@ -148,6 +148,21 @@ static void entry_offsets(const mx_gemm *p, int64_t entry, int64_t *a, int64_t *
     }
 }
 
+/* k elements of a row of a convolution whose taps are apart: a span of the entry for each of them. */
+static const float *conv_taps(const mx_gemm *p, int64_t row, int64_t k0, int64_t k, float *made) {
+    const float *x = p->x + row / p->out_positions * p->positions * p->channels;
+    int64_t start = row % p->out_positions * p->stride - p->pad;
+    for (int64_t i = k0, n; i < k0 + k; i += n) {
+        int64_t tap = i / p->channels, channel = i % p->channels, at = start + tap * p->dilation;
+        n = MX_MIN(p->channels - channel, k0 + k - i);
+        if (at >= 0 && at < p->positions)
+            memcpy(made + (i - k0), x + at * p->channels + channel, (size_t)n * sizeof(float));
+        else
+            memset(made + (i - k0), 0, (size_t)n * sizeof(float));
+    }
+    return made;
+}
+
 /* k elements of a convolution's row: a span of its entry, zeros past both ends. */
 static const float *conv_row(const mx_gemm *p, int64_t row, int64_t k0, int64_t k, float *made) {
     int64_t length = p->positions * p->channels;
@@ -167,7 +182,7 @@ static const float *conv_row(const mx_gemm *p, int64_t row, int64_t k0, int64_t 
 static const float *row_at(const work *w, const float *x, int64_t row, int64_t k0, int64_t k, float *made) {
     const mx_gemm *p = w->p;
     if (p->taps)
-        return conv_row(p, row, k0, k, made);
+        return p->dilation > 1 ? conv_taps(p, row, k0, k, made) : conv_row(p, row, k0, k, made);
     x += row * p->ldx;
     if (!p->gamma)
         return x + k0;

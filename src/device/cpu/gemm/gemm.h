@@ -10,7 +10,7 @@ typedef struct mx_gemm {
     /* Rows: of x, ldx apart; with taps those of a convolution, each `taps * channels` elements. */
     const float *x;
     int64_t ldx;
-    int64_t taps, channels, stride, pad, positions, out_positions;
+    int64_t taps, channels, stride, pad, dilation, positions, out_positions;
     int may_norm;                    /* there may be a gamma: where sizes alone are known, it counts as there */
     const float *gamma, *beta;       /* [k]; gamma NULL: none */
     double eps;

@@ -108,8 +108,8 @@ static mx_gemm conv1d_of(const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
     mx_gemm p = {.call = call, .m = rows_of(out), .n = weight->dims[0], .k = weight->dims[1] * weight->dims[2],
                     .entries = 1, .taps = weight->dims[2], .channels = weight->dims[1],
-                    .stride = call->attrs->stride[0], .pad = call->attrs->pad[0], .positions = x->dims[1],
-                    .out_positions = out->dims[1]};
+                    .stride = call->attrs->stride[0], .pad = call->attrs->pad[0],
+                    .dilation = call->attrs->dilation, .positions = x->dims[1], .out_positions = out->dims[1]};
     p.x = x->data;
     p.ldb = p.k;
     p.y = out->data;

@@ -183,7 +183,7 @@ typedef struct convolution {
     mx_cpu_scratch scratch;
     int64_t height, width, in, out_height, out_width, out;
     int64_t kernel_height, kernel_width;
-    int64_t stride[2], pad[2];
+    int64_t stride[2], pad[2], dilation;   /* dilation along the width, where the height is one */
     const float *x, *weight, *bias;   /* weight [out][kernel][in] if transposed, else [kernel][in][out] */
     int transposed;
     float *y;
@@ -211,6 +211,16 @@ static void lay_window(const convolution *c, const float *x, int64_t position, f
     }
 }
 
+/* The same where taps are apart. */
+static void lay_taps(const convolution *c, const float *x, int64_t position, float *row) {
+    int64_t at = position * c->stride[1] - c->pad[1];
+    for (int64_t tap = 0; tap < c->kernel_width; tap++, at += c->dilation, row += c->in)
+        if (at >= 0 && at < c->width)
+            memcpy(row, x + at * c->in, (size_t)c->in * sizeof(float));
+        else
+            memset(row, 0, (size_t)c->in * sizeof(float));
+}
+
 static void run_conv_tile(void *context, int64_t piece, int slot) {
     const convolution *c = context;
     int64_t positions = c->out_height * c->out_width, tiles = (positions - 1) / TILE_ROWS + 1;
@@ -219,7 +229,7 @@ static void run_conv_tile(void *context, int64_t piece, int slot) {
     const float *x = c->x + entry * c->height * c->width * c->in;
     float *windows = mx_cpu_slot(c->call, c->scratch, slot), *y = c->y + (entry * positions + start) * c->out;
     for (int64_t r = 0; r < rows; r++)
-        lay_window(c, x, start + r, windows + r * k);
+        (c->dilation > 1 ? lay_taps : lay_window)(c, x, start + r, windows + r * k);
     int wide = k > INT_MAX || c->out > INT_MAX;
     (wide ? mx_ref_gemm : c->kernels->gemm)(rows, c->out, k, windows, k, c->weight, c->transposed ? k : c->out,
                                             c->transposed, y, c->out);
@@ -247,8 +257,9 @@ mxw_status mx_cpu_conv1d(const mx_call *call, const mx_kernels *kernels) {
     convolution c = {.call = call, .kernels = kernels, .scratch = mx_cpu_conv1d_scratch(call), .height = 1,
                      .width = x->dims[1], .in = in, .out_height = 1, .out_width = out->dims[1], .out = out->dims[2],
                      .kernel_height = 1, .kernel_width = k, .stride = {1, call->attrs->stride[0]},
-                     .pad = {0, call->attrs->pad[0]}, .x = x->data, .weight = call->scratch, .transposed = 1,
-                     .y = out->data, .bias = call->n_inputs > 2 ? call->inputs[2].data : NULL};
+                     .pad = {0, call->attrs->pad[0]}, .dilation = call->attrs->dilation, .x = x->data,
+                     .weight = call->scratch, .transposed = 1, .y = out->data,
+                     .bias = call->n_inputs > 2 ? call->inputs[2].data : NULL};
     kernels->copy(call->scratch, weight->data, 3, (int64_t[]){weight->dims[0], k, in}, (int64_t[]){in * k, 1, k},
                   sizeof(float));
     run_convolution(&c, x->dims[0]);
@@ -268,7 +279,7 @@ mxw_status mx_cpu_conv2d(const mx_call *call, const mx_kernels *kernels) {
                      .height = x->dims[1], .width = x->dims[2], .in = x->dims[3], .out_height = out->dims[1],
                      .out_width = out->dims[2], .out = out->dims[3], .kernel_height = weight->dims[0],
                      .kernel_width = weight->dims[1], .stride = {a->stride[0], a->stride[1]},
-                     .pad = {a->pad[0], a->pad[1]}, .x = x->data, .weight = weight->data, .y = out->data,
+                     .pad = {a->pad[0], a->pad[1]}, .dilation = 1, .x = x->data, .weight = weight->data, .y = out->data,
                      .bias = call->n_inputs > 2 ? call->inputs[2].data : NULL};
     run_convolution(&c, x->dims[0]);
     return MXW_OK;

@@ -1,5 +1,5 @@
-/* device/cpu/ref/lstm.c - a step of an LSTM as plain loops: one row times panels, and the cell. Every element is a chain
- * of its own, so the bits depend on neither rows nor hidden size. */
+/* device/cpu/ref/lstm.c - a step of an LSTM as plain loops: one row times panels, and the cell. Every element is
+ * computed alone, so the bits depend on neither rows nor hidden size. */
 #include "device/cpu/kernels.h"
 
 #include "device/cpu/ref/math.h"

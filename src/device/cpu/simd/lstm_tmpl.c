@@ -1,5 +1,5 @@
-/* device/cpu/simd/lstm_tmpl.c - a step of an LSTM: one row times panels that stay in the cache, and the cell. Bits as in
- * ref/lstm.c: chains over k in order, and elements that do not know their place. */
+/* device/cpu/simd/lstm_tmpl.c - a step of an LSTM: one row times panels that stay in the cache, and the cell. Bits as
+ * in ref/lstm.c: chains over k in order, and elements whose place does not matter. */
 #include "device/cpu/simd/simd.h"
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,9 @@ static mx_layout output_layout_of(const mx_call *call) {
                                              : MX_LAYOUT_OPERAND;
 }
 
+/* A convolution whose taps are apart has no rows in x: they are written out first, and multiplied as plain ones. */
+static int is_dilated(const mx_call *call) { return call->op == MX_OP_FUSED_CONV1D && call->attrs->dilation > 1; }
+
 static gemm_desc describe(const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
     const mx_tensor *residual = input(call, 3);
@@ -41,7 +44,11 @@ static gemm_desc describe(const mx_call *call) {
         p.residual_rows = rows_of(residual);
         p.ld_residual = row_stride(residual);
     }
-    if (call->op == MX_OP_FUSED_CONV1D) {
+    if (is_dilated(call)) {
+        p.k *= weight->dims[2];
+        p.x = NULL;   /* scratch; as aligned as this */
+        p.ldx = p.k;
+    } else if (call->op == MX_OP_FUSED_CONV1D) {
         p.k *= weight->dims[2];
         p.positions = x->dims[1];
         p.out_positions = out->dims[1];
@@ -60,13 +67,18 @@ static size_t scratch_of(mx_cuda *gpu, const gemm_desc *p) {
     return mx_cuda_enter(gpu) < 0 ? 0 : ALIGN(mx_cuda_gemm_scratch(gpu, p));
 }
 
-/* A weight that is not packed is packed on the way, into scratch after that of the GEMM. */
+/* A weight that is not packed is packed on the way, into scratch after that of the GEMM. The rows of a dilated
+ * convolution come last. */
+static size_t rows_at(mx_cuda *gpu, const mx_call *call, const gemm_desc *p) {
+    size_t bytes = scratch_of(gpu, p);
+    return call->inputs[1].layout == MX_LAYOUT_PACKED ? bytes : bytes + ALIGN(mx_cuda_weight_bytes(p->n, p->k, 2));
+}
+
 size_t mx_cuda_gemm_op_scratch(mx_cuda *gpu, const mx_call *call) {
     gemm_desc p;
     if (!mx_cuda_gemm_describe(call, &p))
         p.weight.terms = 2;
-    size_t bytes = scratch_of(gpu, &p);
-    return call->inputs[1].layout == MX_LAYOUT_PACKED ? bytes : bytes + mx_cuda_weight_bytes(p.n, p.k, 2);
+    return rows_at(gpu, call, &p) + (is_dilated(call) ? (size_t)(p.m * p.k) * sizeof(float) : 0);
 }
 
 int mx_cuda_gemm_describe(const mx_call *call, gemm_desc *p) {
@@ -89,6 +101,11 @@ static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
         p.weight = (mx_cuda_weight){NULL, p.n, p.k, 2, 1};
         p.weight.bytes = (char *)call->scratch + scratch_of(gpu, &p);
         status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
+    }
+    if (is_dilated(call) && status >= 0) {
+        float *rows = (float *)((char *)call->scratch + rows_at(gpu, call, &p));
+        p.x = rows;
+        status = mx_cuda_conv1d_rows(gpu, call, rows);
     }
     return status < 0 ? status : mx_cuda_gemm_run(gpu, call, &p);
 }

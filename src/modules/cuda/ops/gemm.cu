@@ -248,24 +248,25 @@ namespace {
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-/* im2col over an image [height][width][in]: each position's window becomes a row, which is multiplied by the weights.
+/* im2col over images [height][width][in]: each position's window becomes a row, which is multiplied by the weights.
  * One dimension is a height of one; its window is [in][kernel], as its weights are, else [kernel][in]. */
 struct convolution {
+    int64_t entries;                                            /* images of a launch */
     int64_t height, width, in, out_width, positions, kernel_height, kernel_width;
-    int64_t stride[2], pad[2];
+    int64_t stride[2], pad[2], dilation;                        /* dilation along the width */
     int channels_first;
 };
 
 __global__ void windows_kernel(float *y, const float *x, convolution c) {
     int64_t k = c.kernel_height * c.kernel_width * c.in, step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < c.positions * k; i += step) {
-        int64_t position = i / k, j = i % k;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < c.entries * c.positions * k; i += step) {
+        int64_t entry = i / k / c.positions, position = i / k % c.positions, j = i % k;
         int64_t channel = c.channels_first ? j / c.kernel_width : j % c.in;
         int64_t tap = c.channels_first ? j % c.kernel_width : j / c.in;
         int64_t row = position / c.out_width * c.stride[0] - c.pad[0] + tap / c.kernel_width;
-        int64_t column = position % c.out_width * c.stride[1] - c.pad[1] + tap % c.kernel_width;
+        int64_t column = position % c.out_width * c.stride[1] - c.pad[1] + tap % c.kernel_width * c.dilation;
         int inside = row >= 0 && row < c.height && column >= 0 && column < c.width;
-        y[i] = inside ? x[(row * c.width + column) * c.in + channel] : 0;
+        y[i] = inside ? x[((entry * c.height + row) * c.width + column) * c.in + channel] : 0;
     }
 }
 
@@ -273,14 +274,16 @@ static convolution describe(const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
     const mx_attrs *attrs = call->attrs;
     convolution c = {};
+    c.entries = c.dilation = 1;
     c.channels_first = call->op == MX_OP_CONV1D;
-    if (c.channels_first) {   /* x [n][t][in], weight [out][in][k] */
+    if (call->op != MX_OP_CONV2D) {   /* x [n][t][in], weight [out][in][k] */
         c.height = c.kernel_height = c.stride[0] = 1;
         c.width = x->dims[1];
         c.kernel_width = weight->dims[2];
         c.out_width = c.positions = out->dims[1];
         c.stride[1] = attrs->stride[0];
         c.pad[1] = attrs->pad[0];
+        c.dilation = attrs->dilation;
     } else {                  /* x [n][h][w][in], weight [r][s][in][out] */
         c.height = x->dims[1];
         c.width = x->dims[2];
@@ -302,6 +305,17 @@ static convolution describe(const mx_call *call) {
 extern "C" size_t mx_cuda_conv_scratch(mx_cuda *gpu, const mx_call *call) {
     convolution c = describe(call);
     return (size_t)(c.positions * c.kernel_height * c.kernel_width * c.in) * sizeof(float);
+}
+
+extern "C" mxw_status mx_cuda_conv1d_rows(mx_cuda *gpu, const mx_call *call, float *rows) {
+    convolution c = describe(call);
+    c.entries = call->inputs[0].dims[0];
+    int64_t count = c.entries * c.positions * c.kernel_width * c.in;
+    if (count == 0)
+        return MXW_OK;
+    windows_kernel<<<grid_for(count, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(
+        rows, (const float *)call->inputs[0].data, c);
+    return mx_cuda_launched(gpu, call);
 }
 
 extern "C" mxw_status mx_cuda_conv(mx_cuda *gpu, const mx_call *call) {
