@@ -63,6 +63,8 @@ static mxw_status check_ranges(const mxw_session_options *o) {
         return mx_fail(MXW_E_ARGUMENT, "parallel: needs vad, which finds the pauses to cut at");
     if (o->languages && o->language)
         return mx_fail(MXW_E_ARGUMENT, "languages: not together with language");
+    if (o->languages && o->mel_reference != MXW_MEL_FILE)
+        return mx_fail(MXW_E_ARGUMENT, "languages: needs mel_reference file: what follows a change decides, too");
     for (const char *p = o->speaker; p && *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
             return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");
@@ -120,6 +122,11 @@ mxw_status mxw_session_next(mxw_session *session, const mxw_segment **segment) {
     MX_NEED(session, MXW_E_ARGUMENT);
     MX_NEED(segment, MXW_E_ARGUMENT);
     return mx_session_next(session, segment);
+}
+
+mxw_status mxw_session_detect_languages(mxw_session *session) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    return mx_session_detect_languages(session);
 }
 
 mxw_status mxw_session_resume(mxw_session *session, const void *record, size_t n) {

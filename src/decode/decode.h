@@ -31,6 +31,8 @@ typedef struct mx_decode_options {
     double max_initial_timestamp;    /* or MXW_NONE */
     uint64_t seed;
     int break_loops;                 /* a sequence that repeats itself again and again is ended as soon as it does */
+    const char *const *languages;    /* codes that detection chooses among, or NULL: all */
+    int n_languages;
 } mx_decode_options;
 
 /* Rows of the suppression table. */
@@ -112,7 +114,8 @@ mxw_status mx_decoding_align(mx_decoding *decoding, const char *language, const 
 
 /* ---- fallback and helpers ------------------------------------------------------------------------ */
 
-/* The rule that allows only language tokens, for a row with start-of-transcript alone. */
+/* The rule that allows only the tokens of the plan's languages, for a row with start-of-transcript alone; log
+ * probabilities are relative to these. */
 mx_rule mx_decode_language_rule(const mx_decode_plan *plan);
 
 typedef struct mx_thresholds {

@@ -60,8 +60,10 @@ static mxw_status fill_sets(mx_decode_plan *plan) {
         mx_free(blank);
     }
     memset(languages, 1, (size_t)s->n_vocab);
-    for (int i = 0; i < s->n_languages; i++)
+    for (int i = 0; i < s->n_languages && !plan->options.languages; i++)
         languages[s->first_language + i] = 0;
+    for (int i = 0; i < plan->options.n_languages; i++)
+        languages[mx_text_language_token(plan->text, plan->options.languages[i])] = 0;
     return MXW_OK;
 }
 
@@ -124,6 +126,7 @@ mxw_status mx_decode_plan_open(const mx_decode_options *options, const mx_text *
     MX_TRY(fill_sets(plan));
     MX_TRY(encode_prefix(plan));
     plan->options.prefix = plan->options.suppress_tokens = NULL;   /* owned by the caller; no longer needed */
+    plan->options.languages = NULL;
 
     /* previous text with its start token, then start, language, task, no-timestamps, then the prefix */
     plan->n_initial_max = plan->options.n_text_ctx / 2 + 4 + (int)plan->n_prefix;

@@ -351,6 +351,7 @@ static mxw_status append(mx_session *s, piece *p) {
     s->result.n_words_suspected += p->n_suspected;
     add_times(&s->times, &p->times);
     s->at.seek = p->clip.end;
+    s->language = p->clip.language;
     MX_TRY(mx_session_give_record(s, first));
     mx_session_report(s);
 out:

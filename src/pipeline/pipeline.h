@@ -39,6 +39,7 @@ mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n);
 mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio);
 mxw_status mx_session_finish(mx_session *s);
 mxw_status mx_session_next(mx_session *s, const mxw_segment **segment);
+mxw_status mx_session_detect_languages(mx_session *s);
 const mxw_result *mx_session_result(mx_session *s);
 mxw_status mx_session_manifest(mx_session *s, const char **json);
 mxw_status mx_session_resume(mx_session *s, const void *record, size_t n);

@@ -10,7 +10,7 @@
 #include "pipeline/session.h"
 
 #define RECORD_MAGIC 0x7277786d   /* "mxwr" */
-#define RECORD_FORM 3             /* incremented when the contents of a record change */
+#define RECORD_FORM 4             /* incremented when the contents of a record change */
 
 /* A new field of a segment, or a new option that text depends on, must be added to serialize_segment or options_digest,
  * and then be named here as the last one. */
@@ -247,7 +247,21 @@ typedef struct loop_state {
     const char *language;
     mxw_segment *segments;          /* of this window */
     uint64_t n_segments;
+    mx_language_span *spans;        /* of the recording, in the first record: deciding them again would take long */
+    uint64_t n_spans;
 } loop_state;
+
+static void serialize_spans(archive *a, loop_state *s) {
+    FIELD(a, s->n_spans);
+    if (!a->out)
+        s->spans = make_room(a, s->n_spans, sizeof(*s->spans));
+    for (uint64_t i = 0; i < s->n_spans && a->status >= 0; i++) {
+        FIELD(a, s->spans[i].start);
+        FIELD(a, s->spans[i].end);
+        FIELD(a, s->spans[i].probability);
+        serialize_language(a, &s->spans[i].language);
+    }
+}
 
 static void serialize_loop_state(archive *a, loop_state *s) {
     FIELD(a, s->number);
@@ -265,6 +279,7 @@ static void serialize_loop_state(archive *a, loop_state *s) {
         s->segments = make_room(a, s->n_segments, sizeof(*s->segments));
     for (uint64_t i = 0; i < s->n_segments && a->status >= 0; i++)
         serialize_segment(a, &s->segments[i]);
+    serialize_spans(a, s);
 }
 
 typedef struct head {
@@ -272,10 +287,11 @@ typedef struct head {
     mx_fingerprint fingerprint;
 } head;
 
-/* With vad the clips are what the detector found, which the options and the samples do not tell. */
+/* With vad the clips are what the detector found, which the options and the samples do not tell; and where the language
+ * changes is not in every record. */
 static uint64_t clips_digest(const mx_session *s) {
     uint64_t sum = 0;
-    for (int i = 0; s->options.vad && i < s->at.n_clips; i++) {
+    for (int i = 0; (s->options.vad || s->languages.n) && i < s->at.n_clips; i++) {
         const int64_t span[2] = {s->at.clips[i].start, s->at.clips[i].end};
         sum = digest(i == 0 ? DIGEST_SEED : sum, span, sizeof(span));
     }
@@ -288,7 +304,8 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
     mx_str bytes = {0};
     archive a = {.out = &bytes};
     head h = {RECORD_MAGIC, RECORD_FORM, s->fingerprint};
-    loop_state now = {.number = ++s->n_records,
+    s->n_records++;
+    loop_state now = {.number = s->n_records,
                     .n_windows = s->result.n_windows,
                     .clips = clips_digest(s),
                     .seek = s->at.seek,
@@ -299,7 +316,9 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
                     .last_speech_s = s->at.last_speech_s,
                     .language = s->language,
                     .segments = s->segments.items ? s->segments.items + first : NULL,
-                    .n_segments = s->segments.n - first};
+                    .n_segments = s->segments.n - first,
+                    .spans = s->languages.spans,
+                    .n_spans = s->n_records == 1 ? s->languages.n_spans : 0};
     if (!s->options.on_window)
         return MXW_OK;
     FIELD(&a, h);
@@ -400,9 +419,14 @@ mxw_status mx_session_resume(mx_session *s, const void *record, size_t n) {
     serialize_loop_state(&a, &then);
     if (a.status >= 0 && a.at != a.n)
         fail(&a, MXW_E_FORMAT);
+    int first = s->languages.n && !s->languages.known;
+    if (a.status >= 0 && first)
+        a.status = mx_session_take_languages(s, then.spans, (size_t)then.n_spans);
     if (a.status >= 0 && s->options.vad)
         a.status = mx_session_plan_clips(s);
     if (a.status >= 0)
         a.status = check_loop_state(s, &then);
+    if (a.status < 0 && first)
+        mx_session_forget_languages(s);
     return a.status < 0 ? a.status : take(s, &then);
 }

@@ -155,6 +155,7 @@ mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx
     mx_str text = {0};
     const mxw_word *words = NULL;
     size_t n = piece->n_tokens, n_text = 0;
+    const mx_clip *clip = &s->at.clips[s->at.clip];
     int32_t *kept = mx_arena_alloc(&s->memory, MX_MAX(n, 1) * sizeof(*kept));
     if (!kept)
         return MXW_E_MEMORY;
@@ -195,7 +196,7 @@ mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx
                                                .words = mx_word_array(words),
                                                .n_words = blank ? 0 : piece->n_words,
                                                .language = s->language,
-                                               .language_probability = -1};
+                                               .language_probability = clip->language_probability};
     if (s->options.token_details)
         set_details(s, piece, &s->segments.items[s->segments.n]);
     s->segments.n++;

@@ -102,8 +102,10 @@ static mxw_status copy_strings(mx_session *s) {
     return MXW_OK;
 }
 
-static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o, mx_decode_plan **plan) {
+static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o, const mx_languages *languages,
+                            mx_decode_plan **plan) {
     const mxw_dims *dims = r->checkpoint.dims;
+    int several = languages && languages->n > 1;   /* a single one is not detected */
     mx_decode_options decode = {.n_text_ctx = dims->n_text_ctx,
                                 .n_audio_ctx = dims->n_audio_ctx,
                                 .task = o->task,
@@ -117,7 +119,9 @@ static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o
                                 .prefix = o->prefix,
                                 .without_timestamps = o->without_timestamps,
                                 .max_initial_timestamp = o->max_initial_timestamp,
-                                .seed = o->seed};
+                                .seed = o->seed,
+                                .languages = several ? languages->codes : NULL,
+                                .n_languages = several ? languages->n : 0};
     if (2 * dims->n_audio_ctx != MX_MEL_WINDOW)
         return mx_fail(MXW_E_UNSUPPORTED, "model: an audio context of %d is not 30 seconds", dims->n_audio_ctx);
     return mx_decode_plan_open(&decode, r->text, plan);
@@ -127,7 +131,7 @@ int mx_session_forces(const mxw_session_options *o) { return o->word_timestamps 
 
 mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *options, int batch) {
     mx_decode_plan *plan = NULL;
-    mxw_status status = open_plan(r, options, &plan);
+    mxw_status status = open_plan(r, options, NULL, &plan);
     if (status >= 0) {
         mx_slot_size size = mx_slot_size_of(plan, mx_session_forces(options));
         status = mx_batcher_reserve(r, &size, batch);
@@ -140,7 +144,7 @@ static mxw_status open_decoding(mx_session *s) {
     mxw_status status;
     const mxw_session_options *o = &s->options;
     const mxw_dims *dims = s->recognizer->checkpoint.dims;
-    MX_TRY(open_plan(s->recognizer, o, &s->plan));
+    MX_TRY(open_plan(s->recognizer, o, &s->languages, &s->plan));
     s->thresholds = (mx_thresholds){o->compression_ratio_threshold, o->logprob_threshold, o->no_speech_threshold};
     s->temperatures = mx_arena_alloc(&s->memory, MAX_TEMPERATURES * sizeof(*s->temperatures));
     s->window.mel = mx_arena_alloc(&s->memory, (size_t)MX_MEL_WINDOW * (size_t)dims->n_mels * sizeof(*s->window.mel));
@@ -180,6 +184,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
         mx_log(MXW_LOG_WARN, "words", "word times of a translation may be inaccurate");
     MX_TRY(copy_strings(s));
     MX_TRY(mx_session_check_language(&r->checkpoint, r->text, &s->options, &s->language));
+    MX_TRY(mx_languages_read(&r->checkpoint, r->text, s->options.languages, &s->languages));
     MX_TRY(parse_clips(s));
     MX_TRY(encode_initial_prompt(s));
     MX_TRY(open_decoding(s));
@@ -318,6 +323,18 @@ mxw_status mx_session_next(mx_session *s, const mxw_segment **segment) {
     return MXW_OK;
 }
 
+mxw_status mx_session_detect_languages(mx_session *s) {
+    if (s->failure.status < 0)
+        return failed_before(s);
+    if (!s->languages.n)
+        return mx_fail(MXW_E_STATE, "detect_languages: the session was opened without languages");
+    if (!s->finished)
+        return mx_fail(MXW_E_STATE, "detect_languages before finish");
+    mxw_status status = mx_session_decide_languages(s);
+    s->times.total_ms = mx_since_ms(s->opened_ns);
+    return status < 0 ? mx_session_fail(s, status) : status;
+}
+
 const mxw_result *mx_session_result(mx_session *s) {
     const mx_text *text = s->recognizer->text;
     size_t n = s->at.tokens.n - s->at.n_initial_prompt;   /* 0 also if there are no tokens at all */
@@ -326,7 +343,7 @@ const mxw_result *mx_session_result(mx_session *s) {
     if (status < 0 || mx_str_status(&s->text) < 0 || mx_session_set_regions(s) < 0)
         return NULL;
     s->result.text = mx_str_get(&s->text);
-    s->result.language = s->language;
+    s->result.language = s->languages.n ? s->languages.most : s->language;
     s->result.segments = mx_segment_array(s->segments.items);
     s->result.n_segments = s->segments.n;
     s->result.duration_s = mx_mel_seconds(s->mel);

@@ -5,6 +5,7 @@
 #include "feature/feature.h"
 #include "pipeline/batch/batcher.h"
 #include "pipeline/speech/clips.h"
+#include "pipeline/speech/languages.h"
 #include "pipeline/inspect.h"
 #include "pipeline/parallel.h"
 #include "pipeline/resume.h"
@@ -76,7 +77,8 @@ struct mxw_session {
     double *temperatures;
     int n_temperatures;
 
-    const char *language;             /* NULL until given or detected */
+    const char *language;             /* NULL until given or detected; with languages: of the current clip */
+    mx_languages languages;           /* to choose among; none: one for the whole recording */
     mx_position at;
     mx_window window;
     int finished;                     /* no more samples */

@@ -176,18 +176,26 @@ int mx_session_has_frames(const mx_session *s, int64_t end) {
     return s->finished || (s->options.mel_reference == MXW_MEL_RUNNING && mx_mel_frames(s->mel) >= end);
 }
 
-mxw_status mx_session_choose(mx_session *s, mx_choice *choice) {
+static mxw_status choose_plain(mx_session *s, mx_choice *choice) {
     int64_t end;
-    if (s->options.vad) {
-        mx_session_lock(s);
-        mxw_status status = mx_session_choose_speech(s, choice);
-        mx_session_unlock(s);
-        return status;
-    }
     if (!find_clip(s, &end))
         return MXW_END;
     *choice = (mx_choice){.n_frames = MX_MIN(MX_MEL_WINDOW, end - s->at.seek)};
     return mx_session_has_frames(s, s->at.seek + choice->n_frames) ? MXW_OK : MXW_MORE;
+}
+
+mxw_status mx_session_choose(mx_session *s, mx_choice *choice) {
+    mxw_status status;
+    if (s->options.vad) {
+        mx_session_lock(s);
+        status = mx_session_choose_speech(s, choice);
+        mx_session_unlock(s);
+    } else {
+        status = choose_plain(s, choice);
+    }
+    if (status == MXW_OK)
+        mx_session_enter_language(s);
+    return status;
 }
 
 void mx_session_report(mx_session *s) {
@@ -214,6 +222,8 @@ out:
 
 mxw_status mx_session_find_language(mx_session *s) {
     int64_t seek = 0;
+    if (s->languages.n)
+        return s->finished ? mx_session_decide_languages(s) : MXW_MORE;
     if (s->language)
         return MXW_OK;
     if (s->options.vad) {

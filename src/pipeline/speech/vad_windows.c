@@ -136,23 +136,48 @@ static int64_t skipped_frames(const mx_session *s) {
     return MX_MAX(skipped, 0);
 }
 
-mxw_status mx_session_set_regions(mx_session *s) {
-    if (!s->speech)
-        return MXW_OK;
-    size_t n = mx_speech_n_regions(s->speech);
-    mxw_status status = mx_grow(&s->regions, &s->room_regions, n + 1, sizeof(*s->regions));
+static mxw_status add_region(mx_session *s, int64_t first, int64_t end, const mx_language_span *span) {
+    size_t i = s->result.n_regions;
+    mxw_status status = mx_grow(&s->regions, &s->room_regions, i + 1, sizeof(*s->regions));
     if (status < 0)
         return status;
-    for (size_t i = 0; i < n; i++) {
-        mx_span samples = mx_speech_region_samples(s->speech, i);
-        s->regions[i] = (mxw_region){.start = mx_session_on_clock(s, (double)samples.start / MXW_SAMPLE_RATE),
-                                     .end = mx_session_on_clock(s, (double)samples.end / MXW_SAMPLE_RATE),
-                                     .channel = s->options.channel,
-                                     .probability = -1};
+    s->regions[i] = (mxw_region){.start = mx_session_on_clock(s, (double)first / MXW_SAMPLE_RATE),
+                                 .end = mx_session_on_clock(s, (double)end / MXW_SAMPLE_RATE),
+                                 .channel = s->options.channel,
+                                 .language = span ? span->language : NULL,
+                                 .probability = span ? span->probability : -1};
+    s->result.n_regions++;
+    return MXW_OK;
+}
+
+/* A region in two languages is two. */
+static mxw_status add_regions(mx_session *s, mx_span samples) {
+    const mx_languages *l = &s->languages;
+    mxw_status status = MXW_OK;
+    if (!l->known)
+        return add_region(s, samples.start, samples.end, NULL);
+    for (size_t i = 0; i < l->n_spans && status >= 0; i++) {
+        const mx_language_span *span = &l->spans[i];
+        int64_t first = MX_MAX(samples.start, span->start * MX_MEL_HOP), end = samples.end;
+        if (span->end < end / MX_MEL_HOP)   /* the last one ends beyond every sample */
+            end = span->end * MX_MEL_HOP;
+        if (first < end)
+            status = add_region(s, first, end, span);
     }
+    return status;
+}
+
+mxw_status mx_session_set_regions(mx_session *s) {
+    mxw_status status;
+    if (!s->speech)
+        return MXW_OK;
+    s->result.n_regions = 0;
+    MX_TRY(mx_grow(&s->regions, &s->room_regions, 1, sizeof(*s->regions)));
+    for (size_t i = 0; i < mx_speech_n_regions(s->speech); i++)
+        MX_TRY(add_regions(s, mx_speech_region_samples(s->speech, i)));
     s->result.regions = mx_region_array(s->regions);
-    s->result.n_regions = n;
     if (s->options.vad)
         s->result.skipped_s = mx_mel_frames_to_s(skipped_frames(s));
-    return MXW_OK;
+out:
+    return status;
 }
