@@ -14,7 +14,7 @@ enum {
     MX_VAD_MAX_CHUNK = 512,    /* samples: those of 16 kHz */
     MX_VAD_MAX_CONTEXT = 64,
     MX_VAD_MAX_INPUTS = 4,
-    MX_VAD_RUN_CHUNKS = 128    /* of a run at most: enough rows for a GEMM, and what they need stays in the cache */
+    MX_VAD_RUN_CHUNKS = 64    /* of a run at most: enough rows for a GEMM, and what they need stays in the cache */
 };
 
 /* What the STFT reads: the frames as they are, or, if the basis is a windowed cosine and sine, folded (stft.h). */

@@ -257,4 +257,5 @@ def main():
     print_regions(utils)
 
 
-main()
+if __name__ == "__main__":   # bench/vad.py uses parts of it
+    main()
