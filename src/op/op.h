@@ -45,9 +45,9 @@ typedef struct mx_attrs {
     int heads, causal;            /* attention */
     double scale;                 /* attention */
     int stride[2], pad[2];        /* conv1d uses the first of each */
-    int dilation;                 /* conv1d, fused_conv1d: positions of x from tap to tap, 1 or more */
     int64_t k;                    /* top_k, select, fused_select */
     int act;                      /* fused ops: mx_act */
+    int dilation;                 /* conv1d, fused_conv1d: positions of x from tap to tap, 1 or more */
     double parameter;             /* of an elementwise function that has one (op/elementwise.def): a finite f32 */
 } mx_attrs;
 

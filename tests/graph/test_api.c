@@ -1,5 +1,5 @@
 /* test_api.c - the graph API as a user meets it, through the public header alone: a small classifier of images (two
- * convolutions, a pooling, a perceptron), a counter that lasts from run to run, devices, and wrong arguments.
+ * convolutions, a pooling, a perceptron), a counter that lasts from run to run, a sequence, devices, wrong arguments.
  *
  * usage: test_api [DEVICE]    cpu (the default) or cuda[:N], with the engine that runs op by op there */
 #include <max_whisper.h>
@@ -179,6 +179,81 @@ static void test_state(void) {
     mxw_graph_destroy(g);
 }
 
+/* ---- a sequence: dilated convolution, then an LSTM ---------------------------------------------------------------- */
+
+enum { TIMES = 12, IN = 3, WIDE = 4, UNITS = 2, APART = 3 };
+static float conv_w[WIDE * IN * 2], w_ih[4 * UNITS * WIDE], w_hh[4 * UNITS * UNITS], bias[4 * UNITS];
+
+static mxw_graph *build_sequence(void) {
+    mxw_graph *g;
+    mxw_value out[3];
+    fill(conv_w, sizeof(conv_w) / sizeof(float), 5);
+    fill(w_ih, sizeof(w_ih) / sizeof(float), 6);
+    fill(w_hh, sizeof(w_hh) / sizeof(float), 7);
+    fill(bias, sizeof(bias) / sizeof(float), 8);
+    CHECK(mxw_graph_create("sequence", &g) == MXW_OK);
+    mxw_value x = mxw_graph_input(g, "x", MXW_F32, 3, (int64_t[]){1, TIMES, IN});
+    x = mxw_graph_conv1d_dilated(g, x, constant(g, "conv", conv_w, 3, WIDE, IN, 2, 0), 0, 1, 0, APART);
+    x = mxw_graph_permute(g, x, (int[]){1, 0, 2});
+    CHECK(mxw_graph_lstm(g, x, constant(g, "ih", w_ih, 3, 1, 4 * UNITS, WIDE, 0),
+                         constant(g, "hh", w_hh, 3, 1, 4 * UNITS, UNITS, 0),
+                         constant(g, "bias", bias, 2, 1, 4 * UNITS, 0, 0), 0, 0, 0, MXW_LSTM_REVERSE, out) == MXW_OK);
+    CHECK(mxw_graph_output(g, "y", out[0]) == MXW_OK);
+    CHECK(mxw_graph_output(g, "c", out[2]) == MXW_OK);
+    return g;
+}
+
+/* From the last step to the first; y [TIMES - APART][UNITS]. */
+static void sequence64(const float *x, double *y, double *c) {
+    double h[UNITS] = {0}, wide[WIDE], gate[4][UNITS];
+    for (int t = TIMES - APART - 1; t >= 0; t--) {
+        for (int o = 0; o < WIDE; o++) {
+            wide[o] = 0;
+            for (int i = 0; i < 2 * IN; i++)
+                wide[o] += (double)x[(t + i % 2 * APART) * IN + i / 2] * (double)conv_w[o * 2 * IN + i];
+        }
+        for (int r = 0; r < 4 * UNITS; r++) {
+            double sum = (double)bias[r];
+            for (int o = 0; o < WIDE; o++)
+                sum += wide[o] * (double)w_ih[r * WIDE + o];
+            for (int u = 0; u < UNITS; u++)
+                sum += h[u] * (double)w_hh[r * UNITS + u];
+            gate[r / UNITS][r % UNITS] = r / UNITS == 2 ? tanh(sum) : 1 / (1 + exp(-sum));
+        }
+        for (int u = 0; u < UNITS; u++) {
+            c[u] = gate[1][u] * c[u] + gate[0][u] * gate[2][u];
+            y[t * UNITS + u] = h[u] = gate[3][u] * tanh(c[u]);
+        }
+    }
+}
+
+static void test_sequence(void) {
+    static float x[TIMES * IN];
+    double want[(TIMES - APART) * UNITS], c[UNITS] = {0};
+    mxw_graph *g = build_sequence();
+    mxw_program *program;
+    mxw_program_options options = there();
+    mxw_value none[3];
+    int off = 0;
+    fill(x, TIMES * IN, 9);
+    sequence64(x, want, c);
+    CHECK(mxw_program_compile(g, &options, &program) == MXW_OK);
+    mxw_tensor in = {.struct_size = sizeof(in), .dtype = MXW_F32, .rank = 3, .dims = {1, TIMES, IN}, .data = x};
+    mxw_tensor out[2] = {{.struct_size = sizeof(out[0])}};
+    if (CHECK(mxw_program_execute(program, &in, 1, out, 2) == MXW_OK)) {
+        for (int i = 0; i < (TIMES - APART) * UNITS; i++)
+            off += !(fabs((double)((float *)out[0].data)[i] - want[i]) < 1e-6);
+        for (int i = 0; i < UNITS; i++)
+            off += !(fabs((double)((float *)out[1].data)[i] - c[i]) < 1e-6);
+        CHECK_EQ_INT(off, 0);
+    }
+    mxw_program_destroy(program);
+    mxw_graph_destroy(g);
+    CHECK(mxw_graph_lstm(NULL, 1, 1, 1, 0, 0, 0, 0, MXW_LSTM_FORWARD, none) == MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "mxw_graph_lstm: g is NULL"));
+    CHECK(mxw_graph_conv1d_dilated(NULL, 1, 1, 0, 1, 0, 2) == 0);
+}
+
 static void test_devices(void) {
     mxw_device_info info = {.struct_size = sizeof(info)};
     CHECK(mxw_device_count() >= 1);
@@ -315,6 +390,7 @@ int main(int argc, char **argv) {
     fill(b, CLASSES, 5);
     test_classifier();
     test_state();
+    test_sequence();
     test_devices();
     test_other_sizes();
     test_default_sizes();

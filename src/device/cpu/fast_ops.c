@@ -41,6 +41,8 @@ const char *mx_cpu_kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_ATTENTION:
     case MX_OP_ATTENTION_WINDOW:
     case MX_OP_ATTENTION_CACHED: return mx_cpu_attention_kernel(call);
+    case MX_OP_LSTM:
+        return call->inputs[2].layout == MX_LAYOUT_PACKED ? "lstm, packed weights" : "lstm, plain weights";
     case MX_OP_SELECT:
     case MX_OP_FUSED_SELECT: return mx_cpu_select_kernel(call);
     default: return "plain";
