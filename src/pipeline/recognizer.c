@@ -86,7 +86,8 @@ mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, cons
     r->precision = options->precision;
     r->batch = MX_MAX(options->batch, 1);
     r->counters = mx_alloc_zero(1, sizeof(*r->counters));
-    status = r->counters ? MXW_OK : MXW_E_MEMORY;
+    r->model_dir = mx_strdup(options->model_dir);
+    status = r->counters && (r->model_dir || !options->model_dir) ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
     MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
@@ -113,6 +114,7 @@ out:
 void mx_recognizer_close(mx_recognizer *r) {
     if (!r)
         return;
+    mx_recognizer_close_detectors(r);
     mx_batcher_close(r->batcher);
     pthread_mutex_destroy(&r->lock);
     for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force shares the decoder's weights */
@@ -126,6 +128,7 @@ void mx_recognizer_close(mx_recognizer *r) {
     if (r->hooks.free)
         r->hooks.free(r->hooks.context);
     mx_free(r->counters);
+    mx_free(r->model_dir);
     mx_free(r);
 }
 

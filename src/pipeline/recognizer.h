@@ -7,6 +7,8 @@
 #include "pipeline/fault_hooks.h"
 #include "pipeline/speech/speech.h"
 
+typedef struct mx_detector_model mx_detector_model;
+
 struct mxw_model {
     mx_weights *weights;
     mx_text *text;
@@ -31,8 +33,11 @@ struct mxw_model {
     uint32_t crc32;                   /* of the weights, ... */
     int has_crc32;                    /* ... once it was computed */
     struct mx_batcher *batcher;       /* shared; NULL until a session needs it */
+    mx_detector_model *detectors;     /* a list of those that sessions needed so far */
+    char *model_dir;                  /* as given: where weights are looked for by name; may be NULL */
 };
 
 /* A detector of speech for one recording. */
 mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, mx_detector *out);
+void mx_recognizer_close_detectors(mx_recognizer *r);
 #endif
