@@ -179,7 +179,7 @@ static void test_state(void) {
     mxw_graph_destroy(g);
 }
 
-/* ---- a sequence: dilated convolution, then an LSTM ---------------------------------------------------------------- */
+/* ---- a sequence: dilated convolution, then an LSTM --------------------------------------------------------------- */
 
 enum { TIMES = 12, IN = 3, WIDE = 4, UNITS = 2, APART = 3 };
 static float conv_w[WIDE * IN * 2], w_ih[4 * UNITS * WIDE], w_hh[4 * UNITS * UNITS], bias[4 * UNITS];
