@@ -30,8 +30,8 @@ static const op_shape shapes[] = {
     {"base select, 5 rows", MX_OP_FUSED_SELECT, 5, 51865, 8},
     {"lstm, 128 units", MX_OP_LSTM, 300, 1, 2},
     {"lstm, 128 units, 1 step", MX_OP_LSTM, 1, 1, 2},
-    {"lstm, 128 units, batch of 8", MX_OP_LSTM, 300, 8, 2},
-    {"lstm, 512 units", MX_OP_LSTM, 100, 1, 8},
+    {"lstm, 128 units, batch of 8", MX_OP_LSTM, 64, 8, 2},
+    {"lstm, 512 units", MX_OP_LSTM, 20, 1, 8},
 };
 
 typedef struct op_job {
