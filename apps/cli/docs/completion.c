@@ -13,9 +13,11 @@ static void put(char *text, size_t size, const char *word) {
         snprintf(text + used, size - used, "%s%s", used ? " " : "", word);
 }
 
-/* A switch that is on by default is only ever given to turn it off. */
+/* A switch that is on by default is only ever given to turn it off; an option that may stand alone has no list. */
 static void values_of(const option_row *row, char *text, size_t size) {
     text[0] = 0;
+    if (row->alone) /* what follows is as likely a file */
+        return;
     for (int i = 0; row->choices && row->choices[i]; i++)
         put(text, size, row->choices[i]);
     for (int i = 0; row->values && row->values(i); i++)
