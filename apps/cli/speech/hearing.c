@@ -76,7 +76,7 @@ void hearing_duration(double seconds, char *out, size_t size) {
 
 static void write_regions(const hearing *h, FILE *out) {
     char start[40], end[40];
-    for (size_t i = 0; i < h->n_regions; i++) {
+    for (size_t i = h->n_told; i < h->n_regions; i++) {
         const hearing_region *r = &h->regions[i];
         screen_timestamp(start, sizeof(start), r->start);
         screen_timestamp(end, sizeof(end), r->end);

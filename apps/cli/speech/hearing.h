@@ -23,6 +23,7 @@ typedef struct hearing {
     double duration_s; /* of the samples */
     hearing_region *regions;
     size_t n_regions, region_room;
+    size_t n_told; /* of those, as text: hearing_write begins behind them */
     float *probabilities; /* of speech, one a chunk; NULL: nobody asked */
     size_t n_probabilities, probability_room;
     double chunk_s;

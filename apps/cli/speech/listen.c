@@ -103,12 +103,36 @@ static int save(const listen_job *job, const input *in, const char *bytes, size_
     return !fault;
 }
 
-/* JSON tells its file itself; of the others the reader must be told where the next begins. */
-static void print(const listen_job *job, const char *name, int place, int several, const char *bytes, size_t n) {
-    if (several && job->options->format != HEARING_JSON && job->options->format != HEARING_RTTM)
-        out_print("%s==> %s <==\n", place ? "\n" : "", name);
+/* JSON and RTTM tell their file themselves; of the others the reader must be told where the next begins. */
+static int has_heading(const listen_job *job, int several) {
+    return several && job->options->format != HEARING_JSON && job->options->format != HEARING_RTTM;
+}
+
+static void print(listen_source *source, const char *bytes, size_t n) {
+    static int n_headings;
+    progress_hide();
+    if (source->heading)
+        out_print("%s==> %s <==\n", n_headings++ ? "\n" : "", source->heading);
+    source->heading = NULL;
     out_write(NULL, bytes, n);
     out_flush();
+}
+
+void listen_show(listen_source *source) {
+    hearing *heard = source->heard;
+    char *bytes = NULL;
+    size_t n = 0;
+    if (!source->live || heard->tells_probabilities || heard->n_told == heard->n_regions)
+        return;
+    FILE *stream = open_memstream(&bytes, &n);
+    if (!stream)
+        return; /* later, with the rest */
+    hearing_write(heard, HEARING_TEXT, NULL, NULL, stream);
+    if (!fclose(stream)) {
+        print(source, bytes, n);
+        heard->n_told = heard->n_regions;
+    }
+    free(bytes);
 }
 
 static int draw(const listen_job *job, const hearing *heard) {
@@ -155,7 +179,8 @@ static mxw_status open_audio(const listen_job *job, const char *path, listen_sou
     return status;
 }
 
-static int deliver_heard(const listen_job *job, const input *in, int place, int several, const hearing *heard) {
+static int deliver_heard(const listen_job *job, const input *in, listen_source *source) {
+    const hearing *heard = source->heard;
     char summary[300];
     size_t n = 0;
     char *bytes = render(job, heard, &n);
@@ -163,12 +188,11 @@ static int deliver_heard(const listen_job *job, const input *in, int place, int 
         log_error("%s: out of memory", in->path);
         return 0;
     }
-    progress_hide();
     int done = 1;
     if (job->options->output_dir)
         done = save(job, in, bytes, n);
     else
-        print(job, strcmp(in->path, "-") ? in->path : "standard input", place, several, bytes, n);
+        print(source, bytes, n);
     free(bytes);
     if (done && job->options->plot)
         done = draw(job, heard);
@@ -182,7 +206,9 @@ static int deliver_heard(const listen_job *job, const input *in, int place, int 
 static int listen_to(const listen_job *job, const input *in, int place, int several) {
     const char *name = strcmp(in->path, "-") ? in->path : "standard input";
     hearing heard = {.path = in->path};
-    listen_source source = {.heard = &heard, .place = place, .start = seconds_now(), .total_s = -1};
+    listen_source source = {.heard = &heard, .place = place, .start = seconds_now(), .total_s = -1,
+                            .live = job->options->format == HEARING_TEXT && !job->options->output_dir,
+                            .heading = has_heading(job, several) ? name : NULL};
     if (in->problem) {
         log_error("%s: %s", name, in->problem);
         return 0;
@@ -196,7 +222,7 @@ static int listen_to(const listen_job *job, const input *in, int place, int seve
     progress_end(place);
     if (status < 0)
         log_failure(name, status);
-    int done = status >= 0 && deliver_heard(job, in, place, several, &heard);
+    int done = status >= 0 && deliver_heard(job, in, &source);
     hearing_free(&heard);
     return done;
 }

@@ -28,10 +28,14 @@ typedef struct listen_source {
     int place;      /* of the recording on the command line, from 0 */
     double start;   /* when listening began, for the speed in the progress bar */
     hearing *heard;
+    int live;            /* lines go to standard output as they are found, ... */
+    const char *heading; /* ... after this name; NULL: none, or it was printed */
 } listen_source;
 
 /* Up to n samples, added to the sound that is drawn, with progress; 0 only at the end. */
 mxw_status listen_read(listen_source *source, float *samples, size_t n, size_t *got);
+/* Prints the regions that were added since the last call, where they are wanted one by one. */
+void listen_show(listen_source *source);
 
 typedef struct listen_job {
     const common_options *common;

@@ -23,7 +23,8 @@ _Static_assert(sizeof(vad_options) <= MAX_OPTIONS_BYTES, "options fit where main
 /* clang-format off */
 static const option_row rows[] = {
     LISTEN_ROWS(vad_options, listen,
-                "text: a line for each region; json: one object for each file; rttm, and audacity: labels to import."),
+                "text: a line for each region, as it is found; json: an object for each file; rttm; audacity: labels "
+                "to import there."),
     {.name = "probabilities", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", AT(probabilities),
      .help = "Print the probability of each chunk of 32 ms instead of regions; in JSON, both."},
     VAD_ROWS(vad_options, "Detection", VAD_SHORT, "100", "250", "30"),
@@ -87,6 +88,7 @@ static mxw_status listen(void *user, listen_source *source) {
             status = got ? mxw_vad_feed(d->vad, samples, got) : mxw_vad_finish(d->vad);
         if (status >= 0)
             status = take_regions(d, heard);
+        listen_show(source);
         if (status >= 0)
             status = take_probabilities(d, heard);
     } while (status >= 0 && got);

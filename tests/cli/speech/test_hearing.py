@@ -94,7 +94,8 @@ def test_vad():
 
 
 def test_vad_options(result):
-    for words in (["--vad_filter", "True"], ["--vad", "--vad-threshold", "0.5", "--vad_min_silence_duration_ms", "2000"],
+    for words in (["--vad_filter", "True"],
+                  ["--vad", "--vad-threshold", "0.5", "--vad_min_silence_duration_ms", "2000"],
                   ["--vad", "--vad_speech_pad_ms", "400", "--vad-min-speech-duration-ms", "0"]):
         check_equal(result_of(*words), result, f"{words}: the same")
     padded = result_of("--vad", "--vad-pad-ms", "1500")

@@ -179,7 +179,8 @@ def test_weights(folder):
     check_fails(["vad", SPEECH, "--vad-model", SPEECH], 1, "librivox-0870.wav")
     check_equal(vad(SPEECH, "--vad-model", weights()), vad(SPEECH), "by path")
     code, out, _ = run("model", "inspect", "silero-vad", "--json")
-    check(code == 0 and json.loads(out)["file"] == weights() and 16000 in json.loads(out)["sample_rates"], "inspect", out)
+    told = json.loads(out)
+    check(code == 0 and told["file"] == weights() and 16000 in told["sample_rates"], "model inspect", out)
     check("speech detection" in run("model", "inspect", "silero-vad")[1], "inspect as text")
     check_fails(["model", "inspect", "silero-vad", "--model-dir", folder], 1, "model fetch silero-vad")
 
