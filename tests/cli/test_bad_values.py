@@ -6,7 +6,7 @@ import re
 from clitest import check, check_equal, check_fails, done, run
 
 COMMANDS = {   # and what must stand behind them
-    "transcribe": ["x.wav"], "vad": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"],
+    "transcribe": ["x.wav"], "vad": ["x.wav"], "language": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"],
     "report": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
     "features compare": ["a.npz", "b.npz"], "features diverge": ["a.npz", "b.npz"], "features decode": ["a.npz"],
     "model list": [], "model fetch": ["tiny"], "model inspect": [], "model export": ["tiny.en", "out.npz"],
