@@ -1,8 +1,11 @@
 /* test_speech.c - what `vad` and `language` write and draw: the sound in blocks, every format, pictures of any length.
  */
+#include <unistd.h>
+
 #include "cli/fake_sheet.h"
 #include "kit/check.h"
 #include "speech/picture_speech.h"
+#include "transcribe/output/screen.h"
 
 /* ---- the sound ------------------------------------------------------------------------------------------ */
 
@@ -90,6 +93,52 @@ static void test_formats(void) {
     CHECK_STR(text, "1:02:03");
 }
 
+/* ---- timed lines of transcribe ------------------------------------------------------------------------------ */
+
+/* What the segments print on standard output, in order. */
+static void check_screen(int colors, const mxw_segment *segments, int n, const char *want) {
+    char path[] = "/tmp/mxw-screen-XXXXXX", got[1024] = "";
+    int file = mkstemp(path), kept = dup(STDOUT_FILENO);
+    fflush(stdout);
+    CHECK(file >= 0 && kept >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    ordered_output *output = ordered_open(1, 0);
+    screen s = {.form = SCREEN_LINES, .output = output, .name = "x", .colors = colors};
+    for (int i = 0; i < n; i++)
+        screen_segment(&s, &segments[i]);
+    ordered_close(output);
+    fflush(stdout);
+    CHECK(dup2(kept, STDOUT_FILENO) >= 0 && lseek(file, 0, SEEK_SET) == 0);
+    CHECK(read(file, got, sizeof(got) - 1) >= 0);
+    close(file);
+    close(kept);
+    unlink(path);
+    CHECK_STR(got, want);
+}
+
+/* A language where it changes; grey what is suspected, by word or as a whole, on a terminal only. */
+static void test_screen(void) {
+    const mxw_word words[] = {{.word = " Thank"}, {.word = " you", .reasons = 1}, {.word = " all."}};
+    mxw_segment s[4] = {{.start = 0, .end = 1, .text = " Hello.", .language_probability = -1, .language = "en"},
+                        {.start = 1, .end = 2, .text = " Thank you all. ", .language_probability = 0.9},
+                        {.start = 2, .end = 3, .text = " Ja.", .language = "de", .language_probability = 0.8},
+                        {.start = 3, .end = 4, .text = " Yes\n No.", .language = "en", .language_probability = 0.7}};
+    s[1].language = "de";
+    check_screen(0, s, 4, "[00:00.000 --> 00:01.000] Hello.\n[00:01.000 --> 00:02.000] [de] Thank you all.\n"
+                          "[00:02.000 --> 00:03.000] Ja.\n[00:03.000 --> 00:04.000] [en] Yes  No.\n");
+    s[1].words = (const mxw_word_array *)(const void *)words;
+    s[1].n_words = 3;
+    s[3].reasons = 4;
+    check_screen(0, s + 3, 1, "[00:03.000 --> 00:04.000] [en] Yes  No.\n");
+    check_screen(1, s, 4, "[00:00.000 --> 00:01.000] Hello.\n"
+                          "[00:01.000 --> 00:02.000] [de] Thank\033[90m you\033[0m all.\n"
+                          "[00:02.000 --> 00:03.000] Ja.\n"
+                          "[00:03.000 --> 00:04.000] [en] \033[90mYes  No.\033[0m\n");
+    s[1].text = " Thanks to all"; /* words that are not the text: as a whole, or not */
+    check_screen(1, s + 1, 1, "[00:01.000 --> 00:02.000] [de] Thanks to all\n");
+    s[1].reasons = 1;
+    check_screen(1, s + 1, 1, "[00:01.000 --> 00:02.000] [de] \033[90mThanks to all\033[0m\n");
+}
+
 /* ---- pictures ------------------------------------------------------------------------------------------- */
 
 /* A made-up recording: speech for two thirds of every `period`, languages in turn. */
@@ -150,6 +199,7 @@ static void test_pictures(void) {
 int main(void) {
     test_envelope();
     test_formats();
+    test_screen();
     test_pictures();
     return check_done();
 }

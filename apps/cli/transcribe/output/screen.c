@@ -48,21 +48,31 @@ static void write_one_line(screen *s, const char *text, size_t n, int grey) {
     write_text(s, grey ? "\033[0m" : "");
 }
 
+static int words_are_text(const mxw_segment *segment) {
+    const char *at = segment->text;
+    for (size_t i = 0; i < segment->n_words; i++) {
+        size_t n = strlen(mxw_segment_word(segment, i)->word);
+        if (strncmp(at, mxw_segment_word(segment, i)->word, n))
+            return 0;
+        at += n;
+    }
+    return segment->n_words && !at[strspn(at, " \t\r\n")];
+}
+
 /* The text from `text` on, n bytes of it: grey as a whole, or word by word where words are there. */
 static void write_suspected(screen *s, const mxw_segment *segment, const char *text, size_t n) {
     const char *at = segment->text;
+    if (!words_are_text(segment)) {
+        write_one_line(s, text, n, segment->reasons != 0);
+        return;
+    }
     for (size_t i = 0; i < segment->n_words; i++) {
         const mxw_word *word = mxw_segment_word(segment, i);
-        size_t length = strlen(word->word);
-        if (strncmp(at, word->word, length)) /* words are not the text: nothing to tell apart */
-            break;
-        const char *from = at < text ? text : at, *to = at + length < text + n ? at + length : text + n;
-        at += length;
+        const char *end = at + strlen(word->word), *from = at < text ? text : at, *to = end < text + n ? end : text + n;
         if (to > from)
             write_one_line(s, from, (size_t)(to - from), word->reasons != 0);
+        at = end;
     }
-    if (at < text + n)
-        write_one_line(s, at < text ? text : at, (size_t)(text + n - (at < text ? text : at)), segment->reasons != 0);
 }
 
 static void write_language(screen *s, const mxw_segment *segment) {
