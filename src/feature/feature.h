@@ -40,10 +40,16 @@ int mx_mel_finished(const mx_mel *mel);
 int64_t mx_mel_frames(const mx_mel *mel);
 double mx_mel_seconds(const mx_mel *mel);   /* of the samples fed */
 
-/* Not padded: content frames [seek, seek + n_frames), then 0.0 (what a decoded window sees; n_frames at most 3000,
- * inside the content). Padded: frames [seek, seek + 3000) of the content followed by 30 s of silence (what language
- * detection sees; n_frames is ignored). E_STATE if frames are not known yet. */
-mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded,
+/* What a window of 3000 frames has after its first n_frames, which are content. */
+typedef enum mx_mel_rest {
+    MX_MEL_ZEROS,     /* 0.0: what a decoded window has in the reference */
+    MX_MEL_CONTENT,   /* the content that follows, and after the recording silence: what language detection sees; n_frames
+                       * is ignored */
+    MX_MEL_SILENCE    /* as if the recording ended there */
+} mx_mel_rest;
+
+/* The window at seek; n_frames at most 3000, inside the content. E_STATE if frames are not known yet. */
+mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, mx_mel_rest rest,
                          float *out /* [3000][n_mels] */);
 
 /* The mel filter bank; n_mels 80 or 128, E_UNSUPPORTED otherwise. */

@@ -253,23 +253,23 @@ int64_t mx_mel_frames(const mx_mel *mel) { return mel->finished ? mel->n_samples
 
 double mx_mel_seconds(const mx_mel *mel) { return (double)mel->n_samples / MXW_SAMPLE_RATE; }
 
-static mxw_status check_window(const mx_mel *mel, int64_t seek, int64_t count, int padded) {
+static mxw_status check_window(const mx_mel *mel, int64_t seek, int64_t count, mx_mel_rest rest) {
     if (mel->reference == MXW_MEL_FILE && !mel->finished)
         return mx_fail(MXW_E_STATE, "window requested before the end of the recording is known");
     if (seek < 0 || count < 0 || count > MX_MEL_WINDOW)
         return mx_fail(MXW_E_ARGUMENT, "window of %lld frames at %lld", (long long)count, (long long)seek);
     int64_t known = mx_mel_frames(mel);
-    if (mel->finished && padded ? seek > known : seek > known - count)
+    if (mel->finished && rest == MX_MEL_CONTENT ? seek > known : seek > known - count)
         return mx_fail(mel->finished ? MXW_E_ARGUMENT : MXW_E_STATE, "window of %lld frames at %lld, but only %lld %s",
                        (long long)count, (long long)seek, (long long)known,
                        mel->finished ? "exist" : "are known so far");
     return MXW_OK;
 }
 
-mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded, float *out) {
+mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, mx_mel_rest rest, float *out) {
     const int n_mels = mel->n_mels;
-    int64_t count = padded ? MX_MEL_WINDOW : n_frames;
-    mxw_status status = check_window(mel, seek, count, padded);
+    int64_t count = rest == MX_MEL_CONTENT ? MX_MEL_WINDOW : n_frames;
+    mxw_status status = check_window(mel, seek, count, rest);
     if (status < 0)
         return status;
     int64_t stored = MX_MIN(count, mel->n_frames - seek);
@@ -283,8 +283,8 @@ mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, int padded
     for (int64_t t = 0; t < stored; t++)
         for (int i = 0; i < n_mels; i++)
             out[t * n_mels + i] = (larger(mel->cut[t * (n_mels + 1) + i], floor_value) + 4.0f) / 4.0f;
-    float rest = padded ? (fmaxf(SILENCE, floor_value) + 4.0f) / 4.0f : 0.0f;
+    float after = rest == MX_MEL_ZEROS ? 0.0f : (fmaxf(SILENCE, floor_value) + 4.0f) / 4.0f;
     for (int64_t i = stored * n_mels; i < (int64_t)MX_MEL_WINDOW * n_mels; i++)
-        out[i] = rest;
+        out[i] = after;
     return MXW_OK;
 }

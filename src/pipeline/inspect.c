@@ -73,7 +73,7 @@ mxw_status mx_session_inspect(mx_session *s, mx_inspection *i) {
         return mx_fail(MXW_E_ARGUMENT, "seek: the recording has no frame %lld", (long long)i->seek);
     if (!s->language)
         MX_TRY(mx_session_detect_language(s, 0));
-    MX_TRY(mx_session_mel_window(s, i->seek, MX_MIN(left, MX_MEL_WINDOW), 0, s->window.mel));
+    MX_TRY(mx_session_mel_window(s, i->seek, MX_MIN(left, MX_MEL_WINDOW), MX_MEL_ZEROS, s->window.mel));
     if (i->tap) {
         mx_tensor mel = mx_tensor_of(MXW_F32, 2, shape, s->window.mel);
         i->tap(i->context, "mel", &mel);
@@ -95,7 +95,7 @@ out:
 /* ---- single stages ----------------------------------------------------------------------------------------------- */
 
 mxw_status mx_session_mel(mx_session *s, int64_t seek, int64_t n_frames, float *out) {
-    return mx_session_mel_window(s, seek, n_frames, 0, out);
+    return mx_session_mel_window(s, seek, n_frames, MX_MEL_ZEROS, out);
 }
 
 /* An encode with a tap. */
@@ -147,7 +147,7 @@ mxw_status mx_session_force(mx_session *s, int64_t seek, int64_t n_frames, const
     status = MXW_E_MEMORY;
     if (!ids || !candidates || !stats)
         goto out;
-    MX_TRY(mx_session_encode_window(s, seek, n_frames, 0));
+    MX_TRY(mx_session_encode_window(s, seek, n_frames, MX_MEL_ZEROS));
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, 0, 0));
     mx_decoding_step(s->decoding, &step);
     MX_TRY(mx_slot_step(s->slot, &step, 1, ids, candidates, stats));

@@ -147,7 +147,7 @@ mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t 
 mxw_status mx_session_time_words(mx_session *s, mx_cut *cut);
 /* The end of the last word, or of the last piece if there are no words, in seconds; 0: there is no piece. */
 int mx_session_last_end(const mx_session *s, double *end);
-mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out);
+mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest, float *out);
 mxw_status mx_session_detect_language(mx_session *s, int64_t seek);   /* on 30 s from there on */
 /* words.c: shows an inspection the word times of its tokens, in the window of n_frames that was encoded last. */
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
@@ -162,9 +162,11 @@ mxw_status mx_session_choose_speech(mx_session *s, mx_choice *choice);
 int64_t mx_session_cut_clip(const mx_session *s, int64_t seek, int64_t end, int64_t *pause);
 /* Where the next window begins after a closed one: at its end, unless speech in it was left without text. */
 void mx_session_go_on(const mx_session *s, mx_cut *cut);
+/* Whether a window with speech got no text, perhaps because of the text before it. */
+int mx_session_lost_text(const mx_session *s, const mx_choice *choice, const mx_decode_result *result);
 mxw_status mx_session_set_regions(mx_session *s);   /* of the result */
 /* Times of a recording that starts at 0 are kept to the last bit; others are rounded to whole milliseconds. */
 double mx_session_on_clock(const mx_session *s, double seconds);
 /* Computes the window at seek into window.mel and encodes it for the slot. */
-mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded);
+mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest);
 #endif

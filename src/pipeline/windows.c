@@ -7,10 +7,10 @@
 #include "base/base.h"
 #include "pipeline/session.h"
 
-mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, int padded, float *out) {
+mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest, float *out) {
     const mx_fault_hooks *hooks = &s->recognizer->hooks;
     mx_session_lock(s);
-    mxw_status status = mx_mel_window(s->mel, seek, n_frames, padded, out);
+    mxw_status status = mx_mel_window(s->mel, seek, n_frames, rest, out);
     mx_session_unlock(s);
     if (status >= 0 && hooks->mel)
         hooks->mel(hooks->context, MX_MEL_WINDOW, s->recognizer->checkpoint.dims->n_mels, out);
@@ -22,10 +22,10 @@ static mxw_status take_features(void *context, mx_step_runner *runner, int slot)
     return mx_step_runner_encode(runner, &(mx_request){.slot = slot, .features = *features}, 1);
 }
 
-mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, int padded) {
+mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest) {
     mxw_status status;
     int64_t start = mx_now_ns();
-    MX_TRY(mx_session_mel_window(s, seek, n_frames, padded, s->window.mel));
+    MX_TRY(mx_session_mel_window(s, seek, n_frames, rest, s->window.mel));
     s->times.mel_ms += mx_since_ms(start);
     start = mx_now_ns();
     if (!s->times.first_encode_ns)
@@ -52,7 +52,7 @@ mxw_status mx_session_detect_language(mx_session *s, int64_t seek) {
     float logprob, stats[MX_SELECT_STATS];
     if (!cells)
         return MXW_E_MEMORY;
-    MX_TRY(mx_session_encode_window(s, seek, 0, 1));
+    MX_TRY(mx_session_encode_window(s, seek, 0, MX_MEL_CONTENT));
     int64_t start = mx_now_ns();
     MX_TRY(mx_slot_step(s->slot, &step, 1, &id, &logprob, stats));
     s->times.decode_ms += mx_since_ms(start);
@@ -209,8 +209,12 @@ void mx_session_report(mx_session *s) {
 mxw_status mx_session_decode_window(mx_session *s, const mx_choice *choice) {
     mxw_status status;
     mx_decode_result result;
-    MX_TRY(mx_session_encode_window(s, s->at.seek, choice->n_frames, 0));
+    MX_TRY(mx_session_encode_window(s, s->at.seek, choice->n_frames, s->options.vad ? MX_MEL_SILENCE : MX_MEL_ZEROS));
     MX_TRY(decode_with_fallback(s, &result));
+    if (s->options.vad && mx_session_lost_text(s, choice, &result)) {
+        s->at.prompt_reset_since = s->at.tokens.n;
+        MX_TRY(decode_with_fallback(s, &result));
+    }
     if (mx_is_silence(&result, &s->thresholds))
         s->at.seek += choice->n_frames;
     else

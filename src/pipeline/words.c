@@ -103,7 +103,7 @@ out:
 
 mxw_status mx_session_align(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *tokens, size_t n,
                             int32_t *frames, double *probabilities) {
-    mxw_status status = mx_session_encode_window(s, seek, n_frames, 0);
+    mxw_status status = mx_session_encode_window(s, seek, n_frames, MX_MEL_ZEROS);
     return status < 0 ? status : force_align(s, tokens, n, (size_t)(n_frames / 2), frames, probabilities, NULL);
 }
 

@@ -116,8 +116,25 @@ void mx_session_go_on(const mx_session *s, mx_cut *cut) {
     mx_session_lock(s);
     int64_t left = mx_speech_amount(s->speech, end, window_end);
     mx_session_unlock(s);
-    if (end - seek >= LEAST_PROGRESS && left >= (cut->lone_end ? LEFT_OUT : LEFT_OVER))
-        cut->seek = end;
+    if (end - seek < LEAST_PROGRESS || left < (cut->lone_end ? LEFT_OUT : LEFT_OVER))
+        return;
+    cut->seek = end;
+    mx_log(MXW_LOG_INFO, "decode", "window at %.2f s: its text ends at %.2f s, but %.2f s of speech follow in it",
+           mx_mel_frames_to_s(seek), end_s, mx_mel_frames_to_s(left));
+}
+
+int mx_session_lost_text(const mx_session *s, const mx_choice *choice, const mx_decode_result *result) {
+    size_t kept = s->options.carry_initial_prompt ? s->at.n_initial_prompt : 0;
+    int prompted = s->at.tokens.n > MX_MAX(s->at.prompt_reset_since, kept);
+    if (!prompted || (*result->text && !mx_is_silence(result, &s->thresholds)))
+        return 0;
+    mx_session_lock(s);
+    int64_t speech = mx_speech_amount(s->speech, s->at.seek, s->at.seek + choice->n_frames);
+    mx_session_unlock(s);
+    if (speech >= LEFT_OUT)
+        mx_log(MXW_LOG_INFO, "decode", "window at %.2f s: no text for %.2f s of speech: decoded again without the text "
+               "before it", mx_mel_frames_to_s(s->at.seek), mx_mel_frames_to_s(speech));
+    return speech >= LEFT_OUT;
 }
 
 /* ---- the result -------------------------------------------------------------------------------------------------- */
