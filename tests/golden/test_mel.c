@@ -33,7 +33,7 @@ static void check_row(const json_t *row, const golden_clip *clip) {
     if (CHECK(window && mx_mel_open(n_mels, MXW_MEL_FILE, &mel) == MXW_OK) &&
         CHECK(mx_mel_feed(mel, clip->samples, clip->n) == MXW_OK) && CHECK(mx_mel_finish(mel) == MXW_OK) &&
         CHECK_EQ_INT(mx_mel_frames(mel), content) &&
-        CHECK(mx_mel_window(mel, 0, content < MX_MEL_WINDOW ? content : MX_MEL_WINDOW, 0, window) == MXW_OK))
+        CHECK(mx_mel_window(mel, 0, content < MX_MEL_WINDOW ? content : MX_MEL_WINDOW, MX_MEL_ZEROS, window) == MXW_OK))
         compare(row, window);
     mx_mel_close(mel);
     free(window);

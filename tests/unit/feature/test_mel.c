@@ -69,7 +69,7 @@ static void test_against_definition(void) {
             CHECK(mx_mel_finish(mel) == MXW_OK);
             CHECK_EQ_INT(mx_mel_frames(mel), n / 160);
             CHECK(mx_mel_seconds(mel) == n / 16000.0);
-            CHECK(mx_mel_window(mel, 0, 0, 1, window_a) == MXW_OK);
+            CHECK(mx_mel_window(mel, 0, 0, MX_MEL_CONTENT, window_a) == MXW_OK);
             compare(window_a, want, (int64_t)frames * n_mels, &worst, &mean);
             if (!CHECK(worst <= BOUND_MAX && mean <= BOUND_MEAN))
                 printf("    %d samples, %d bins: max %g mean %g\n", n, n_mels, worst, mean);
@@ -89,7 +89,7 @@ static void test_wrong_mel_is_caught(void) {
     float *audio = make_audio(n);
     double *wrong = exact_mel(audio, n, (mel_shape){2048, 512, 80}, frames);
     mx_mel *mel = feed_all(80, MXW_MEL_FILE, 1 << 20, audio, n, n);
-    CHECK(mx_mel_finish(mel) == MXW_OK && mx_mel_window(mel, 0, 100, 0, window_a) == MXW_OK);
+    CHECK(mx_mel_finish(mel) == MXW_OK && mx_mel_window(mel, 0, 100, MX_MEL_ZEROS, window_a) == MXW_OK);
     compare(window_a, wrong, (int64_t)frames * 80, &worst, &mean);
     CHECK(worst > BOUND_MAX && mean > BOUND_MEAN);
     for (int i = 0; i < frames * 80; i++)
@@ -106,10 +106,10 @@ static void check_same_windows(mx_mel *a, mx_mel *b, int n_mels) {
     CHECK_EQ_INT(mx_mel_frames(a), mx_mel_frames(b));
     for (int64_t seek = 0; seek < mx_mel_frames(a); seek += 1777) {
         int64_t n = MX_MIN(mx_mel_frames(a) - seek, MX_MEL_WINDOW);
-        for (int padded = 0; padded < 2; padded++) {
+        for (int rest = MX_MEL_ZEROS; rest <= MX_MEL_SILENCE; rest++) {
             memset(window_b, 0x55, sizeof(window_b));
-            CHECK(mx_mel_window(a, seek, n, padded, window_a) == MXW_OK);
-            CHECK(mx_mel_window(b, seek, n, padded, window_b) == MXW_OK);
+            CHECK(mx_mel_window(a, seek, n, (mx_mel_rest)rest, window_a) == MXW_OK);
+            CHECK(mx_mel_window(b, seek, n, (mx_mel_rest)rest, window_b) == MXW_OK);
             CHECK(memcmp(window_a, window_b, bytes) == 0);
         }
     }
@@ -139,24 +139,30 @@ static void test_window_edges(void) {
     const int64_t n = 160 * 3500;
     float *audio = make_audio(n);
     mx_mel *mel = feed_all(80, MXW_MEL_FILE, 1 << 20, audio, n, 4096);
-    CHECK(mx_mel_window(mel, 0, 100, 0, window_a) == MXW_E_STATE);
+    CHECK(mx_mel_window(mel, 0, 100, MX_MEL_ZEROS, window_a) == MXW_E_STATE);
     CHECK(mx_mel_finish(mel) == MXW_OK && mx_mel_finish(mel) == MXW_OK && mx_mel_finished(mel));
     CHECK(mx_mel_feed(mel, audio, 1) == MXW_E_STATE);
     CHECK_EQ_INT(mx_mel_frames(mel), 3500);
-    CHECK(mx_mel_window(mel, 3000, 500, 0, window_a) == MXW_OK);
+    CHECK(mx_mel_window(mel, 3000, 500, MX_MEL_ZEROS, window_a) == MXW_OK);
     for (int i = 500 * 80; i < MX_MEL_WINDOW * 80; i++)
         if (window_a[i] != 0.0f)
             CHECK(!"past the cut there is 0.0");
-    CHECK(mx_mel_window(mel, 3000, 0, 1, window_b) == MXW_OK);
+    CHECK(mx_mel_window(mel, 3000, 0, MX_MEL_CONTENT, window_b) == MXW_OK);
     CHECK(memcmp(window_a, window_b, 500 * 80 * sizeof(float)) == 0);
     CHECK(window_b[MX_MEL_WINDOW * 80 - 1] < 0.0f);
-    CHECK(mx_mel_window(mel, 3500, 0, 0, window_a) == MXW_OK);
-    CHECK(mx_mel_window(mel, 3500, 0, 1, window_a) == MXW_OK);
-    CHECK(mx_mel_window(mel, 3000, 501, 0, window_a) == MXW_E_ARGUMENT);
-    CHECK(mx_mel_window(mel, 3501, 0, 1, window_a) == MXW_E_ARGUMENT);
-    CHECK(mx_mel_window(mel, -1, 10, 0, window_a) == MXW_E_ARGUMENT);
-    CHECK(mx_mel_window(mel, 0, 3001, 0, window_a) == MXW_E_ARGUMENT);
-    CHECK(mx_mel_window(mel, INT64_MAX, 3000, 0, window_a) == MXW_E_ARGUMENT);
+    CHECK(mx_mel_window(mel, 3000, 200, MX_MEL_SILENCE, window_a) == MXW_OK);
+    CHECK(memcmp(window_a, window_b, 200 * 80 * sizeof(float)) == 0);   /* content, ... */
+    for (int i = 200 * 80; i < MX_MEL_WINDOW * 80; i++)                 /* ... and then silence, content or not */
+        if (window_a[i] != window_b[MX_MEL_WINDOW * 80 - 1])
+            CHECK(!"past the cut there is silence");
+    CHECK(mx_mel_window(mel, 3000, 501, MX_MEL_SILENCE, window_a) == MXW_E_ARGUMENT);
+    CHECK(mx_mel_window(mel, 3500, 0, MX_MEL_ZEROS, window_a) == MXW_OK);
+    CHECK(mx_mel_window(mel, 3500, 0, MX_MEL_CONTENT, window_a) == MXW_OK);
+    CHECK(mx_mel_window(mel, 3000, 501, MX_MEL_ZEROS, window_a) == MXW_E_ARGUMENT);
+    CHECK(mx_mel_window(mel, 3501, 0, MX_MEL_CONTENT, window_a) == MXW_E_ARGUMENT);
+    CHECK(mx_mel_window(mel, -1, 10, MX_MEL_ZEROS, window_a) == MXW_E_ARGUMENT);
+    CHECK(mx_mel_window(mel, 0, 3001, MX_MEL_ZEROS, window_a) == MXW_E_ARGUMENT);
+    CHECK(mx_mel_window(mel, INT64_MAX, 3000, MX_MEL_ZEROS, window_a) == MXW_E_ARGUMENT);
     mx_mel_close(mel);
     free(audio);
 }
@@ -171,19 +177,19 @@ static void test_running(void) {
     CHECK(mx_mel_open(80, MXW_MEL_RUNNING, &running) == MXW_OK);
     CHECK(mx_mel_feed(running, audio, 160 * 2999 + 200) == MXW_OK);
     CHECK_EQ_INT(mx_mel_frames(running), 2999);
-    CHECK(mx_mel_window(running, 0, 3000, 0, window_a) == MXW_E_STATE);
+    CHECK(mx_mel_window(running, 0, 3000, MX_MEL_ZEROS, window_a) == MXW_E_STATE);
     CHECK(mx_mel_feed(running, audio + 160 * 2999 + 200, 1) == MXW_OK);
     CHECK_EQ_INT(mx_mel_frames(running), 3000);
-    CHECK(mx_mel_window(running, 0, 3000, 0, window_a) == MXW_OK);
+    CHECK(mx_mel_window(running, 0, 3000, MX_MEL_ZEROS, window_a) == MXW_OK);
     CHECK(mx_mel_feed(running, audio + 160 * 2999 + 201, (size_t)n - 160 * 2999 - 201) == MXW_OK);
-    CHECK(mx_mel_window(running, 0, 3000, 0, window_b) == MXW_OK);
+    CHECK(mx_mel_window(running, 0, 3000, MX_MEL_ZEROS, window_b) == MXW_OK);
     CHECK(memcmp(window_a, window_b, 3000 * 80 * sizeof(float)) == 0);
     file = feed_all(80, MXW_MEL_FILE, 1 << 20, audio, n, n);
     CHECK(mx_mel_finish(file) == MXW_OK && mx_mel_finish(running) == MXW_OK);
-    CHECK(mx_mel_window(file, 0, 3000, 0, window_b) == MXW_OK);
+    CHECK(mx_mel_window(file, 0, 3000, MX_MEL_ZEROS, window_b) == MXW_OK);
     CHECK(memcmp(window_a, window_b, 3000 * 80 * sizeof(float)) != 0);
-    CHECK(mx_mel_window(file, 3100, 3000, 0, window_a) == MXW_OK);
-    CHECK(mx_mel_window(running, 3100, 3000, 0, window_b) == MXW_OK);
+    CHECK(mx_mel_window(file, 3100, 3000, MX_MEL_ZEROS, window_a) == MXW_OK);
+    CHECK(mx_mel_window(running, 3100, 3000, MX_MEL_ZEROS, window_b) == MXW_OK);
     CHECK(memcmp(window_a, window_b, 3000 * 80 * sizeof(float)) == 0);
     mx_mel_close(running);
     mx_mel_close(file);
@@ -262,7 +268,7 @@ static void test_no_memory(void) {
         if (status >= 0)
             status = mx_mel_finish(mel);
         if (status >= 0)
-            status = mx_mel_window(mel, 0, 300, 0, window_a);
+            status = mx_mel_window(mel, 0, 300, MX_MEL_ZEROS, window_a);
         mx_mem_fail_after(-1);
         mx_mel_close(mel);
         CHECK(status == MXW_OK || status == MXW_E_MEMORY);
@@ -287,8 +293,8 @@ static void test_shared(void) {
         CHECK(mx_mel_share(shared, pool) == MXW_E_STATE);
         CHECK(mx_mel_finish(alone) == MXW_OK && mx_mel_finish(shared) == MXW_OK);
         for (int64_t seek = 0; seek <= 300; seek += 100) {
-            CHECK(mx_mel_window(alone, seek, MX_MEL_WINDOW, 0, window_a) == MXW_OK);
-            CHECK(mx_mel_window(shared, seek, MX_MEL_WINDOW, 0, window_b) == MXW_OK);
+            CHECK(mx_mel_window(alone, seek, MX_MEL_WINDOW, MX_MEL_ZEROS, window_a) == MXW_OK);
+            CHECK(mx_mel_window(shared, seek, MX_MEL_WINDOW, MX_MEL_ZEROS, window_b) == MXW_OK);
             CHECK(memcmp(window_a, window_b, MX_MEL_WINDOW * 80 * sizeof(float)) == 0);
         }
         mx_mel_close(alone);

@@ -276,7 +276,7 @@ static void *hold_gate(void *argument) {
 
 static void *encode(void *argument) {
     mx_session *s = argument;
-    mxw_status status = mx_session_encode_window(s, 0, 100, 0);
+    mxw_status status = mx_session_encode_window(s, 0, 100, MX_MEL_ZEROS);
     return (void *)(intptr_t)status;
 }
 

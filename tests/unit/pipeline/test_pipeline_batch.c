@@ -200,7 +200,7 @@ typedef struct window {
 
 static void *encode(void *argument) {
     window *w = argument;
-    w->status = mx_session_encode_window(w->session, 0, 300, 0);
+    w->status = mx_session_encode_window(w->session, 0, 300, MX_MEL_ZEROS);
     return NULL;
 }
 
@@ -506,7 +506,7 @@ static void test_steady(void) {
     int captures = mx_exec_captures(model->programs[MX_PART_DECODER]);   /* sizes that come a second time */
     for (int round = 0; round < 4; round++) {
         window w = {.session = open_session(model, 1)};
-        CHECK_EQ_INT(mx_session_encode_window(w.session, 0, 300, 0), MXW_OK);
+        CHECK_EQ_INT(mx_session_encode_window(w.session, 0, 300, MX_MEL_ZEROS), MXW_OK);
         mx_mem_fail_after(-1);
         CHECK_EQ_INT(mx_decoding_start(w.session->decoding, "de", NULL, 0, 0, 0), MXW_OK);
         CHECK_EQ_INT(mx_slot_decode(w.session->slot, &(mx_steps){counted_next, take, &w}), MXW_OK);
