@@ -50,7 +50,8 @@ mxw_status listen_read(listen_source *source, float *samples, size_t n, size_t *
         return status;
     if (source->heard->sound)
         envelope_add(source->heard->sound, samples, *got);
-    source->heard->duration_s += (double)*got / MXW_SAMPLE_RATE;
+    source->n_samples += (int64_t)*got;
+    source->heard->duration_s = (double)source->n_samples / MXW_SAMPLE_RATE;
     mxw_progress progress = {.stage = "text", .done_s = source->heard->duration_s, .total_s = source->total_s,
                              .elapsed_s = seconds_now() - source->start};
     progress_update(source->place, &progress);

@@ -24,11 +24,12 @@ extern const char *const one_channel_examples[];
 /* Of which samples come: opened once for each recording. */
 typedef struct listen_source {
     mxw_audio *audio;
-    double total_s; /* negative: unknown */
-    int place;      /* of the recording on the command line, from 0 */
-    double start;   /* when listening began, for the speed in the progress bar */
+    double total_s;    /* negative: unknown */
+    int place;         /* of the recording on the command line, from 0 */
+    int64_t n_samples; /* read so far */
+    double start;      /* when listening began, for the speed in the progress bar */
     hearing *heard;
-    int live;            /* lines go to standard output as they are found, ... */
+    int live;          /* lines go to standard output as they are found, ... */
     const char *heading; /* ... after this name; NULL: none, or it was printed */
 } listen_source;
 
