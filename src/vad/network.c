@@ -1,7 +1,7 @@
 /* vad/network.c - Silero's network as a graph: magnitudes of an STFT, four convolutions with relu, an LSTM, a sigmoid.
  *
- * A chunk is so short that most taps of the later convolutions meet only padding: they are written as products of the
- * frames that are there. Constants are laid out here, once. */
+ * A chunk is so short that many taps of the convolutions meet only padding: they are written as products of the frames
+ * that are there. Constants are laid out here, once. */
 #include "vad/network.h"
 
 #include <math.h>
@@ -71,18 +71,48 @@ static float *room_for(builder *b, int64_t n) {
     return values;
 }
 
-/* Taps first .. first + taps of a convolution, as the weight of a linear over frames side by side: [out][tap][in]. The
- * channels of the first convolution come in the order of the STFT's results. */
-static mx_value taps_of(builder *b, const char *name, const char *as, int64_t first, int64_t taps,
-                        const int32_t *channels) {
-    const loaded *w = find(b, name);
-    int64_t out = w->shape.dims[0], in = w->shape.dims[1], width = w->shape.dims[2];
+/* Taps first .. first + taps of the first convolution, as the weight of a linear over frames side by side: [out][tap]
+ * [in], its channels in the order of the STFT's results. */
+static mx_value taps_of(builder *b, const char *as, int64_t first, int64_t taps, const int32_t *channels) {
+    const loaded *w = find(b, "conv1.weight");
+    int64_t out = w->shape.dims[0], in = w->shape.dims[1];
     float *to = room_for(b, out * in * taps);
     for (int64_t o = 0; o < out && to; o++)
         for (int64_t t = 0; t < taps; t++)
             for (int64_t i = 0; i < in; i++)
-                to[(o * taps + t) * in + i] = w->values[(o * in + (channels ? channels[i] : i)) * width + first + t];
+                to[(o * taps + t) * in + i] = w->values[(o * in + channels[i]) * 3 + first + t];
     mx_value v = to ? constant(b, as, 2, (int64_t[]){out, taps * in}, to) : 0;
+    mx_free(to);
+    return v;
+}
+
+/* Another convolution, of width 3 and padded by 1, as the weight of a linear over all its frames: [out * frames_out][in *
+ * frames], frames of a channel side by side. Its sums then run over the weights as they lie in the file, which is the
+ * order of onnxruntime: where large terms cancel, as they do in the second one, rounding alone would be 1e-5 of a
+ * probability. */
+static mx_value dense(builder *b, const char *name, int64_t frames, int64_t stride) {
+    const loaded *w = find(b, name);
+    int64_t out = w->shape.dims[0], in = w->shape.dims[1], frames_out = (frames - 1) / stride + 1;
+    float *to = room_for(b, out * frames_out * in * frames), *at = to;
+    for (int64_t row = 0; row < out * frames_out && to; row++)
+        for (int64_t i = 0; i < in; i++)
+            for (int64_t f = 0; f < frames; f++) {
+                int64_t tap = f - row % frames_out * stride + 1;
+                *at++ = tap >= 0 && tap < 3 ? w->values[(row / frames_out * in + i) * 3 + tap] : 0;
+            }
+    mx_value v = to ? constant(b, name, 2, (int64_t[]){out * frames_out, in * frames}, to) : 0;
+    mx_free(to);
+    return v;
+}
+
+/* Its bias, for each frame of a channel. */
+static mx_value dense_bias(builder *b, const char *name, int64_t frames) {
+    const loaded *w = find(b, name);
+    int64_t out = w->shape.dims[0];
+    float *to = room_for(b, out * frames);
+    for (int64_t i = 0; i < out * frames && to; i++)
+        to[i] = w->values[i / frames];
+    mx_value v = to ? constant(b, name, 1, (int64_t[]){out * frames}, to) : 0;
     mx_free(to);
     return v;
 }
@@ -128,29 +158,33 @@ static mx_value folded_stft(builder *b, int64_t chunks) {
     return mx_graph_concat(b->g, both, 2, 2);
 }
 
-/* relu(linear(frames first .. first + n of x)), frames `width` wide, side by side in x */
-static mx_value layer(builder *b, mx_value x, int64_t width, int64_t first, int64_t n, mx_value weight,
-                      mx_value bias) {
-    mx_value part = mx_graph_slice(b->g, x, 1, first * width, (first + n) * width, 1);
+/* relu(linear(frames first .. first + n of x)), frames side by side in x */
+static mx_value layer(builder *b, mx_value x, int64_t first, int64_t n, mx_value weight, mx_value bias) {
+    mx_value part = mx_graph_slice(b->g, x, 1, first * b->bins, (first + n) * b->bins, 1);
     return mx_graph_relu(b->g, mx_graph_linear(b->g, part, weight, bias));
 }
 
 /* [chunks, frames * bins] -> [chunks, 128]. Convolutions of width 3, padded by 1: strides 1, 2, 2, 1 leave 4, 2, 1 and
- * 1 frames. */
-static mx_value encoder(builder *b, mx_value x, const int32_t *channels) {
-    mx_value bias1 = whole(b, "conv1.bias", 1, (int64_t[]){128}), bias2 = whole(b, "conv2.bias", 1, (int64_t[]){64});
-    mx_value bias3 = whole(b, "conv3.bias", 1, (int64_t[]){64}), bias4 = whole(b, "conv4.bias", 1, (int64_t[]){128});
-    mx_value left1 = taps_of(b, "conv1.weight", "conv1.first", 1, 2, channels);
-    mx_value all1 = taps_of(b, "conv1.weight", "conv1.inner", 0, 3, channels);
-    mx_value right1 = taps_of(b, "conv1.weight", "conv1.last", 0, 2, channels);
-    mx_value one[] = {layer(b, x, b->bins, 0, 2, left1, bias1), layer(b, x, b->bins, 0, 3, all1, bias1),
-                      layer(b, x, b->bins, 1, 3, all1, bias1), layer(b, x, b->bins, 2, 2, right1, bias1)};
-    x = mx_graph_concat(b->g, one, 4, 1);
-    mx_value two[] = {layer(b, x, 128, 0, 2, taps_of(b, "conv2.weight", "conv2.first", 1, 2, NULL), bias2),
-                      layer(b, x, 128, 1, 3, taps_of(b, "conv2.weight", "conv2.last", 0, 3, NULL), bias2)};
-    x = mx_graph_concat(b->g, two, 2, 1);
-    x = mx_graph_relu(b->g, mx_graph_linear(b->g, x, taps_of(b, "conv3.weight", "conv3.both", 1, 2, NULL), bias3));
-    return mx_graph_relu(b->g, mx_graph_linear(b->g, x, taps_of(b, "conv4.weight", "conv4.middle", 1, 1, NULL), bias4));
+ * 1 frames. The first one, half of all products, multiplies only the frames that it needs. */
+static mx_value encoder(builder *b, mx_value x, int64_t chunks, const int32_t *channels) {
+    static const struct {
+        const char *weight, *bias;
+        int64_t frames, stride;
+    } rest[] = {{"conv2.weight", "conv2.bias", 4, 2}, {"conv3.weight", "conv3.bias", 2, 2},
+                {"conv4.weight", "conv4.bias", 1, 1}};
+    mx_value bias = whole(b, "conv1.bias", 1, (int64_t[]){128}), inner = taps_of(b, "conv1.inner", 0, 3, channels);
+    mx_value first = taps_of(b, "conv1.first", 1, 2, channels), last = taps_of(b, "conv1.last", 0, 2, channels);
+    mx_value one[] = {layer(b, x, 0, 2, first, bias), layer(b, x, 0, 3, inner, bias), layer(b, x, 1, 3, inner, bias),
+                      layer(b, x, 2, 2, last, bias)};
+    x = mx_graph_reshape(b->g, mx_graph_concat(b->g, one, 4, 1), 3, (int64_t[]){chunks, MX_VAD_FRAMES, 128});
+    x = mx_graph_permute(b->g, x, (int[]){0, 2, 1});
+    x = mx_graph_reshape(b->g, x, 2, (int64_t[]){chunks, MX_VAD_FRAMES * 128});
+    for (size_t i = 0; i < MX_COUNT(rest); i++) {
+        mx_value weight = dense(b, rest[i].weight, rest[i].frames, rest[i].stride);
+        mx_value added = dense_bias(b, rest[i].bias, (rest[i].frames - 1) / rest[i].stride + 1);
+        x = mx_graph_relu(b->g, mx_graph_linear(b->g, x, weight, added));
+    }
+    return x;
 }
 
 static mx_value decoder(builder *b, mx_value x, int64_t chunks, mx_value out[3]) {
@@ -178,7 +212,7 @@ static mxw_status build(builder *b) {
         order[i] = b->network->folded ? (i <= bins / 2 ? 2 * i : 2 * (i - (int32_t)bins / 2) - 1) : i;
     mx_value x = b->network->folded ? folded_stft(b, chunks) : plain_stft(b, chunks);
     x = mx_graph_reshape(b->g, x, 2, (int64_t[]){chunks, MX_VAD_FRAMES * bins});
-    mx_value p = decoder(b, encoder(b, x, order), chunks, lstm);
+    mx_value p = decoder(b, encoder(b, x, chunks, order), chunks, lstm);
     MX_TRY(b->status);
     MX_TRY(mx_graph_output(b->g, "probability", p));
     MX_TRY(mx_graph_output(b->g, "h_after", lstm[1]));

@@ -276,16 +276,21 @@ static void test_cast(void) {
 
 static void test_copy(void) {
     static const size_t widths[] = {1, 2, 4, 8};
-    for (size_t w = 0; w < MX_COUNT(widths); w++) {
-        size_t bytes = widths[w];
-        int64_t dims[] = {3, 5, 7}, strides[] = {1, 21, 3};   /* of x [5][7][3] */
+    static const int64_t cases[][2][3] = {{{3, 5, 7}, {1, 21, 3}},    /* dims and strides; of x [5][7][3] */
+                                          {{3, 7, 5}, {35, 1, 7}},    /* the last two axes exchanged, of [3][5][7] */
+                                          {{3, 5, 7}, {35, 1, 5}},    /* of [3][7][5] */
+                                          {{5, 21, 1}, {21, 1, 105}}};
+    for (size_t w = 0; w < MX_COUNT(widths) * MX_COUNT(cases); w++) {
+        size_t bytes = widths[w / MX_COUNT(cases)];
+        const int64_t *dims = cases[w % MX_COUNT(cases)][0], *strides = cases[w % MX_COUNT(cases)][1];
         unsigned char *x = take(105 * bytes, 4), *y = take(105 * bytes, 12);
         for (size_t i = 0; i < 105 * bytes; i++)
             x[i] = (unsigned char)word();
         K->copy(y, x, 3, dims, strides, bytes);
         int same = 1;
         for (int64_t i = 0; i < 105; i++) {
-            int64_t from = i / 35 + i / 7 % 5 * 21 + i % 7 * 3;
+            int64_t from = i / (dims[1] * dims[2]) * strides[0] + i / dims[2] % dims[1] * strides[1] +
+                           i % dims[2] * strides[2];
             same &= memcmp(y + i * (int64_t)bytes, x + from * (int64_t)bytes, bytes) == 0;
         }
         CHECK(same);

@@ -17,20 +17,33 @@ static void copy_run(char *y, const char *x, int64_t n, int64_t stride, size_t b
     }
 }
 
+/* A matrix of 4-byte elements whose rows lie side by side in x: long loops over them, however short its rows are. */
+static void copy_transposed(char *y, const char *x, int64_t rows, int64_t n, int64_t stride) {
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(y + (i * n + j) * 4, x + (j * stride + i) * 4, 4);
+}
+
 void MX_REF(copy)(void *y, const void *x, int rank, const int64_t *dims, const int64_t *strides, size_t bytes) {
     int64_t index[MX_MAX_RANK] = {0}, runs = 1;
     int last = rank - 1;
-    int64_t n = rank ? dims[last] : 1, stride = rank ? strides[last] : 1;
+    int64_t n = rank ? dims[last] : 1, stride = rank ? strides[last] : 1, rows = 1;
+    if (last > 0 && bytes == 4 && stride != 1 && strides[last - 1] == 1 && dims[last - 1] > n)
+        rows = dims[--last];
     for (int i = 0; i < last; i++)
         runs *= dims[i];
     if (n == 0)
         return;
     char *to = y;
-    for (int64_t r = 0; r < runs; r++, to += (size_t)n * bytes) {
+    for (int64_t r = 0; r < runs; r++, to += (size_t)(rows * n) * bytes) {
         int64_t offset = 0;
         for (int i = 0; i < last; i++)
             offset += index[i] * strides[i];
-        copy_run(to, (const char *)x + offset * (int64_t)bytes, n, stride, bytes);
+        const char *from = (const char *)x + offset * (int64_t)bytes;
+        if (rows > 1)
+            copy_transposed(to, from, rows, n, stride);
+        else
+            copy_run(to, from, n, stride, bytes);
         for (int i = last - 1; i >= 0 && ++index[i] == dims[i]; i--)
             index[i] = 0;
     }
