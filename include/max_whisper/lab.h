@@ -38,6 +38,25 @@ typedef struct mxw_features mxw_features;
 MXW_API mxw_status mxw_lab_session_open(mxw_model *model, const mxw_session_options *options,
                                         const mxw_features *features, mxw_session **out);
 
+/* ---- the guard's evidence ---- */
+
+/* What the guard against invented text knows about a word; tools/fit-guard fits the guard to it. */
+typedef struct mxw_evidence {
+    double start, end;           /* seconds, as aligned */
+    const char *word;            /* UTF-8 */
+    double suspicion;
+    uint32_t reasons;            /* as in mxw_word */
+    const double *values;        /* mxw_evidence_name */
+    size_t n_values;
+} mxw_evidence;
+MXW_API const char *mxw_evidence_name(int index);   /* of a value; NULL past the end */
+/* 1: a higher value is more suspect; -1: a lower one; 0 past the end */
+MXW_API int mxw_evidence_sign(int index);
+typedef void (*mxw_evidence_fn)(void *user, const mxw_evidence *evidence);
+/* Calls fn for every word that the session's guard judges, in order, also for those that it then drops. E_STATE without
+ * a guard, or with parallel. */
+MXW_API mxw_status mxw_lab_session_watch_guard(mxw_session *session, mxw_evidence_fn fn, void *user);
+
 /* ---- features: what a run computes ---- */
 
 /* mxw_features: named tensors of one run, in the order in which they were computed: the log-mel ("mel") of one window,

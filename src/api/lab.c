@@ -1,6 +1,7 @@
 /* api/lab.c - the public functions of the lab, over lab/. */
 #include "api/api.h"
 #include "base/mem.h"
+#include "guard/guard.h"
 #include "lab/lab.h"
 
 void (mxw_lab_options_default)(mxw_lab_options *options, size_t struct_size) {
@@ -42,6 +43,15 @@ mxw_status mxw_lab_session_open(mxw_model *model, const mxw_session_options *opt
     if (status >= 0)
         mx_session_set_features(*out, given);
     return status;
+}
+
+const char *mxw_evidence_name(int index) { return mx_evidence_name(index); }
+
+int mxw_evidence_sign(int index) { return mx_evidence_sign(index); }
+
+mxw_status mxw_lab_session_watch_guard(mxw_session *session, mxw_evidence_fn fn, void *user) {
+    MX_NEED(session, MXW_E_ARGUMENT);
+    return mx_session_watch_guard(session, fn, user);
 }
 
 void (mxw_features_options_default)(mxw_features_options *options, size_t struct_size) {

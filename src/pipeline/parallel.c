@@ -176,6 +176,8 @@ static void free_lane(lane *own) {
     mx_free(s->window.text.items);
     mx_free(s->window.pieces);
     mx_free(s->window.timed);
+    mx_free(s->window.evidence);
+    mx_free(s->window.judged);
     mx_words_free(&s->window.words);
     mx_free(s->segments.items);
     mx_arena_free(&s->memory);
@@ -197,6 +199,7 @@ static mxw_status open_lane(mx_lanes *l, int number, lane *own) {
     s->plan = parent->plan;
     s->mel = parent->mel;
     s->speech = parent->speech;
+    s->levelled = parent->levelled;
     s->lock = parent->lock;
     s->thresholds = parent->thresholds;
     s->temperatures = parent->temperatures;

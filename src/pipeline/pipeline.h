@@ -35,6 +35,8 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
 void mx_session_close(mx_session *s);
 /* The first window is not encoded; these are its features, [n_audio_ctx][n_audio_state], which must outlive s. */
 void mx_session_set_features(mx_session *s, const float *features);
+/* Shows each word that the guard judges; E_STATE without a guard, or with lanes. */
+mxw_status mx_session_watch_guard(mx_session *s, mxw_evidence_fn fn, void *user);
 mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n);
 mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio);
 mxw_status mx_session_finish(mx_session *s);

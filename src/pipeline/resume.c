@@ -241,7 +241,7 @@ typedef struct loop_state {
     uint64_t clips;                 /* digest of the clips, as far as speech decides about them */
     int64_t seek, clip;
     uint64_t prompt_reset_since;
-    int64_t n_fallbacks;
+    int64_t n_fallbacks, n_suspected;
     double language_probability;
     double last_speech_s;
     const char *language;
@@ -271,6 +271,7 @@ static void serialize_loop_state(archive *a, loop_state *s) {
     FIELD(a, s->clip);
     FIELD(a, s->prompt_reset_since);
     FIELD(a, s->n_fallbacks);
+    FIELD(a, s->n_suspected);
     FIELD(a, s->language_probability);
     FIELD(a, s->last_speech_s);
     serialize_text(a, &s->language);
@@ -312,6 +313,7 @@ mxw_status mx_session_give_record(mx_session *s, size_t first) {
                     .clip = s->at.clip,
                     .prompt_reset_since = s->at.prompt_reset_since,
                     .n_fallbacks = s->result.n_temperature_fallbacks,
+                    .n_suspected = s->result.n_words_suspected,
                     .language_probability = s->result.language_probability,
                     .last_speech_s = s->at.last_speech_s,
                     .language = s->language,
@@ -355,7 +357,7 @@ static mxw_status check_loop_state(const mx_session *s, const loop_state *then) 
     uint64_t n_tokens = s->at.tokens.n;
     int right = then->seek >= 0 && then->seek < INT64_MAX / 2 && then->clip >= 0 && then->clip <= s->at.n_clips &&
                 then->n_windows >= s->result.n_windows && then->n_windows < INT64_MAX / 2 &&
-                then->n_fallbacks >= 0 && mx_language_find(then->language) != NULL;
+                then->n_fallbacks >= 0 && then->n_suspected >= 0 && mx_language_find(then->language) != NULL;
     for (uint64_t i = 0; i < then->n_segments; i++) {
         const mxw_segment *segment = &then->segments[i];
         for (size_t j = 0; j < segment->n_tokens; j++)
@@ -387,6 +389,7 @@ static mxw_status take(mx_session *s, const loop_state *then) {
     s->n_records = then->number;
     s->result.n_windows = then->n_windows;
     s->result.n_temperature_fallbacks = then->n_fallbacks;
+    s->result.n_words_suspected = then->n_suspected;
     s->result.language_probability = then->language_probability;
     s->at.last_speech_s = then->last_speech_s;
     for (size_t i = 0; i < n; i++) {

@@ -137,6 +137,10 @@ static mxw_status copy_words(mx_session *s, const mx_piece *piece, const mxw_wor
                               .end = mx_session_on_clock(s, word->end_s),
                               .word = text,
                               .probability = word->probability};
+        if (i < piece->n_judged) {
+            words[i].suspicion = s->window.judged[piece->first_judged + i].suspicion;
+            words[i].reasons = s->window.judged[piece->first_judged + i].reasons;
+        }
     }
     *out = words;
     return MXW_OK;
@@ -197,6 +201,9 @@ mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx
                                                .n_words = blank ? 0 : piece->n_words,
                                                .language = s->language,
                                                .language_probability = clip->language_probability};
+    if (s->options.guard && !blank)
+        mx_session_suspect(s, piece, &s->segments.items[s->segments.n].suspicion,
+                           &s->segments.items[s->segments.n].reasons);
     if (s->options.token_details)
         set_details(s, piece, &s->segments.items[s->segments.n]);
     s->segments.n++;

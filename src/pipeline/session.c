@@ -121,13 +121,14 @@ static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o
                                 .max_initial_timestamp = o->max_initial_timestamp,
                                 .seed = o->seed,
                                 .languages = several ? languages->codes : NULL,
-                                .n_languages = several ? languages->n : 0};
+                                .n_languages = several ? languages->n : 0,
+                                .break_loops = o->guard != MXW_GUARD_OFF};
     if (2 * dims->n_audio_ctx != MX_MEL_WINDOW)
         return mx_fail(MXW_E_UNSUPPORTED, "model: an audio context of %d is not 30 seconds", dims->n_audio_ctx);
     return mx_decode_plan_open(&decode, r->text, plan);
 }
 
-int mx_session_forces(const mxw_session_options *o) { return o->word_timestamps || o->token_details; }
+int mx_session_forces(const mxw_session_options *o) { return o->word_timestamps || o->token_details || o->guard; }
 
 mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *options, int batch) {
     mx_decode_plan *plan = NULL;
@@ -203,6 +204,8 @@ void mx_session_close(mx_session *s) {
         return;
     mx_lanes_close(s->lanes);
     mx_speech_close(s->speech);
+    mx_speech_close(s->levelled);
+    mx_level_close(s->level);
     mx_mel_close(s->mel);
     mx_slot_detach(s->slot);
     mx_decoding_close(s->decoding);
@@ -213,6 +216,8 @@ void mx_session_close(mx_session *s) {
     mx_free(s->window.text.items);
     mx_free(s->window.pieces);
     mx_free(s->window.timed);
+    mx_free(s->window.evidence);
+    mx_free(s->window.judged);
     mx_words_free(&s->window.words);
     mx_free(s->segments.items);
     mx_free(s->regions);
@@ -255,6 +260,8 @@ mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
     if (status >= 0 && s->speech) {
         start = mx_now_ns();
         status = mx_speech_feed(s->speech, samples, n);
+        if (status >= 0 && s->level)
+            status = mx_level_feed(s->level, samples, n, s->levelled);
         s->times.vad_ms += mx_since_ms(start);
     }
     mx_session_unlock(s);
@@ -300,6 +307,10 @@ mxw_status mx_session_finish(mx_session *s) {
     if (status >= 0 && s->speech) {
         start = mx_now_ns();
         status = mx_speech_finish(s->speech);
+        if (status >= 0 && s->level)
+            status = mx_level_finish(s->level, s->levelled);
+        if (status >= 0 && s->level)
+            status = mx_speech_finish(s->levelled);
         s->times.vad_ms += mx_since_ms(start);
     }
     mx_session_unlock(s);

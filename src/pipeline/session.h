@@ -3,9 +3,11 @@
 #define MX_SESSION_H
 #include "base/arrays.h"
 #include "feature/feature.h"
+#include "guard/guard.h"
 #include "pipeline/batch/batcher.h"
 #include "pipeline/speech/clips.h"
 #include "pipeline/speech/languages.h"
+#include "pipeline/speech/level.h"
 #include "pipeline/inspect.h"
 #include "pipeline/parallel.h"
 #include "pipeline/resume.h"
@@ -30,6 +32,7 @@ typedef struct mx_piece {
     const int32_t *tokens;
     size_t n_tokens;
     size_t first_word, n_words;   /* among the window's */
+    size_t first_judged, n_judged;   /* with a guard: the same words, as it sees them */
 } mx_piece;
 
 /* Where the loop over windows stands. */
@@ -58,6 +61,12 @@ typedef struct mx_window {
     mx_timed_word *timed;                /* ... and as assigned to the pieces */
     size_t n_timed, room_timed;
     mxw_token *details, *alternatives;   /* of its tokens, in the session's memory; NULL: not wanted */
+    mx_guard_token *evidence;            /* with a guard: of the tokens of text, ... */
+    size_t room_evidence;
+    float *heard;                        /* ... probabilities of speech, [n_audio_ctx], ... */
+    double *attention;                   /* ... scratch, [n_audio_ctx], ... */
+    mx_guard_word *judged;               /* ... and what it says about each word */
+    size_t n_judged, room_judged;
 } mx_window;
 
 struct mxw_session {
@@ -69,6 +78,8 @@ struct mxw_session {
     mx_slot *slot;
     mx_mel *mel;
     mx_speech *speech;                /* with vad, guard or languages; else NULL */
+    mx_level *level;                  /* with a guard: what it hears is made louder first ... */
+    mx_speech *levelled;              /* ... and is here */
     mx_lanes *lanes;                  /* with parallel; else NULL */
     pthread_mutex_t *lock;            /* of mel and speech, if lanes share them; else NULL */
     uint64_t first_window;            /* number of its first window, which seeds the sampling */
@@ -99,6 +110,10 @@ struct mxw_session {
     mxw_result result;
     mxw_stage_times times;            /* of the result */
     int64_t opened_ns;
+    struct {
+        mxw_evidence_fn show;         /* NULL: nobody watches */
+        void *user;
+    } watch;                          /* of the guard */
 };
 
 /* Checks language and task against the model; *language is NULL if it is to be detected. */
@@ -142,16 +157,19 @@ mxw_status mx_session_cut_window(mx_session *s, mx_cut *cut);
 mxw_status mx_session_add_segment(mx_session *s, const mx_piece *piece, const mx_decode_result *result);
 /* details.c: log probabilities and alternatives of the window's tokens, decoded after that prompt. */
 mxw_status mx_session_read_details(mx_session *s, const int32_t *prompt, size_t n_prompt);
-/* words.c: the words of all pieces and their times, to which the pieces' own times are adjusted; cut->seek moves to the
- * end of the last word. Pieces that may be hallucinated around silence are dropped, if the session wants that. */
+/* words.c: the words of all pieces, as they were aligned, and their times, to which the pieces' own times are
+ * adjusted; cut->seek moves to the end of the last word. Pieces that may be hallucinated around silence are dropped, if
+ * the session wants that. */
 mxw_status mx_session_time_words(mx_session *s, mx_cut *cut);
+/* words.c: the words of the window's text with their times, before they belong to pieces. */
+mxw_status mx_session_align_words(mx_session *s, const mx_cut *cut);
 /* The end of the last word, or of the last piece if there are no words, in seconds; 0: there is no piece. */
 int mx_session_last_end(const mx_session *s, double *end);
 mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest, float *out);
 mxw_status mx_session_detect_language(mx_session *s, int64_t seek);   /* on 30 s from there on */
 /* words.c: shows an inspection the word times of its tokens, in the window of n_frames that was encoded last. */
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
-/* vad_windows.c: the session's detector of speech. */
+/* vad_windows.c: the session's detector of speech, and the guard's. */
 mxw_status mx_session_open_speech(mx_session *s);
 /* Extends at.clips as far as speech is known. */
 mxw_status mx_session_plan_clips(mx_session *s);
@@ -167,6 +185,16 @@ int mx_session_lost_text(const mx_session *s, const mx_choice *choice, const mx_
 mxw_status mx_session_set_regions(mx_session *s);   /* of the result */
 /* Times of a recording that starts at 0 are kept to the last bit; others are rounded to whole milliseconds. */
 double mx_session_on_clock(const mx_session *s, double seconds);
+/* guard.c: room for the evidence of the window's text, and where in its n_frames of 20 ms there is speech. */
+mxw_status mx_session_start_evidence(mx_session *s, size_t n_frames);
+/* Evidence of each of n tokens of text; called where the forced run's results are valid. n_before: as in
+ * mx_decoding_align. */
+#define MX_GUARD_CANDIDATES 5
+void mx_session_take_evidence(mx_session *s, const mx_forced *forced, size_t n_before, size_t n, size_t n_frames);
+/* Judges the words of the pieces; with DROP, those that are suspected leave them, and pieces without words go. */
+mxw_status mx_session_guard(mx_session *s, const mx_cut *cut, const mx_decode_result *result);
+/* What the guard says about a piece: about all of its words together. */
+void mx_session_suspect(const mx_session *s, const mx_piece *piece, double *suspicion, uint32_t *reasons);
 /* Computes the window at seek into window.mel and encodes it for the slot. */
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest);
 #endif

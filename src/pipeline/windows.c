@@ -142,12 +142,16 @@ static mxw_status add_window(mx_session *s, const mx_decode_result *result, cons
         MX_TRY(prompt_tokens(s, &prompt, &n_prompt));
         MX_TRY(mx_session_read_details(s, prompt, n_prompt));
     }
+    if (s->options.word_timestamps || s->options.guard)
+        MX_TRY(mx_session_align_words(s, &cut));
     if (s->options.word_timestamps)
         MX_TRY(mx_session_time_words(s, &cut));
-    for (size_t i = 0; i < s->window.n_pieces && !cut.dropped; i++)
-        MX_TRY(mx_session_add_segment(s, &s->window.pieces[i], result));
     if (s->options.vad)
         mx_session_go_on(s, &cut);
+    if (s->options.guard && !cut.dropped)
+        MX_TRY(mx_session_guard(s, &cut, result));
+    for (size_t i = 0; i < s->window.n_pieces && !cut.dropped; i++)
+        MX_TRY(mx_session_add_segment(s, &s->window.pieces[i], result));
     /* Without the timestamp rules a pair may be at the very start of the window; the reference would then loop. */
     s->at.seek = cut.seek > s->at.seek ? cut.seek : s->at.seek + cut.n_frames;
     if (!cut.dropped && (!s->options.condition_on_previous_text || result->temperature > 0.5))

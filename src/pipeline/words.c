@@ -22,6 +22,7 @@ typedef struct align_context {
     float *matrix;           /* [n_tokens + 1][n_frames] */
     const mx_inspection *seen;   /* or NULL */
     double *probabilities;   /* [n_tokens] */
+    mx_guard_token *evidence;    /* [n_tokens], or NULL: without a guard */
     mxw_status status;
 } align_context;
 
@@ -33,6 +34,8 @@ static void take_forced(void *context, const mx_forced *forced) {
         a->probabilities[i] = exp((double)forced->logits[i] - (double)stats[MX_SELECT_LOG_SUM]);
         a->probabilities[i] = MX_MIN(a->probabilities[i], 1);
     }
+    if (a->evidence)
+        mx_session_take_evidence(a->session, forced, a->scores.n_before, a->n_tokens, a->scores.n_frames);
     a->scores.scores = forced->scores;
     a->scores.n_rows = (size_t)forced->n_rows;
     a->scores.n_heads = (size_t)forced->n_heads;
@@ -58,28 +61,28 @@ static void show(const align_context *a, int32_t *frames) {
     a->seen->tap(a->seen->context, "words.frames", &begins);
 }
 
-/* frames [n + 1] and probabilities [n] of tokens of text in the window that was encoded last. */
-static mxw_status force_align(mx_session *s, const int32_t *tokens, size_t n, size_t n_frames, int32_t *frames,
-                         double *probabilities, const mx_inspection *seen) {
+/* frames [n_tokens + 1], and what else the context wants, of tokens of text in the window that was encoded last. */
+static mxw_status force_align(align_context *a, const int32_t *tokens, size_t n_frames, int32_t *frames) {
     mxw_status status;
-    align_context a = {.session = s, .n_tokens = n, .probabilities = probabilities, .seen = seen};
-    mx_force force = {.wanted = tokens, .k = 1, .wants_scores = 1, .take = take_forced, .context = &a};
-    MX_TRY(mx_decoding_align(s->decoding, s->language, tokens, n, &force.step, &a.scores.n_before));
-    a.scores.n_frames = n_frames;
-    a.matrix = mx_alloc_array(n + 1, n_frames * sizeof(*a.matrix));
-    status = a.matrix ? MXW_OK : MXW_E_MEMORY;
+    mx_session *s = a->session;
+    mx_force force = {.wanted = tokens, .k = a->evidence ? MX_GUARD_CANDIDATES : 1, .wants_scores = 1,
+                      .take = take_forced, .context = a};
+    MX_TRY(mx_decoding_align(s->decoding, s->language, tokens, a->n_tokens, &force.step, &a->scores.n_before));
+    a->scores.n_frames = n_frames;
+    a->matrix = mx_alloc_array(a->n_tokens + 1, n_frames * sizeof(*a->matrix));
+    status = a->matrix ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
     MX_TRY(mx_slot_force(s->slot, &force));
-    if (a.status < 0) {   /* the error line may be on another thread */
-        status = mx_fail(a.status, "word times: %s", mxw_status_text(a.status));
+    if (a->status < 0) {   /* the error line may be on another thread */
+        status = mx_fail(a->status, "word times: %s", mxw_status_text(a->status));
         goto out;
     }
-    MX_TRY(mx_words_dtw(a.matrix, n + 1, n_frames, frames));
-    if (seen)
-        show(&a, frames);
+    MX_TRY(mx_words_dtw(a->matrix, a->n_tokens + 1, n_frames, frames));
+    if (a->seen)
+        show(a, frames);
 out:
-    mx_free(a.matrix);
+    mx_free(a->matrix);
     return status;
 }
 
@@ -92,7 +95,9 @@ static mxw_status align(mx_session *s, size_t n_frames) {
     status = probabilities && frames ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
-    MX_TRY(force_align(s, text->items, text->n, n_frames, frames, probabilities, NULL));
+    align_context a = {.session = s, .n_tokens = text->n, .probabilities = probabilities};
+    a.evidence = s->options.guard ? s->window.evidence : NULL;
+    MX_TRY(force_align(&a, text->items, n_frames, frames));
     MX_TRY(mx_words_align(s->recognizer->text, s->language, &options, text->items, text->n, frames, probabilities,
                           &s->window.words));
 out:
@@ -103,8 +108,9 @@ out:
 
 mxw_status mx_session_align(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *tokens, size_t n,
                             int32_t *frames, double *probabilities) {
+    align_context a = {.session = s, .n_tokens = n, .probabilities = probabilities};
     mxw_status status = mx_session_encode_window(s, seek, n_frames, MX_MEL_ZEROS);
-    return status < 0 ? status : force_align(s, tokens, n, (size_t)(n_frames / 2), frames, probabilities, NULL);
+    return status < 0 ? status : force_align(&a, tokens, (size_t)(n_frames / 2), frames);
 }
 
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen) {
@@ -118,9 +124,8 @@ mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_in
         return status;
     double *probabilities = mx_alloc_array(text->n, sizeof(*probabilities));
     int32_t *frames = mx_alloc_array(text->n + 1, sizeof(*frames));
-    status = probabilities && frames
-                 ? force_align(s, text->items, text->n, (size_t)(n_frames / 2), frames, probabilities, seen)
-                 : MXW_E_MEMORY;
+    align_context a = {.session = s, .n_tokens = text->n, .probabilities = probabilities, .seen = seen};
+    status = probabilities && frames ? force_align(&a, text->items, (size_t)(n_frames / 2), frames) : MXW_E_MEMORY;
     mx_free(probabilities);
     mx_free(frames);
     return status;
@@ -302,15 +307,25 @@ static void skip_silence(mx_session *s, mx_cut *cut, double threshold) {
     drop_anomalies(s, cut, threshold);
 }
 
-mxw_status mx_session_time_words(mx_session *s, mx_cut *cut) {
+mxw_status mx_session_align_words(mx_session *s, const mx_cut *cut) {
     mxw_status status;
     int64_t start = mx_now_ns();
     size_t n_frames = (size_t)(cut->n_frames / 2);
-    double end;
     mx_words_clear(&s->window.words);
     MX_TRY(gather_text(s));
+    if (s->options.guard)
+        MX_TRY(mx_session_start_evidence(s, n_frames));
     if (s->window.text.n > 0 && n_frames > 0)
         MX_TRY(align(s, n_frames));
+    s->times.words_ms += mx_since_ms(start);
+out:
+    return status;
+}
+
+mxw_status mx_session_time_words(mx_session *s, mx_cut *cut) {
+    mxw_status status;
+    int64_t start = mx_now_ns();
+    double end;
     MX_TRY(set_words(s));
     if (!cut->lone_end && mx_session_last_end(s, &end) && end > mx_mel_frames_to_s(s->at.seek))
         cut->seek = s_to_frames(end);

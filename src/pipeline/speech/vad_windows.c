@@ -36,9 +36,17 @@ mxw_status mx_session_open_speech(mx_session *s) {
                                .pad_ms = o->vad_pad_ms,
                                .min_silence_at_max_speech_ms = 98,
                                .cut_at_longest_pause = 1};
+    mxw_status status;
     mx_detector detector;
-    mxw_status status = mx_recognizer_detector(s->recognizer, &options, &detector);
-    return status < 0 ? status : mx_speech_open(&detector, &options, &s->speech);
+    MX_TRY(mx_recognizer_detector(s->recognizer, &options, &detector));
+    MX_TRY(mx_speech_open(&detector, &options, &s->speech));
+    if (!o->guard)
+        return MXW_OK;
+    MX_TRY(mx_level_open(&s->level));
+    MX_TRY(mx_recognizer_detector(s->recognizer, &options, &detector));
+    MX_TRY(mx_speech_open(&detector, &options, &s->levelled));
+out:
+    return status;
 }
 
 /* ---- where windows begin and end --------------------------------------------------------------------------------- */
