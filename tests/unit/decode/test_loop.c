@@ -1,5 +1,5 @@
-/* test_loop.c - loops are found and broken while a window is decoded: what counts as one, greedy, sampled and in a beam,
- * on made-up candidates. */
+/* test_loop.c - loops are found and broken while a window is decoded: what counts as one, greedy, sampled and in a
+ * beam, on made-up candidates. */
 #include <math.h>
 
 #include "base/base.h"
