@@ -96,7 +96,9 @@ typedef struct mxw_session_options {
     double vad_max_speech_s;             /* MXW_NONE */
     double vad_pad_ms;                   /* 400 */
     int parallel;                        /* 0; up to 256: so many pieces of the recording, of at most 30 s and cut at
-                                          * pauses, are decoded together, without the text before them; needs vad */
+                                          * pauses, are decoded together, without the text before them; needs vad. Each
+                                          * needs a slot of the model's batch: with fewer, fewer are decoded at once,
+                                          * with the same result. Threads are the library's, callbacks the caller's */
     mxw_guard guard;                     /* OFF */
     const char *languages;               /* NULL; "en,de,uk" or "any": the language is decided for each stretch of
                                           * speech, among these; excludes language */

@@ -71,7 +71,8 @@ static void check_inside(mxw_session *session, const mxw_session_options *o) {
             continue;
         seen[in] = 1;
         double end = MX_MIN(clips[in].end, s->seek + MX_MEL_WINDOW) / 100.0 + o->start_s;
-        if (!CHECK(s->start >= (double)s->seek / 100.0 + o->start_s - 1e-3 && s->end <= end + 1e-3 && s->start <= s->end))
+        double first = (double)s->seek / 100.0 + o->start_s;
+        if (!CHECK(s->start >= first - 1e-3 && s->end <= end + 1e-3 && s->start <= s->end))
             printf("    segment %zu at %lld: %g to %g, clip to %g\n", i, (long long)s->seek, s->start, s->end, end);
     }
     for (int i = 0; i < session->at.n_clips; i++) {

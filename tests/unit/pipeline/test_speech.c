@@ -22,7 +22,8 @@ static uint32_t draw(uint32_t n) {
 
 static mxw_vad_options default_options(void) {
     return (mxw_vad_options){.struct_size = sizeof(mxw_vad_options), .sample_rate = 16000, .threshold = 0.5,
-                             .neg_threshold = MXW_NONE, .max_speech_s = MXW_NONE, .min_silence_ms = 2000, .pad_ms = 400};
+                             .neg_threshold = MXW_NONE, .max_speech_s = MXW_NONE, .min_silence_ms = 2000,
+                             .pad_ms = 400};
 }
 
 /* Speech and silence in turns, of up to so many chunks each; inside them the probabilities waver. */
