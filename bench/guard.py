@@ -28,6 +28,7 @@ OURS = {"plain": ("off", "0"), "mark": ("mark", "0"), "guard": ("drop", "0"), "v
 PEERS = {"faster-whisper": False, "faster-whisper+vad": True}
 KINDS = "silence", "noise", "hum", "clicks", "music", "everyday", "human"
 CONDITIONS = ("clean", "quiet20", "quiet35", "snr20", "snr10", "snr5", "snr0", "telephone", "embedded")
+NOTHING_ELSE = "clean", "quiet20", "quiet35", "telephone"
 
 PEER = """
 import json, sys, time
@@ -124,7 +125,8 @@ def matches(truth, heard):
 # ---- evidence for the fit ------------------------------------------------------------------------------------------
 
 def labels(clip, words):
-    """1: nobody said it; 0: somebody did; None: it cannot be told. A word of speech counts if the transcript has it."""
+    """1: nobody said it; 0: somebody did; None: it cannot be told. A word of speech counts if the transcript has it, or
+    if there is nothing else in the clip: then it was misheard."""
     if clip["kind"] != "speech":
         return [1] * len(words)
     parts = [wer.normalise(word[2]) for word in words]
@@ -135,7 +137,7 @@ def labels(clip, words):
         at += len(part)
         span = clip.get("span", (word[0], word[1]))
         outside = word[1] < span[0] - 0.5 or word[0] > span[1] + 0.5
-        found.append(1 if outside else 0 if right else None)
+        found.append(1 if outside else 0 if right or clip["condition"] in NOTHING_ELSE else None)
     return found
 
 
