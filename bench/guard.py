@@ -36,11 +36,11 @@ from faster_whisper import WhisperModel
 model = WhisperModel(sys.argv[1], device="cpu", compute_type="float32", cpu_threads=int(sys.argv[3]))
 for line in sys.stdin:
     language, path = line.rstrip("\\n").split(" ", 1)
-    start = time.monotonic()
+    start = time.process_time()
     segments, info = model.transcribe(path, language=language, vad_filter=sys.argv[2] == "1")
     segments = list(segments)
     print(json.dumps({"path": path, "text": "".join(s.text for s in segments), "segments": len(segments),
-                      "loops": sum(s.compression_ratio > 2.4 for s in segments), "seconds": time.monotonic() - start,
+                      "loops": sum(s.compression_ratio > 2.4 for s in segments), "cpu": time.process_time() - start,
                       "duration": info.duration}), flush=True)
 """
 
@@ -253,13 +253,13 @@ def both_table(model, pairs, clips):
     quiet, speech = [m for m in chosen if m["kind"] != "speech"], [m for m in chosen if m["kind"] == "speech"]
     hours = sum(m["seconds"] for m in quiet) / 3600
     head("variant", "invented words an hour", "clips with text", "loops an hour", "words of speech removed in 1,000",
-         "WER", "seconds an hour of sounds", "of speech")
+         "WER", "CPU seconds an hour of sounds", "of speech")
     for base, *others in pairs:
         for v in [base] + others:
             found, plain = results(v, model), results(base, model)
             an_hour, share, loops, _ = invented(quiet, found)
             words, known, removed, _, after = heard(speech, found, plain)
-            spent = [3600 * sum(found[m["path"]]["seconds"] for m in part) / sum(m["seconds"] for m in part)
+            spent = [3600 * sum(found[m["path"]]["cpu"] for m in part) / sum(m["seconds"] for m in part)
                      for part in (quiet, speech)]
             lost = "" if v == base else f"{1000 * removed / known:.2f}"
             row(v, f"{an_hour:.1f}", f"{share:.1f} %", f"{loops:.1f}", lost, f"{100 * after / words:.2f} %",

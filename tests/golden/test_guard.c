@@ -127,7 +127,8 @@ static int check_clip(mxw_model *model, const char *name) {
 static void check_between(mxw_model *model) {
     char path[4096];
     golden_clip clip;
-    if (!golden_clip_path("package:pocketsphinx-librivox-0870", path, sizeof(path)) || golden_clip_read(path, &clip) != 0)
+    if (!golden_clip_path("package:pocketsphinx-librivox-0870", path, sizeof(path)) ||
+        golden_clip_read(path, &clip) != 0)
         return;
     size_t around = 35 * MXW_SAMPLE_RATE, n = 2 * around + clip.n;
     float *samples = calloc(n, sizeof(*samples));
