@@ -195,7 +195,6 @@ static mx_value decoder(builder *b, mx_value x, int64_t chunks, mx_value out[3])
     mx_value bh = whole(b, "lstm.bias_hh", 2, (int64_t[]){1, gates});
     mx_value h = mx_graph_input(b->g, "h", MXW_F32, 3, (int64_t[]){1, 1, hidden});
     mx_value c = mx_graph_input(b->g, "c", MXW_F32, 3, (int64_t[]){1, 1, hidden});
-    x = mx_graph_reshape(b->g, x, 3, (int64_t[]){chunks, 1, 128});
     if (mx_graph_lstm(b->g, x, wi, wh, bi, bh, h, c, MXW_LSTM_FORWARD, out) < 0)
         return 0;
     mx_value y = mx_graph_relu(b->g, mx_graph_reshape(b->g, out[0], 2, (int64_t[]){chunks, hidden}));
@@ -203,16 +202,28 @@ static mx_value decoder(builder *b, mx_value x, int64_t chunks, mx_value out[3])
     return mx_graph_sigmoid(b->g, mx_graph_linear(b->g, y, weight, whole(b, "output.bias", 1, (int64_t[]){1})));
 }
 
-static mxw_status build(builder *b) {
+static mxw_status build_encoder(builder *b) {
     mxw_status status;
-    mx_value lstm[3] = {0};
     int32_t order[129];
     int64_t chunks = mx_graph_size(b->g, "chunks", MX_VAD_RUN_CHUNKS), bins = b->bins;
     for (int32_t i = 0; i < bins; i++)   /* even frequencies, then odd ones */
         order[i] = b->network->folded ? (i <= bins / 2 ? 2 * i : 2 * (i - (int32_t)bins / 2) - 1) : i;
     mx_value x = b->network->folded ? folded_stft(b, chunks) : plain_stft(b, chunks);
     x = mx_graph_reshape(b->g, x, 2, (int64_t[]){chunks, MX_VAD_FRAMES * bins});
-    mx_value p = decoder(b, encoder(b, x, chunks, order), chunks, lstm);
+    x = encoder(b, x, chunks, order);
+    MX_TRY(b->status);
+    MX_TRY(mx_graph_output(b->g, "features", x));
+    status = mx_graph_status(b->g);
+out:
+    return status;
+}
+
+static mxw_status build_decoder(builder *b) {
+    mxw_status status;
+    mx_value lstm[3] = {0};
+    int64_t chunks = mx_graph_size(b->g, "chunks", MX_VAD_RUN_CHUNKS);
+    mx_value x = mx_graph_input(b->g, "features", MXW_F32, 3, (int64_t[]){chunks, 1, MX_VAD_HIDDEN});
+    mx_value p = decoder(b, x, chunks, lstm);
     MX_TRY(b->status);
     MX_TRY(mx_graph_output(b->g, "probability", p));
     MX_TRY(mx_graph_output(b->g, "h_after", lstm[1]));
@@ -246,10 +257,12 @@ mxw_status mx_vad_network_open(const mx_weights *weights, int rate, mx_vad_netwo
         status = load(&b.weights[b.n_weights], weights, b.n_weights);
     MX_TRY(status);
     choose_stft(n, &b);
-    MX_TRY(mx_graph_create("vad", &n->graph));
-    b.g = n->graph;
-    MX_TRY(build(&b));
-    MX_TRY(mx_exec_load(n->graph, &options, &n->program));
+    for (int i = 0; i < MX_VAD_PARTS; i++) {
+        MX_TRY(mx_graph_create(i == MX_VAD_ENCODER ? "vad encoder" : "vad decoder", &n->graphs[i]));
+        b.g = n->graphs[i];
+        MX_TRY(i == MX_VAD_ENCODER ? build_encoder(&b) : build_decoder(&b));
+        MX_TRY(mx_exec_load(n->graphs[i], &options, &n->programs[i]));
+    }
 out:
     for (int i = 0; i < b.n_weights; i++)
         mx_free(b.weights[i].values);
@@ -259,10 +272,12 @@ out:
 }
 
 void mx_vad_network_close(mx_vad_network *n) {
-    if (n->program)
-        mx_exec_unload(n->program);
-    if (n->graph)
-        mx_graph_destroy(n->graph);
+    for (int i = 0; i < MX_VAD_PARTS; i++) {
+        if (n->programs[i])
+            mx_exec_unload(n->programs[i]);
+        if (n->graphs[i])
+            mx_graph_destroy(n->graphs[i]);
+    }
     *n = (mx_vad_network){0};
 }
 
@@ -277,7 +292,7 @@ static const float *last_frame(const mx_vad_network *n, const float *chunk, floa
     return made;
 }
 
-void mx_vad_network_frames(const mx_vad_network *n, const float *samples, int64_t chunks, float *to) {
+static void fill_frames(const mx_vad_network *n, const float *samples, int64_t chunks, float *to) {
     float made[256], *at[MX_VAD_MAX_INPUTS];
     for (int i = 0; i < n->n_inputs; to += chunks * MX_VAD_FRAMES * n->inputs[i++].width)
         at[i] = to;
@@ -306,11 +321,22 @@ static mxw_status copy_out(mx_run *run, const char *name, int64_t n, float *to) 
     return status;
 }
 
-mxw_status mx_vad_network_run(const mx_vad_network *n, mx_run *run, const float *frames, int64_t chunks, float *h,
-                              float *c, float *probabilities) {
+mxw_status mx_vad_network_encode(const mx_vad_network *n, mx_run *run, const float *samples, int64_t chunks,
+                                 float *frames, float *features) {
     mxw_status status;
+    fill_frames(n, samples, chunks, frames);
     for (int i = 0; i < n->n_inputs; frames += chunks * MX_VAD_FRAMES * n->inputs[i++].width)
         MX_TRY(bind(run, n->inputs[i].name, chunks, MX_VAD_FRAMES, n->inputs[i].width, frames));
+    MX_TRY(mx_run_execute(run));
+    MX_TRY(copy_out(run, "features", chunks * MX_VAD_HIDDEN, features));
+out:
+    return status;
+}
+
+mxw_status mx_vad_network_decode(const mx_vad_network *n, mx_run *run, const float *features, int64_t chunks, float *h,
+                                 float *c, float *probabilities) {
+    mxw_status status;
+    MX_TRY(bind(run, "features", chunks, 1, MX_VAD_HIDDEN, features));
     MX_TRY(bind(run, "h", 1, 1, MX_VAD_HIDDEN, h));
     MX_TRY(bind(run, "c", 1, 1, MX_VAD_HIDDEN, c));
     MX_TRY(mx_run_execute(run));

@@ -2,6 +2,7 @@
  * probabilities given to the state machine of the regions and kept for who asks for them. */
 #include "vad/vad.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -10,6 +11,7 @@
 
 #define READ_SAMPLES 65536        /* of an audio at a time */
 #define KEPT_SECONDS 3600         /* of probabilities that nobody reads */
+#define MAX_WORKERS 16            /* more would wait for the decoder, which is one thread's work */
 
 struct mx_vad_model {
     mx_vad_network network;
@@ -19,15 +21,24 @@ struct mxw_vad {
     mxw_vad_options options;      /* strings not kept */
     mx_vad_model *model;
     int owns_model;
-    mx_run *run;
+    mx_run *decoder;
+    mx_pool *pool;                /* NULL: the calling thread only */
+    int n_workers;
+    struct worker {
+        mx_run *encoder;
+        float *frames;            /* inputs of a run */
+        mxw_status status;        /* a failure, ... */
+        char line[512];           /* ... and its error line: it may be on another thread */
+    } *workers;                   /* [n_workers]: one per thread */
     mx_regions regions;
     mxw_status failed;            /* a failure in the middle of a chunk: only reset helps */
     int finished;
     int64_t samples, chunks;      /* fed, heard */
 
-    float *buffer;                /* [context + MX_VAD_RUN_CHUNKS * chunk]: first the context of the next chunk */
+    size_t room;                  /* chunks in the buffer: a run for each thread */
+    float *buffer;                /* [context + room * chunk]: first the context of the next chunk */
+    float *features;              /* [room][MX_VAD_HIDDEN] */
     size_t waiting;               /* samples behind the context */
-    float *frames;                /* inputs of a run */
     float h[MX_VAD_HIDDEN], c[MX_VAD_HIDDEN];
 
     float *kept;                  /* a ring of probabilities: kept[(kept_at + i) % kept_room], i < n_kept */
@@ -61,14 +72,37 @@ void mx_vad_model_close(mx_vad_model *model) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static mxw_status allocate(mx_vad *vad) {
+static void free_workers(mx_vad *vad) {
+    for (int i = 0; i < vad->n_workers; i++) {
+        mx_run_close(vad->workers[i].encoder);
+        mx_free(vad->workers[i].frames);
+    }
+    mx_free(vad->workers);
+    mx_free(vad->buffer);
+    mx_free(vad->features);
+    vad->workers = NULL;
+    vad->buffer = vad->features = NULL;
+    vad->n_workers = 0;
+}
+
+/* What the encoder needs on so many threads. */
+static mxw_status allocate(mx_vad *vad, int n_workers) {
     const mx_vad_network *n = &vad->model->network;
-    size_t samples = (size_t)n->context + (size_t)MX_VAD_RUN_CHUNKS * (size_t)n->chunk;
-    vad->buffer = mx_alloc_array(samples, sizeof(float));
-    vad->frames = mx_alloc_array((size_t)(MX_VAD_RUN_CHUNKS * MX_VAD_FRAMES * n->frame_floats), sizeof(float));
-    if (!vad->buffer || !vad->frames)
+    const size_t frames = (size_t)(MX_VAD_RUN_CHUNKS * MX_VAD_FRAMES * n->frame_floats);
+    mxw_status status = MXW_OK;
+    free_workers(vad);
+    vad->room = (size_t)n_workers * MX_VAD_RUN_CHUNKS;
+    vad->buffer = mx_alloc_zero((size_t)n->context + vad->room * (size_t)n->chunk, sizeof(float));
+    vad->features = mx_alloc_array(vad->room * MX_VAD_HIDDEN, sizeof(float));
+    vad->workers = mx_alloc_zero((size_t)n_workers, sizeof(*vad->workers));
+    if (!vad->buffer || !vad->features || !vad->workers)
         return MXW_E_MEMORY;
-    return mx_run_open(n->program, NULL, &vad->run);
+    while (vad->n_workers < n_workers && status == MXW_OK) {
+        struct worker *w = &vad->workers[vad->n_workers++];
+        w->frames = mx_alloc_array(frames, sizeof(float));
+        status = w->frames ? mx_run_open(n->programs[MX_VAD_ENCODER], NULL, &w->encoder) : MXW_E_MEMORY;
+    }
+    return status;
 }
 
 mxw_status mx_vad_open(mx_vad_model *model, const mxw_vad_options *options, mx_vad **out) {
@@ -84,7 +118,8 @@ mxw_status mx_vad_open(mx_vad_model *model, const mxw_vad_options *options, mx_v
         MX_TRY(mx_vad_model_open(options->model, options->model_dir, options->sample_rate, &vad->model));
         vad->owns_model = 1;
     }
-    MX_TRY(allocate(vad));
+    MX_TRY(mx_run_open(vad->model->network.programs[MX_VAD_DECODER], NULL, &vad->decoder));
+    MX_TRY(allocate(vad, 1));
     mx_vad_reset(vad);
     *out = vad;
     return MXW_OK;
@@ -96,14 +131,22 @@ out:
 void mx_vad_close(mx_vad *vad) {
     if (!vad)
         return;
-    mx_run_close(vad->run);
+    mx_run_close(vad->decoder);
+    free_workers(vad);
     mx_regions_free(&vad->regions);
-    mx_free(vad->buffer);
-    mx_free(vad->frames);
     mx_free(vad->kept);
     if (vad->owns_model)
         mx_vad_model_close(vad->model);
     mx_free(vad);
+}
+
+mxw_status mx_vad_share(mx_vad *vad, mx_pool *pool) {
+    if (vad->samples > 0)
+        return mx_fail(MXW_E_STATE, "speech detection: pool set after the first samples");
+    mxw_status status = allocate(vad, MX_MIN(mx_pool_threads(pool), MAX_WORKERS));
+    vad->pool = pool;
+    vad->failed = status < 0 ? status : vad->failed;
+    return status;
 }
 
 void mx_vad_reset(mx_vad *vad) {
@@ -113,6 +156,8 @@ void mx_vad_reset(mx_vad *vad) {
     vad->samples = vad->chunks = 0;
     vad->waiting = 0;
     vad->kept_at = vad->n_kept = 0;
+    for (int i = 0; i < vad->n_workers; i++)
+        vad->workers[i].status = MXW_OK;
     memset(vad->buffer, 0, (size_t)vad->model->network.context * sizeof(float));
     memset(vad->h, 0, sizeof(vad->h));
     memset(vad->c, 0, sizeof(vad->c));
@@ -146,19 +191,60 @@ static mxw_status keep_probability(mx_vad *vad, float p) {
     return MXW_OK;
 }
 
-/* The first n chunks of the buffer. What is left moves to its front. */
-static mxw_status hear(mx_vad *vad, size_t n) {
-    const mx_vad_network *network = &vad->model->network;
-    const size_t chunk = (size_t)network->chunk, context = (size_t)network->context;
+/* The first chunks of the buffer, which are heard now, as runs of both graphs. */
+typedef struct hearing {
+    mx_vad *vad;
+    size_t n;                     /* chunks */
+} hearing;
+
+static size_t chunks_of(const hearing *h, int64_t run) {
+    return MX_MIN((size_t)MX_VAD_RUN_CHUNKS, h->n - (size_t)run * MX_VAD_RUN_CHUNKS);
+}
+
+static void encode(void *context, int64_t run, int slot) {
+    const hearing *h = context;
+    const mx_vad_network *network = &h->vad->model->network;
+    const size_t first = (size_t)run * MX_VAD_RUN_CHUNKS;
+    struct worker *w = &h->vad->workers[slot];
+    if (w->status < 0)
+        return;
+    w->status = mx_vad_network_encode(network, w->encoder, h->vad->buffer + first * (size_t)network->chunk,
+                                      (int64_t)chunks_of(h, run), w->frames,
+                                      h->vad->features + first * MX_VAD_HIDDEN);
+    if (w->status < 0)
+        snprintf(w->line, sizeof(w->line), "%s", mx_error());
+}
+
+static mxw_status decode(const hearing *h, int64_t run) {
+    mx_vad *vad = h->vad;
+    const int64_t chunk = vad->model->network.chunk;
+    const size_t n = chunks_of(h, run);
     float p[MX_VAD_RUN_CHUNKS];
-    mx_vad_network_frames(network, vad->buffer, (int64_t)n, vad->frames);
-    mxw_status status = mx_vad_network_run(network, vad->run, vad->frames, (int64_t)n, vad->h, vad->c, p);
+    mxw_status status = mx_vad_network_decode(&vad->model->network, vad->decoder,
+                                              vad->features + (size_t)run * MX_VAD_RUN_CHUNKS * MX_VAD_HIDDEN,
+                                              (int64_t)n, vad->h, vad->c, p);
     for (size_t i = 0; i < n && status == MXW_OK; i++) {
         vad->chunks++;
         status = keep_probability(vad, p[i]);
         if (status == MXW_OK)
-            status = mx_regions_add(&vad->regions, p[i], MX_MIN(vad->samples, vad->chunks * network->chunk));
+            status = mx_regions_add(&vad->regions, p[i], MX_MIN(vad->samples, vad->chunks * chunk));
     }
+    return status;
+}
+
+/* The first n chunks of the buffer. What is left moves to its front. */
+static mxw_status hear(mx_vad *vad, size_t n) {
+    const mx_vad_network *network = &vad->model->network;
+    const size_t chunk = (size_t)network->chunk, context = (size_t)network->context;
+    const int64_t runs = (int64_t)((n + MX_VAD_RUN_CHUNKS - 1) / MX_VAD_RUN_CHUNKS);
+    hearing h = {.vad = vad, .n = n};
+    mxw_status status = MXW_OK;
+    mx_pool_for_slots(vad->pool, runs, vad->n_workers, encode, &h);
+    for (int i = 0; i < vad->n_workers && status == MXW_OK; i++)
+        if (vad->workers[i].status < 0)
+            status = mx_fail(vad->workers[i].status, "%s", vad->workers[i].line);
+    for (int64_t i = 0; i < runs && status == MXW_OK; i++)
+        status = decode(&h, i);
     vad->waiting -= n * chunk;
     memmove(vad->buffer, vad->buffer + n * chunk, (context + vad->waiting) * sizeof(float));
     vad->failed = status < 0 ? status : vad->failed;
@@ -173,7 +259,7 @@ static mxw_status check_open(const mx_vad *vad) {
 
 mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n) {
     const mx_vad_network *network = &vad->model->network;
-    const size_t chunk = (size_t)network->chunk, room = (size_t)MX_VAD_RUN_CHUNKS * chunk;
+    const size_t chunk = (size_t)network->chunk, room = vad->room * chunk;
     mxw_status status = check_open(vad);
     if (status == MXW_OK && vad->finished)
         return mx_fail(MXW_E_STATE, "speech detection is finished: no more samples can be fed; reset it first");

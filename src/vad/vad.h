@@ -7,6 +7,7 @@
 #ifndef MX_VAD_H
 #define MX_VAD_H
 #include "audio/audio.h"
+#include "base/pool.h"
 #include "max_whisper/vad.h"
 
 typedef struct mx_vad_model mx_vad_model;
@@ -20,6 +21,9 @@ void mx_vad_model_close(mx_vad_model *model);   /* NULL is fine; streams that us
  * that may be MXW_NONE too), their rate is the model's. */
 mxw_status mx_vad_open(mx_vad_model *model, const mxw_vad_options *options, mx_vad **out);
 void mx_vad_close(mx_vad *vad);
+/* Many chunks are run on all threads of the pool, with the same bits, if many samples are fed at once. To be called
+ * before the first samples; the pool must outlive vad. */
+mxw_status mx_vad_share(mx_vad *vad, mx_pool *pool);
 mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n);
 mxw_status mx_vad_feed_audio(mx_vad *vad, mx_audio *audio);
 mxw_status mx_vad_finish(mx_vad *vad);

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "max_whisper.h"
+#include "vad/vad.h"
 
 static char folder[4096], plain_jit[4200], dft_jit[4200], safetensors[4200];
 
@@ -151,6 +152,26 @@ static void test_splits(void) {
             CHECK(h->n == first->n && memcmp(h->p, first->p, sizeof(h->p)) == 0);
             CHECK(h->n_regions == first->n_regions && memcmp(h->regions, first->regions, sizeof(h->regions)) == 0);
             free(h);
+        }
+        for (int threads = 1; threads < 6; threads += 2) {   /* and on any number of threads */
+            mx_pool *pool = NULL;
+            mxw_vad_close(vad);
+            vad = open_at(dft_jit, rate, mean);
+            CHECK_EQ_INT(mx_pool_open(threads, &pool), MXW_OK);
+            CHECK_EQ_INT(mx_vad_share(vad, pool), MXW_OK);
+            for (size_t i = 1; i < sizeof(steps) / sizeof(steps[0]); i += 2) {
+                mxw_vad_reset(vad);
+                heard *h = hear(vad, x, n, steps[i]);
+                CHECK(h->n == first->n && memcmp(h->p, first->p, sizeof(h->p)) == 0);
+                CHECK(h->n_regions == first->n_regions && memcmp(h->regions, first->regions, sizeof(h->regions)) == 0);
+                free(h);
+            }
+            mxw_vad_reset(vad);
+            CHECK_EQ_INT(mx_vad_feed(vad, x, 1), MXW_OK);
+            CHECK_EQ_INT(mx_vad_share(vad, pool), MXW_E_STATE);
+            mxw_vad_close(vad);
+            vad = NULL;
+            mx_pool_close(pool);
         }
         free(first);
         mxw_vad_close(vad);
