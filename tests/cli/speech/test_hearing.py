@@ -5,13 +5,15 @@ Needs tiny.en and the weights of speech detection (make model); the speech is in
 """
 import json
 import os
+import pty
 import shutil
+import subprocess
 import sys
 import tempfile
 import wave
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from clitest import ROOT, check, check_equal, check_fails, done, model_path, run, skip, wav
+from clitest import PROGRAM, ROOT, check, check_equal, check_fails, done, model_path, run, skip, wav
 
 if not model_path("tiny.en") or not json.loads(run("model", "list", "--json")[1])["vad"]["path"]:
     skip("cli hearing", "the model tiny.en or the weights silero-vad are not there (make model)")
@@ -135,6 +137,64 @@ def test_channels():
     check(abs(result["skipped"] - 2 * SPEECH_S) < 3, "skipped of both", result["skipped"])
 
 
+def on_terminal(*words, env=None):
+    """What a terminal gets as standard output"""
+    main_end, terminal = pty.openpty()
+    process = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
+                               env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **(env or {})})
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            got = os.read(main_end, 65536)
+        except OSError:   # how a pseudo-terminal ends
+            got = b""
+        if not got:
+            break
+        shown += got
+    os.close(main_end)
+    check_equal(process.wait(), 0, f"{words}: exit status")
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def test_guard():
+    """Silence makes Whisper say something; the guard says so, and why."""
+    silence = save("longer.wav", bytes(32000 * 10))
+    any_text = ["--no-speech-threshold", "none"]
+    plain = result_of(*any_text, path=silence)
+    if not check(plain["text"].strip(), "silence makes text", plain):
+        return
+    marked = result_of(*any_text, "--guard", "mark", path=silence)
+    check_equal(marked["text"], plain["text"], "mark: the text stays")
+    for segment in marked["segments"]:
+        check(0.5 <= segment["suspicion"] <= 1 and segment["reasons"], "mark: suspicion and reasons", segment)
+        check(not set(segment) - PLAIN_KEYS - {"suspicion", "reasons"}, "mark: keys", segment)
+    check(marked["words_suspected"] >= 1 and marked["skipped"] == 0, "mark: the number of words", marked)
+    words = result_of(*any_text, "--guard", "mark", "--word-timestamps", path=silence)["segments"][0]["words"]
+    check(all(0.5 <= word["suspicion"] <= 1 and word["reasons"] for word in words), "mark: words", words)
+    lines = transcribe(*any_text, "--guard", "mark", "-f", "jsonl", path=silence).splitlines()
+    check_equal([json.loads(line) for line in lines], marked["segments"], "mark: jsonl")
+    code, out, err = run(silence, *FAST, *any_text, "--guard", "drop", "-f", "json")
+    dropped = json.loads(out)
+    check_equal((code, dropped["text"], dropped["segments"]), (0, "", []), "drop: nothing is left")
+    check_equal(dropped["words_suspected"], marked["words_suspected"], "drop: the number of words")
+    check(err.count("\n") == 1 and "longer.wav: the guard left out" in err, "drop: one line about it", err)
+    check_equal(run(silence, *FAST, *any_text, "--guard", "drop", "--quiet"), (0, "", ""), "drop: --quiet")
+    speech_ = save("speech.wav", SPEECH)
+    marked = result_of("--guard", "mark", path=speech_)
+    check_equal(marked["text"], result_of(path=speech_)["text"], "speech stays")
+    check(all(0 < s["suspicion"] < 0.5 and s["reasons"] == [] for s in marked["segments"]), "speech", marked)
+    check("words_suspected" not in marked, "no words to tell of", marked)
+    check_equal(transcribe("--guard", "drop", path=speech_), transcribe(path=speech_), "drop: speech stays")
+    grey = on_terminal(silence, *FAST, *any_text, "--guard", "mark", "-q")
+    bare = grey.replace("\033[90m", "").replace("\033[0m", "")
+    check("\033[90m" in grey and bare == transcribe(*any_text, path=silence), "grey on a terminal", grey)
+    for words, env in ((["--guard", "mark"], {"TERM": "dumb"}), (["--guard", "mark"], {"NO_COLOR": "1"}),
+                       (["--guard", "off"], {})):
+        check("\033" not in on_terminal(silence, *FAST, *any_text, "-q", *words, env=env), f"{words}: no colours")
+    check("\033" not in transcribe(*any_text, "--guard", "mark", path=silence), "no colours into a pipe")
+
+
 def test_refusals():
     os.symlink(model_path("tiny.en"), os.path.join(FOLDER, "tiny.en.pt"))
     for words in (["--vad"], ["--parallel"], ["--guard", "mark"]):
@@ -149,6 +209,7 @@ def main():
         test_vad_options(result)
         test_parallel()
         test_channels()
+        test_guard()
         test_refusals()
     finally:
         shutil.rmtree(FOLDER)

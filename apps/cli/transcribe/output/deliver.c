@@ -47,8 +47,8 @@ static void print_stats(const recording *r, const mxw_result *result) {
 static void tell_dropped(const recording *r, const mxw_result *result) {
     long long n = (long long)result->n_words_suspected;
     if (r->options->guard == MXW_GUARD_DROP && n > 0)
-        log_say(MXW_LOG_WARN, "%s: the guard left out %lld %s that probably nobody said (--guard mark shows them)",
-                r->name, n, n == 1 ? "word" : "words");
+        log_say(MXW_LOG_WARN, "%s: the guard left out %lld %s that probably nobody said (--guard mark shows %s)",
+                r->name, n, n == 1 ? "word" : "words", n == 1 ? "it" : "them");
 }
 
 mxw_status deliver(recording *r, const mxw_result *result) {
