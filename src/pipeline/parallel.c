@@ -10,7 +10,8 @@
 #include "base/base.h"
 #include "pipeline/session.h"
 
-#define POLL_STOP_NS 20000000   /* how often a waiting caller polls should_abort */
+#define POLL_STOP_NS 20000000   /* how often a waiting caller polls should_abort ... */
+#define POLL_SPEECH_NS 2000000  /* ... and looks for new pieces while speech is still being heard */
 #define PIECE_WINDOWS 64        /* numbers of windows set aside for a piece; they seed the sampling */
 
 /* A part of the recording that is decoded by itself, and what came of it. */
@@ -32,9 +33,9 @@ typedef struct lane {
 
 struct mx_lanes {
     mx_session *parent;
-    pthread_mutex_t data_lock;  /* of mel and speech */
     int clip;                   /* the clip that is cut next, and where */
     int64_t seek;
+    int all_cut;                /* there will be no more pieces */
     lane *lanes;                /* [n_room]; running: [n_lanes] */
     int n_room, n_lanes;
     atomic_llong stop_from;     /* pieces from this one on are not wanted any more */
@@ -59,7 +60,6 @@ mxw_status mx_lanes_open(mx_session *s) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&l->data_lock, NULL);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->planned, NULL);
     pthread_cond_init(&l->done, &monotonic);
@@ -68,7 +68,7 @@ mxw_status mx_lanes_open(mx_session *s) {
     l->failure.piece = INT64_MAX;
     l->parent = s;
     s->lanes = l;
-    s->lock = &l->data_lock;
+    mx_session_share(s);
     return MXW_OK;
 }
 
@@ -226,7 +226,7 @@ out:
 /* As many lanes as are wanted, useful and possible: at least one. */
 static mxw_status start_lanes(mx_lanes *l) {
     int wanted = l->parent->options.parallel;
-    if (l->parent->at.all_known)
+    if (l->all_cut)
         wanted = (int)MX_MIN((size_t)wanted, l->n_pieces - l->next);
     l->lanes = mx_alloc_zero((size_t)wanted, sizeof(*l->lanes));
     if (!l->lanes)
@@ -275,7 +275,6 @@ void mx_lanes_close(mx_lanes *l) {
         mx_free(l->pieces[i].segments);
     mx_free(l->pieces);
     mx_free(l->lanes);
-    pthread_mutex_destroy(&l->data_lock);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->planned);
     pthread_cond_destroy(&l->done);
@@ -299,8 +298,8 @@ static mxw_status add_piece(mx_lanes *l, const mx_clip *clip, int64_t start, int
     return status;
 }
 
-/* Cuts clips into pieces as far as they are known. */
-static mxw_status plan_pieces(mx_session *s) {
+/* Cuts clips into pieces as far as they are known. Speech is locked. */
+static mxw_status cut_clips(mx_session *s) {
     mx_lanes *l = s->lanes;
     int64_t max_windows = s->recognizer->hooks.max_windows, pause;
     mxw_status status = mx_session_plan_clips(s);
@@ -320,6 +319,16 @@ static mxw_status plan_pieces(mx_session *s) {
             l->seek = end;
         }
     }
+    l->all_cut = status >= 0 && s->at.all_known;
+    return status;
+}
+
+static mxw_status plan_pieces(mx_session *s) {
+    if (s->lanes->all_cut)
+        return MXW_OK;
+    mx_session_lock(s);
+    mxw_status status = cut_clips(s);
+    mx_session_unlock(s);
     return status;
 }
 
@@ -367,13 +376,16 @@ static mxw_status wait_for(mx_session *s, size_t index, piece *out) {
     mxw_status status = MXW_OK;
     pthread_mutex_lock(&l->lock);
     while (status >= 0 && !l->pieces[index].done) {
-        int64_t until = mx_now_ns() + POLL_STOP_NS;
+        int more = s->finished && !l->all_cut;   /* there may be more pieces for the lanes */
+        int64_t until = mx_now_ns() + (more ? POLL_SPEECH_NS : POLL_STOP_NS);
         struct timespec t = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
-        if (!s->options.should_abort) {
+        if (!s->options.should_abort && !more) {
             pthread_cond_wait(&l->done, &l->lock);
         } else if (pthread_cond_timedwait(&l->done, &l->lock, &t) != 0) {
             pthread_mutex_unlock(&l->lock);
             status = mx_session_stop_if_asked(s);
+            if (status >= 0 && more)
+                status = plan_pieces(s);
             pthread_mutex_lock(&l->lock);
         }
     }
@@ -395,9 +407,13 @@ mxw_status mx_lanes_advance(mx_session *s) {
         size_t index = (size_t)s->n_records;
         piece p = {0};
         if (index >= l->n_pieces) {   /* nothing is left for now */
-            if (s->at.all_known)
+            int waited = l->all_cut ? 0 : mx_session_await_speech(s);
+            if (waited == 0 && l->all_cut)
                 end_lanes(l);
-            return s->at.all_known ? MXW_END : MXW_MORE;
+            if (waited == 0)
+                return l->all_cut ? MXW_END : MXW_MORE;
+            status = waited < 0 ? (mxw_status)waited : plan_pieces(s);
+            continue;
         }
         if (l->n_room == 0) {
             l->next = index;   /* those before were resumed */

@@ -37,7 +37,7 @@ struct mxw_model {
     char *model_dir;                  /* as given: where weights are looked for by name; may be NULL */
 };
 
-/* A detector of speech for one recording. */
-mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, mx_detector *out);
+/* A detector of speech for one recording, on the recognizer's threads if it may use all of them. */
+mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, int all_threads, mx_detector *out);
 void mx_recognizer_close_detectors(mx_recognizer *r);
 #endif

@@ -9,6 +9,7 @@
 #include "base/base.h"
 
 #define READ_SAMPLES 65536
+#define FEED_SAMPLES ((size_t)1 << 20)
 #define MAX_TEMPERATURES 1024
 
 mxw_status mx_tokens_add(mx_tokens *tokens, const int32_t *items, size_t n) {
@@ -158,7 +159,7 @@ static mxw_status open_decoding(mx_session *s) {
     MX_TRY(mx_slot_attach(s->recognizer, s->plan, mx_session_forces(o),
                           o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->slot));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
-    if (s->recognizer->batch == 1)   /* otherwise the threads are shared among the sessions */
+    if (mx_session_has_threads(s))
         MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
     if (o->vad || o->guard || o->languages)
         MX_TRY(mx_session_open_speech(s));
@@ -204,6 +205,7 @@ void mx_session_close(mx_session *s) {
         return;
     mx_lanes_close(s->lanes);
     mx_speech_close(s->speech);
+    mx_session_unshare(s);
     mx_speech_close(s->levelled);
     mx_level_close(s->level);
     mx_mel_close(s->mel);
@@ -246,25 +248,46 @@ mxw_status mx_session_stop_if_asked(void *session) {
 
 void mx_session_set_features(mx_session *s, const float *features) { s->features = features; }
 
+static mxw_status feed_speech(mx_session *s, const float *samples, size_t n) {
+    int64_t start = mx_now_ns();
+    mx_session_lock(s);
+    mxw_status status = mx_speech_feed(s->speech, samples, n);
+    if (status >= 0 && s->level)
+        status = mx_level_feed(s->level, samples, n, s->levelled);
+    mx_session_unlock(s);
+    s->vad_ms += mx_since_ms(start);
+    return status;
+}
+
+/* Nobody reads the log-mel of a whole file before it is finished. */
+static mxw_status feed_mel(mx_session *s, const float *samples, size_t n) {
+    int64_t start = mx_now_ns();
+    int read_meanwhile = s->options.mel_reference == MXW_MEL_RUNNING;
+    if (read_meanwhile)
+        mx_session_lock(s);
+    mxw_status status = mx_mel_feed(s->mel, samples, n);
+    if (read_meanwhile)
+        mx_session_unlock(s);
+    s->times.mel_ms += mx_since_ms(start);
+    return status;
+}
+
+/* In parts, so that speech and log-mel can be computed at the same time. */
 mxw_status mx_session_feed(mx_session *s, const float *samples, size_t n) {
+    mxw_status status = MXW_OK;
     if (s->failure.status < 0)
         return failed_before(s);
     if (s->finished)
         return mx_fail(MXW_E_STATE, "feed after finish");
-    int64_t start = mx_now_ns();
     if (s->options.on_window)
         mx_fingerprint_add(&s->fingerprint, samples, n);
-    mx_session_lock(s);
-    mxw_status status = mx_mel_feed(s->mel, samples, n);
-    s->times.mel_ms += mx_since_ms(start);
-    if (status >= 0 && s->speech) {
-        start = mx_now_ns();
-        status = mx_speech_feed(s->speech, samples, n);
-        if (status >= 0 && s->level)
-            status = mx_level_feed(s->level, samples, n, s->levelled);
-        s->times.vad_ms += mx_since_ms(start);
+    for (size_t at = 0, count; at < n && status >= 0; at += count) {
+        count = MX_MIN(n - at, FEED_SAMPLES);
+        if (s->speech)
+            status = feed_speech(s, samples + at, count);
+        if (status >= 0)
+            status = feed_mel(s, samples + at, count);
     }
-    mx_session_unlock(s);
     return status < 0 ? mx_session_fail(s, status) : status;
 }
 
@@ -311,7 +334,7 @@ mxw_status mx_session_finish(mx_session *s) {
             status = mx_level_finish(s->level, s->levelled);
         if (status >= 0 && s->level)
             status = mx_speech_finish(s->levelled);
-        s->times.vad_ms += mx_since_ms(start);
+        s->vad_ms += mx_since_ms(start);
     }
     mx_session_unlock(s);
     s->finished = 1;

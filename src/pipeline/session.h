@@ -81,7 +81,8 @@ struct mxw_session {
     mx_level *level;                  /* with a guard: what it hears is made louder first ... */
     mx_speech *levelled;              /* ... and is here */
     mx_lanes *lanes;                  /* with parallel; else NULL */
-    pthread_mutex_t *lock;            /* of mel and speech, if lanes share them; else NULL */
+    pthread_mutex_t *lock;            /* of mel and speech, if other threads use them too; else NULL */
+    pthread_mutex_t data_lock;        /* that one, unless it is a lane's */
     uint64_t first_window;            /* number of its first window, which seeds the sampling */
     const float *features;            /* of the first window, if the caller supplied them; not owned */
     mx_thresholds thresholds;
@@ -93,6 +94,7 @@ struct mxw_session {
     mx_position at;
     mx_window window;
     int finished;                     /* no more samples */
+    int heard_all;                    /* ... and all speech in them is known */
     int64_t n_records;                /* of windows, or of pieces with parallel */
     mx_fingerprint fingerprint;       /* of its window records, if they are wanted */
     struct {
@@ -109,6 +111,7 @@ struct mxw_session {
     mx_str text, manifest;
     mxw_result result;
     mxw_stage_times times;            /* of the result */
+    double vad_ms;                    /* of speech detection on the caller's thread */
     int64_t opened_ns;
     struct {
         mxw_evidence_fn show;         /* NULL: nobody watches */
@@ -137,6 +140,13 @@ mxw_status mx_session_find_language(mx_session *s);
 int mx_session_has_frames(const mx_session *s, int64_t end);   /* [0, end), or no more frames will come */
 void mx_session_lock(const mx_session *s);                     /* mel and speech, if others share them */
 void mx_session_unlock(const mx_session *s);
+void mx_session_share(mx_session *s);                          /* others will */
+void mx_session_unshare(mx_session *s);
+/* Whether it may use all threads: it is alone, or has lanes. Otherwise the sessions share them. */
+int mx_session_has_threads(const mx_session *s);
+/* After finish, while not all speech is known to be heard: waits a moment and returns 1; then 0. Negative: a failure, or
+ * a stop. */
+int mx_session_await_speech(mx_session *s);
 /* Word times and token details are computed by forcing known tokens. */
 int mx_session_forces(const mxw_session_options *options);
 /* Records a failure and its error line: it is final. */

@@ -190,13 +190,16 @@ static mxw_status choose_plain(mx_session *s, mx_choice *choice) {
 
 mxw_status mx_session_choose(mx_session *s, mx_choice *choice) {
     mxw_status status;
-    if (s->options.vad) {
+    int waited = 0;
+    do {
         mx_session_lock(s);
-        status = mx_session_choose_speech(s, choice);
+        status = s->options.vad ? mx_session_choose_speech(s, choice) : choose_plain(s, choice);
         mx_session_unlock(s);
-    } else {
-        status = choose_plain(s, choice);
-    }
+        if (status == MXW_MORE)
+            waited = mx_session_await_speech(s);
+    } while (status == MXW_MORE && waited > 0);
+    if (waited < 0)
+        return (mxw_status)waited;
     if (status == MXW_OK)
         mx_session_enter_language(s);
     return status;
@@ -228,6 +231,22 @@ out:
     return status;
 }
 
+/* Until the first clip is known: OK, END if there is none, or MORE. */
+static mxw_status find_speech(mx_session *s) {
+    mxw_status status;
+    int waited = 1;
+    do {
+        mx_session_lock(s);
+        status = mx_session_plan_clips(s);
+        mx_session_unlock(s);
+        if (status >= 0 && s->at.n_clips == 0 && !s->at.all_known)
+            waited = mx_session_await_speech(s);
+    } while (status >= 0 && s->at.n_clips == 0 && !s->at.all_known && waited > 0);
+    if (status < 0 || waited < 0)
+        return MX_MIN(status, (mxw_status)waited);
+    return s->at.n_clips > 0 ? MXW_OK : s->at.all_known ? MXW_END : MXW_MORE;
+}
+
 mxw_status mx_session_find_language(mx_session *s) {
     int64_t seek = 0;
     if (s->languages.n)
@@ -235,17 +254,15 @@ mxw_status mx_session_find_language(mx_session *s) {
     if (s->language)
         return MXW_OK;
     if (s->options.vad) {
-        mxw_status status = mx_session_plan_clips(s);
-        if (status < 0)
+        mxw_status status = find_speech(s);
+        if (status != MXW_OK)
             return status;
-        if (s->at.n_clips == 0)
-            return s->at.all_known ? MXW_END : MXW_MORE;
         seek = s->at.clips[0].start;
     }
     return mx_session_has_frames(s, seek + MX_MEL_WINDOW) ? mx_session_detect_language(s, seek) : MXW_MORE;
 }
 
-mxw_status mx_session_advance(mx_session *s) {
+static mxw_status advance(mx_session *s) {
     mxw_status status;
     mx_choice choice;
     size_t n_before = s->segments.n;
@@ -267,5 +284,14 @@ mxw_status mx_session_advance(mx_session *s) {
     }
     status = MXW_OK;
 out:
+    return status;
+}
+
+mxw_status mx_session_advance(mx_session *s) {
+    mxw_status status = advance(s);
+    if (status == MXW_END && s->options.vad && s->at.seek < mx_mel_frames(s->mel)) {   /* the rest is silence */
+        s->at.seek = mx_mel_frames(s->mel);
+        mx_session_report(s);
+    }
     return status;
 }

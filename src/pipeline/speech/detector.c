@@ -61,7 +61,7 @@ static mxw_status next(void *context, mxw_vad_region *region) { return mx_vad_ne
 static int ahead(const void *context, mxw_vad_region *region) { return mx_vad_ahead(context, region); }
 static void close(void *context) { mx_vad_close(context); }
 
-mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, mx_detector *out) {
+mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, int all_threads, mx_detector *out) {
     mx_vad_model *model = NULL;
     mx_vad *vad = NULL;
     if (r->open_detector)
@@ -71,6 +71,12 @@ mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *optio
     pthread_mutex_unlock(&r->lock);
     if (status >= 0)
         status = mx_vad_open(model, options, &vad);
+    if (status >= 0 && all_threads)
+        status = mx_vad_share(vad, r->pool);
+    if (status < 0) {
+        mx_vad_close(vad);
+        return status;
+    }
     *out = (mx_detector){vad, feed, finish, probabilities, next, ahead, close};
-    return status;
+    return MXW_OK;
 }

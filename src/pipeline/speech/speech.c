@@ -2,12 +2,23 @@
 #include "pipeline/speech/speech.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "feature/feature.h"
 
 #define READ_CHUNKS 512
+#define MAX_QUEUE ((size_t)16 << 20)   /* samples that wait for the thread, at most: 64 MiB */
+#define HEAR_AT_ONCE ((size_t)1 << 20) /* samples: enough for a detector that uses several threads */
+#define WAIT_NS 20000000
+
+/* samples[at .. n) wait. */
+typedef struct mx_queue {
+    float *samples;
+    size_t at, n, capacity;
+} mx_queue;
 
 struct mx_speech {
     mx_detector detector;
@@ -20,7 +31,19 @@ struct mx_speech {
     size_t n_regions, room_regions;
     mx_region_state ahead;        /* of the region after those, ... */
     mx_span next;                 /* ... and what is known of it: samples */
+
+    pthread_mutex_t *lock;        /* of all this, if a thread hears; else NULL */
+    pthread_cond_t changed;
+    pthread_t thread;
+    mx_queue queue;               /* samples that it did not take yet */
+    int ending, stopping;         /* no more samples; nobody wants to know */
+    uint64_t n_heard;             /* how often it heard something */
+    double thread_ms;
+    mxw_status status;            /* its failure, ... */
+    char line[512];               /* ... and the error line */
 };
+
+static void stop_thread(mx_speech *s);
 
 mxw_status mx_speech_open(const mx_detector *detector, const mxw_vad_options *options, mx_speech **out) {
     mx_speech *s = mx_alloc_zero(1, sizeof(*s));
@@ -40,6 +63,8 @@ mxw_status mx_speech_open(const mx_detector *detector, const mxw_vad_options *op
 void mx_speech_close(mx_speech *s) {
     if (!s)
         return;
+    stop_thread(s);
+    mx_free(s->queue.samples);
     s->detector.close(s->detector.context);
     mx_free(s->chunks);
     mx_free(s->regions);
@@ -81,10 +106,125 @@ static mxw_status read_all(mx_speech *s) {
     return status < 0 ? status : read_regions(s);
 }
 
+/* ---- a thread that hears ----------------------------------------------------------------------------------------- */
+
+/* One part of the queue, or its end. The lock is held, but not while the detector works. */
+static void hear(mx_speech *s, mx_queue *taken) {
+    mxw_status status;
+    taken->n = MX_MIN(s->queue.n - s->queue.at, HEAR_AT_ONCE);
+    if (mx_grow(&taken->samples, &taken->capacity, taken->n, sizeof(*taken->samples)) < 0) {
+        status = MXW_E_MEMORY;
+        goto out;
+    }
+    if (taken->n)
+        memcpy(taken->samples, s->queue.samples + s->queue.at, taken->n * sizeof(*taken->samples));
+    s->queue.at += taken->n;
+    pthread_mutex_unlock(s->lock);
+    int64_t start = mx_now_ns();
+    status = taken->n ? s->detector.feed(s->detector.context, taken->samples, taken->n)
+                      : s->detector.finish(s->detector.context);
+    double ms = mx_since_ms(start);
+    pthread_mutex_lock(s->lock);
+    s->thread_ms += ms;
+    if (status >= 0)
+        status = read_all(s);
+    s->finished = status >= 0 && taken->n == 0;
+out:
+    s->status = status;
+    if (status < 0)
+        snprintf(s->line, sizeof(s->line), "%s", mx_error());
+}
+
+static void *run_thread(void *context) {
+    mx_speech *s = context;
+    mx_queue taken = {0};
+    pthread_mutex_lock(s->lock);
+    while (!s->stopping && !s->finished && s->status >= 0) {
+        if (s->queue.at == s->queue.n && !s->ending) {
+            pthread_cond_wait(&s->changed, s->lock);
+            continue;
+        }
+        hear(s, &taken);
+        s->n_heard++;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(s->lock);
+    mx_free(taken.samples);
+    return NULL;
+}
+
+void mx_speech_start(mx_speech *s, pthread_mutex_t *lock) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    s->lock = lock;
+    if (pthread_create(&s->thread, NULL, run_thread, s) != 0) {
+        pthread_cond_destroy(&s->changed);
+        s->lock = NULL;
+    }
+}
+
+static void stop_thread(mx_speech *s) {
+    if (!s->lock)
+        return;
+    pthread_mutex_lock(s->lock);
+    s->stopping = 1;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->changed);
+}
+
+static mxw_status thread_status(const mx_speech *s) {
+    return s->status < 0 ? mx_fail(s->status, "%s", s->line) : MXW_OK;
+}
+
+/* Waits while the queue is full. */
+static mxw_status queue_samples(mx_speech *s, const float *samples, size_t n) {
+    mx_queue *q = &s->queue;
+    while (s->status >= 0 && q->n > q->at && q->n - q->at + n > MAX_QUEUE)
+        pthread_cond_wait(&s->changed, s->lock);
+    mxw_status status = thread_status(s);
+    if (status >= 0 && q->at > 0 && q->n + n > q->capacity) {
+        memmove(q->samples, q->samples + q->at, (q->n - q->at) * sizeof(*samples));
+        q->n -= q->at;
+        q->at = 0;
+    }
+    if (status >= 0)
+        status = mx_grow(&q->samples, &q->capacity, q->n + n, sizeof(*samples));
+    if (status < 0)
+        return status;
+    if (n)
+        memcpy(q->samples + q->n, samples, n * sizeof(*samples));
+    q->n += n;
+    pthread_cond_broadcast(&s->changed);
+    return MXW_OK;
+}
+
+int mx_speech_pending(const mx_speech *s) { return s->lock && !s->finished; }
+
+mxw_status mx_speech_wait(mx_speech *s) {
+    int64_t until = mx_now_ns() + WAIT_NS;
+    struct timespec t = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+    uint64_t before = s->n_heard;
+    while (mx_speech_pending(s) && s->status >= 0 && s->n_heard == before)
+        if (pthread_cond_timedwait(&s->changed, s->lock, &t) != 0)
+            break;
+    return thread_status(s);
+}
+
+double mx_speech_thread_ms(const mx_speech *s) { return s->thread_ms; }
+
+/* ---- feeding ----------------------------------------------------------------------------------------------------- */
+
 /* In parts, so that the detector never has more probabilities waiting than it keeps. */
 mxw_status mx_speech_feed(mx_speech *s, const float *samples, size_t n) {
     const size_t most = (size_t)READ_CHUNKS * MX_SPEECH_CHUNK;
     mxw_status status = MXW_OK;
+    if (s->lock)
+        return queue_samples(s, samples, n);
     for (size_t at = 0, count; at < n && status >= 0; at += count) {
         count = MX_MIN(most, n - at);
         status = s->detector.feed(s->detector.context, samples + at, count);
@@ -95,6 +235,11 @@ mxw_status mx_speech_feed(mx_speech *s, const float *samples, size_t n) {
 }
 
 mxw_status mx_speech_finish(mx_speech *s) {
+    if (s->lock) {
+        s->ending = 1;
+        pthread_cond_broadcast(&s->changed);
+        return thread_status(s);
+    }
     mxw_status status = s->detector.finish(s->detector.context);
     if (status >= 0)
         status = read_all(s);

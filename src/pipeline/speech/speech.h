@@ -5,6 +5,8 @@
  * grows by 4 bytes a chunk, 450 KB an hour. Frames are those of feature/: 10 ms. */
 #ifndef MX_SPEECH_H
 #define MX_SPEECH_H
+#include <pthread.h>
+
 #include "max_whisper/vad.h"
 
 #define MX_SPEECH_CHUNK 512   /* samples */
@@ -29,6 +31,16 @@ mxw_status mx_speech_open(const mx_detector *detector, const mxw_vad_options *op
 void mx_speech_close(mx_speech *speech);   /* NULL is fine */
 mxw_status mx_speech_feed(mx_speech *speech, const float *samples, size_t n);
 mxw_status mx_speech_finish(mx_speech *speech);
+
+/* From now on samples are heard on a thread of their own: feed copies them, finish does not wait. The caller holds the
+ * lock in every other call but close; a detector that fails is reported by a later call. If no thread can be started,
+ * nothing changes. */
+void mx_speech_start(mx_speech *speech, pthread_mutex_t *lock);
+/* Whether there are samples, or their end, that were not heard yet. */
+int mx_speech_pending(const mx_speech *speech);
+/* Waits until more was heard, at most for a moment. */
+mxw_status mx_speech_wait(mx_speech *speech);
+double mx_speech_thread_ms(const mx_speech *speech);   /* that its thread worked */
 
 typedef enum mx_region_state {
     MX_REGION_UNKNOWN,   /* it has not begun, or there is none: no frame before start is in it */

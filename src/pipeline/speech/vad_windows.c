@@ -23,6 +23,40 @@ void mx_session_unlock(const mx_session *s) {
         pthread_mutex_unlock(s->lock);
 }
 
+int mx_session_has_threads(const mx_session *s) { return s->recognizer->batch == 1 || s->options.parallel; }
+
+void mx_session_share(mx_session *s) {
+    if (!s->lock)
+        pthread_mutex_init(&s->data_lock, NULL);
+    s->lock = &s->data_lock;
+}
+
+void mx_session_unshare(mx_session *s) {
+    if (s->lock)
+        pthread_mutex_destroy(&s->data_lock);
+    s->lock = NULL;
+}
+
+/* Speech is found while the log-mel is computed and the first windows are decoded, unless something has to know all of
+ * it before: records of windows, the guard, languages; or text has to come at the same samples each time. */
+static int hears_beside(const mxw_session_options *o) {
+    return o->vad && o->mel_reference == MXW_MEL_FILE && !o->on_window && !o->guard && !o->languages;
+}
+
+/* It may have become known since the caller looked: so once more after that. */
+int mx_session_await_speech(mx_session *s) {
+    if (!s->finished || !s->options.vad || s->heard_all)
+        return 0;
+    mx_session_lock(s);
+    int pending = mx_speech_pending(s->speech);
+    mxw_status status = pending ? mx_speech_wait(s->speech) : MXW_OK;
+    mx_session_unlock(s);
+    s->heard_all = !pending;
+    if (status >= 0)
+        status = mx_session_stop_if_asked(s);
+    return status < 0 ? status : 1;
+}
+
 mxw_status mx_session_open_speech(mx_session *s) {
     const mxw_session_options *o = &s->options;
     mxw_vad_options options = {.struct_size = sizeof(options),
@@ -38,12 +72,17 @@ mxw_status mx_session_open_speech(mx_session *s) {
                                .cut_at_longest_pause = 1};
     mxw_status status;
     mx_detector detector;
-    MX_TRY(mx_recognizer_detector(s->recognizer, &options, &detector));
+    int all_threads = mx_session_has_threads(s);
+    MX_TRY(mx_recognizer_detector(s->recognizer, &options, all_threads, &detector));
     MX_TRY(mx_speech_open(&detector, &options, &s->speech));
+    if (hears_beside(o)) {
+        mx_session_share(s);
+        mx_speech_start(s->speech, s->lock);
+    }
     if (!o->guard)
         return MXW_OK;
     MX_TRY(mx_level_open(&s->level));
-    MX_TRY(mx_recognizer_detector(s->recognizer, &options, &detector));
+    MX_TRY(mx_recognizer_detector(s->recognizer, &options, all_threads, &detector));
     MX_TRY(mx_speech_open(&detector, &options, &s->levelled));
 out:
     return status;
@@ -192,10 +231,8 @@ static mxw_status add_regions(mx_session *s, mx_span samples) {
     return status;
 }
 
-mxw_status mx_session_set_regions(mx_session *s) {
+static mxw_status copy_regions(mx_session *s) {
     mxw_status status;
-    if (!s->speech)
-        return MXW_OK;
     s->result.n_regions = 0;
     MX_TRY(mx_grow(&s->regions, &s->room_regions, 1, sizeof(*s->regions)));
     for (size_t i = 0; i < mx_speech_n_regions(s->speech); i++)
@@ -204,5 +241,15 @@ mxw_status mx_session_set_regions(mx_session *s) {
     if (s->options.vad)
         s->result.skipped_s = mx_mel_frames_to_s(skipped_frames(s));
 out:
+    return status;
+}
+
+mxw_status mx_session_set_regions(mx_session *s) {
+    if (!s->speech)
+        return MXW_OK;
+    mx_session_lock(s);
+    mxw_status status = copy_regions(s);
+    s->times.vad_ms = s->vad_ms + mx_speech_thread_ms(s->speech);
+    mx_session_unlock(s);
     return status;
 }
