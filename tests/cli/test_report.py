@@ -215,7 +215,7 @@ def test_faults():
     check_fails(["report", *FAST, "--output", os.path.join(FOLDER, "no", "such"), SPEECH], 1, "--output", "no/such")
     check_fails(["report", "--model", os.path.join(FOLDER, "none.pt"), "--output", FOLDER, SPEECH], 1, "none.pt")
     check_fails(["report", "--runs", "0", SPEECH], 2, "--runs")
-    check_fails(["bench", *FAST, "--plot", "x.jpg", SPEECH], 2, "--plot", "does not end in .svg or .png")
+    check_fails(["bench", *FAST, "--plot", "x.jpg", SPEECH], 2, "--plot", "does not end in .svg, .png or .pdf")
     check_fails(["bench", *FAST, "--batch", "1000", SPEECH], 2, "--batch")
     if HAVE_CAIRO:
         check_fails(["bench", *FAST, "--plot", os.path.join(FOLDER, "no", "x.svg"), SPEECH], 1, "--plot", "x.svg")

@@ -159,7 +159,7 @@ static mx_value directions(maker *m, int rank, const int64_t *dims) {
     if (one_in(m, 6))
         return maker_input(m, MXW_F32, rank, dims, RANDOM_FLOATS, 0);
     if (dims[0] == 2 && one_in(m, 2)) {
-        const int64_t one[] = {1, dims[1], dims[2]};
+        const int64_t one[] = {1, dims[1], rank > 2 ? dims[2] : 0};
         mx_value parts[] = {maker_weight(m, rank, one), maker_weight(m, rank, one)}, out[3];
         return maker_append(m, MX_OP_CONCAT, &(mx_attrs){.axis = 0}, parts, 2, out) ? out[0] : 0;
     }
