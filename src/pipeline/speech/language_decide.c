@@ -372,6 +372,9 @@ static mxw_status decide(decision *d) {
     const float *p = mx_speech_probabilities(d->s->speech, &n_chunks);
     MX_TRY(mx_language_units(p, n_chunks, d->s->options.vad_threshold, &d->units, &d->n));
     drop_unwanted(d);
+    d->s->languages.known = d->s->options.vad && mx_speech_n_regions(d->s->speech) == 0;
+    if (d->s->languages.known)   /* nothing will be decoded */
+        return MXW_OK;
     MX_TRY(make_room(d));
     if (d->n == 0)
         return decide_silence(d);
