@@ -51,9 +51,8 @@ static int index_of(const decision *d, const char *code) {
     return -1;
 }
 
-/* The log probability of each language in the audio of [start, end), relative to the others of the list; padded: of the
- * 30 s from start on. */
-static mxw_status hear(decision *d, int64_t start, int64_t end, int padded, float *out) {
+/* The log probability of each language in the audio of [start, end), relative to the others of the list. */
+static mxw_status hear(decision *d, int64_t start, int64_t end, float *out) {
     mxw_status status;
     mx_session *s = d->s;
     const float *features = s->features;
@@ -64,10 +63,10 @@ static mxw_status hear(decision *d, int64_t start, int64_t end, int padded, floa
     mx_decode_step step = {&row, 1, d->cells, 1, &pick, &rule, 1};
     int32_t ids[MX_FORCE_CANDIDATES];
     float logprobs[MX_FORCE_CANDIDATES], stats[MX_SELECT_STATS];
-    start = MX_MAX(start - MARGIN, 0);
+    start = MX_MIN(MX_MAX(start - MARGIN, 0), mx_mel_frames(s->mel));
     end = MX_MIN(MX_MIN(end + MARGIN, mx_mel_frames(s->mel)), start + MX_MEL_WINDOW);
     s->features = NULL;   /* they are those of the first window that is decoded */
-    status = mx_session_encode_window(s, start, end - start, padded);
+    status = mx_session_encode_window(s, start, end - start, MX_MEL_SILENCE);
     s->features = features;
     if (status < 0)
         return status;
@@ -89,7 +88,7 @@ out:
 /* The evidence of a unit, or of two; little speech counts less. */
 static mxw_status hear_unit(decision *d, int64_t start, int64_t end, float *out) {
     float weight = (float)mx_speech_amount(d->s->speech, start, end) / WHOLE_UNIT;
-    mxw_status status = hear(d, start, end, 0, out);
+    mxw_status status = hear(d, start, end, out);
     for (int i = 0; i < d->k && status >= 0; i++)
         out[i] = fminf(weight, 1) * fmaxf(out[i], MX_LANGUAGE_FLOOR);
     return status;
@@ -226,7 +225,7 @@ static mxw_status hear_pieces(decision *d, places *all, int before, int after) {
     for (size_t i = 0; i < all->n; i++)
         all->items[i].score = PAUSE_BONUS * fmin(mx_mel_frames_to_s(all->items[i].begin - all->items[i].end), 1);
     for (size_t i = 0; i + 1 < all->n; i++) {
-        MX_TRY(hear(d, all->items[i].begin, all->items[i + 1].end, 0, d->here));
+        MX_TRY(hear(d, all->items[i].begin, all->items[i + 1].end, d->here));
         double length = (double)(all->items[i + 1].end - all->items[i].begin), weight = fmin(length / WHOLE_PIECE, 1);
         double left = weight * fmax(between(d->here, before, after), PIECE_FLOOR);
         double right = weight * fmax(between(d->here, after, before), PIECE_FLOOR);
@@ -245,9 +244,9 @@ static mxw_status hear_beside(decision *d, place *at, mx_span limits, int before
         at->score += PIECE_FLOOR;
         return MXW_OK;
     }
-    MX_TRY(hear(d, from, at->end, 0, d->here));
+    MX_TRY(hear(d, from, at->end, d->here));
     at->score += fmax(between(d->here, before, after), MX_LANGUAGE_FLOOR);
-    MX_TRY(hear(d, at->begin, to, 0, d->here));
+    MX_TRY(hear(d, at->begin, to, d->here));
     at->score += fmax(between(d->here, after, before), MX_LANGUAGE_FLOOR);
 out:
     return status;
@@ -331,7 +330,7 @@ static mxw_status make_room(decision *d) {
 /* Without any speech: one language for all of it, as plain detection would. */
 static mxw_status decide_silence(decision *d) {
     int64_t seek = d->s->at.plan.wanted[0].start;
-    mxw_status status = hear(d, MX_MIN(seek, mx_mel_frames(d->s->mel)), 0, 1, d->here);
+    mxw_status status = hear(d, seek, seek + MX_MEL_WINDOW - 2 * MARGIN, d->here);
     if (status < 0)
         return status;
     int best = 0;

@@ -12,7 +12,7 @@
 #include "pipeline/session.h"
 #include "tensor/tensor.h"
 
-#define SECONDS 50
+#define SECONDS 45
 #define N_SAMPLES (size_t)(SECONDS * MXW_SAMPLE_RATE + 1234)
 
 static char folder[4096];
@@ -44,9 +44,9 @@ static mx_arena sharpened;
 static mxw_model *open_model(const char *leaf, int n_vocab, int sharp) {
     char path[4200];
     mxw_model *model = NULL;
-    mxw_dims dims = kit_dims(n_vocab, 16, 1, 1);
+    mxw_dims dims = kit_dims(n_vocab, 32, 8, 1);
     snprintf(path, sizeof(path), "%s/%s", folder, leaf);
-    if (gen_pt(path, &(gen_options){.dims = dims, .seed = 5, .dtype = MXW_F16}) != 0)
+    if (gen_pt(path, &(gen_options){.dims = dims, .seed = 7, .dtype = MXW_F16}) != 0)
         return NULL;
     mxw_model_options options = kit_model_options(path, 2);
     mxw_lab_options lab = {.encode_engine = -1};
@@ -157,7 +157,7 @@ static void test_decided(void) {
         most = MX_MAX(most, session->languages.n_spans);
         mxw_session_close(session);
     }
-    if (!CHECK(most >= 4))   /* else this tests little */
+    if (!CHECK(most >= 3))   /* else this tests little */
         printf("    at most %zu spans\n", most);
 }
 
