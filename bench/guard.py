@@ -151,6 +151,8 @@ def evidence(options):
                 if names is None:
                     names = result["names"]
                     print(json.dumps({"names": names, "signs": result["signs"]}))
+                if result["names"] != names:
+                    raise ValueError(f"{model} was run with other evidence: run it again")
                 continue
             clip = clips.get(path)
             if clip is None or clip["half"] != "fit" or "error" in result:
