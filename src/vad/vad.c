@@ -96,12 +96,14 @@ static mxw_status allocate(mx_vad *vad, int n_workers) {
     vad->features = mx_alloc_array(vad->room * MX_VAD_HIDDEN, sizeof(float));
     vad->workers = mx_alloc_zero((size_t)n_workers, sizeof(*vad->workers));
     if (!vad->buffer || !vad->features || !vad->workers)
-        return MXW_E_MEMORY;
+        status = MXW_E_MEMORY;
     while (vad->n_workers < n_workers && status == MXW_OK) {
         struct worker *w = &vad->workers[vad->n_workers++];
         w->frames = mx_alloc_array(frames, sizeof(float));
         status = w->frames ? mx_run_open(n->programs[MX_VAD_ENCODER], NULL, &w->encoder) : MXW_E_MEMORY;
     }
+    if (status < 0)
+        free_workers(vad);
     return status;
 }
 
@@ -150,6 +152,8 @@ mxw_status mx_vad_share(mx_vad *vad, mx_pool *pool) {
 }
 
 void mx_vad_reset(mx_vad *vad) {
+    if (!vad->n_workers)   /* share failed: it says so until it is closed */
+        return;
     mx_regions_start(&vad->regions, &vad->options);
     vad->failed = MXW_OK;
     vad->finished = 0;

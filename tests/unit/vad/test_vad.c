@@ -312,6 +312,27 @@ static void test_not_finite(void) {
     mx_str_free(&s);
 }
 
+/* Threads for which there is no memory: it fails, and goes on failing, until it is closed. */
+static void test_share_memory(void) {
+    static float x[512];
+    int64_t live = mx_mem_live(), i = 0;
+    mx_pool *pool = NULL;
+    mxw_status status = MXW_E_MEMORY;
+    CHECK_EQ_INT(mx_pool_open(3, &pool), MXW_OK);
+    for (; status == MXW_E_MEMORY && i < 1000; i++) {
+        mxw_vad *vad = open_vad(dft_jit, 16000);
+        mx_mem_fail_after(i);
+        status = mx_vad_share(vad, pool);
+        mx_mem_fail_after(-1);
+        mxw_vad_reset(vad);
+        CHECK_EQ_INT(mxw_vad_feed(vad, x, 512), status);
+        mxw_vad_close(vad);
+    }
+    CHECK(status == MXW_OK && i > 5);
+    mx_pool_close(pool);
+    CHECK_EQ_INT(mx_mem_live(), live);
+}
+
 /* Every allocation of opening, feeding and finishing fails in turn. */
 static void test_memory(void) {
     static float x[40 * 512];
@@ -359,6 +380,7 @@ int main(int argc, char **argv) {
         test_arguments();
         test_not_finite();
         test_memory();
+        test_share_memory();
     }
     gen_remove(folder);
     return check_done();
