@@ -86,9 +86,9 @@ static mx_value taps_of(builder *b, const char *as, int64_t first, int64_t taps,
     return v;
 }
 
-/* Another convolution, of width 3 and padded by 1, as the weight of a linear over all its frames: [out * frames_out][in *
- * frames], frames of a channel side by side. Its sums then run over the weights as they lie in the file, which is the
- * order of onnxruntime: where large terms cancel, as they do in the second one, rounding alone would be 1e-5 of a
+/* Another convolution, of width 3 and padded by 1, as the weight of a linear over all its frames: [out * frames_out]
+ * [in * frames], frames of a channel side by side. Its sums then run over the weights as they lie in the file, which is
+ * the order of onnxruntime: where large terms cancel, as they do in the second one, rounding alone would be 1e-5 of a
  * probability. */
 static mx_value dense(builder *b, const char *name, int64_t frames, int64_t stride) {
     const loaded *w = find(b, name);

@@ -1,7 +1,7 @@
 /* vad/network.h - internal to vad/: Silero's network, chunks of samples -> probabilities of speech.
  *
- * A chunk is `chunk` new samples and the `context` before it. Its STFT frames are prepared on the host, the rest are two
- * compiled graphs: the encoder takes chunks to features, in any order; the decoder, which is recurrent, features to
+ * A chunk is `chunk` new samples and the `context` before it. Its STFT frames are prepared on the host, the rest are
+ * two compiled graphs: the encoder takes chunks to features, in any order; the decoder, which is recurrent, features to
  * probabilities. Invariant: the probability of a chunk is the same bits whatever number of chunks a run has, since
  * every op works row by row and the recurrent one step by step. */
 #ifndef MX_VAD_NETWORK_H
