@@ -5,14 +5,17 @@ detection, and in lanes: how long each takes, and how many words it gets wrong.
 prepare  In: a folder with manifest.jsonl (the development set). Out: WORK/parts, its English speech as 16 kHz WAV, and
          WORK/recordings.json: recordings as lists of parts and pauses, with what is said in them. Needs ffmpeg, or
          Python's soundfile with numpy.
-measure  In: WORK, bench-parallel. Joins the recordings and runs all modes on each in turn, --runs times. Out:
-         WORK/runs-LABEL.jsonl. Needs nothing but Python: it can run on a machine that has only WORK and the programs.
+measure  In: WORK, and bench-parallel of a build, or of a kit that tools/gpu-kit made. Joins the recordings and runs all
+         modes on each in turn, --runs times. Out: WORK/runs-LABEL.jsonl. Needs nothing but Python, so that it can run
+         on a machine that has WORK, the tree and the kit alone.
 score    In: WORK. Out: a table of speed and word error rates (bench/wer.py).
 Invariants: the same recordings everywhere, sample for sample; modes alternate in one process; the time of a mode is the
 median of its runs, and its text is the same in all of them.
 """
 import argparse
 import array
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
@@ -30,6 +33,7 @@ JOINED_SETS = ("librispeech-dev-clean", "ljspeech-32", "fleurs-5lang", "librispe
 WHOLE = {"chapter": "777-126732", "address": "gb0"}   # recordings that are long as they are
 PAUSES = (0.2, 0.4, 0.6, 1.0, 1.5, 2.5, 4.0, 8.0)      # seconds between joined parts
 HOUR = 3600
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Random:
@@ -141,16 +145,29 @@ def join(work, title, items):
     return target
 
 
+def programs_of(options):
+    """(worker, environment) of a build, or of a kit, which is unpacked"""
+    if not options.kit:
+        return options.worker, None
+    loader = importlib.machinery.SourceFileLoader("gpu_tests", os.path.join(ROOT, "tools", "gpu-tests"))
+    tests = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_tests", loader))
+    loader.exec_module(tests)
+    unpacked = tests.unpack(os.path.abspath(options.kit))
+    build = os.path.join(unpacked, "build")
+    return os.path.join(build, "bench", "bench-parallel"), tests.environment_of(build, unpacked)
+
+
 def measure(options):
     with open(os.path.join(options.work, "recordings.json"), encoding="utf-8") as stream:
         recordings = json.load(stream)["recordings"]
     titles = [title for title in recordings if not options.recordings or title in options.recordings.split(",")]
     modes = [mode for mode in MODES if mode in options.modes.split(",")]
-    command = [options.worker, options.model, options.engine, options.device, str(options.threads), str(options.lanes),
+    worker_path, environment = programs_of(options)
+    command = [worker_path, options.model, options.engine, options.device, str(options.threads), str(options.lanes),
                str(options.beam)]
     target = os.path.join(options.work, f"runs-{options.label}.jsonl")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker, \
-            open(target, "w", encoding="utf-8") as out:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    with subprocess.Popen(command, **pipes) as worker, open(target, "w", encoding="utf-8") as out:
         ready = json.loads(worker.stdout.readline() or '{"error": "the worker ended"}')
         if "error" in ready:
             print(ready["error"], file=sys.stderr)
@@ -198,8 +215,8 @@ def score_file(options, path, truth):
             seconds = statistics.median(run["seconds"] for run in own)
             base = base or seconds
             wrong = distance(said, normalise(own[0]["text"]))
-            print(f"| {title} | {mode} | {seconds:.2f} s | {own[0]['duration_s'] / seconds:.0f} | {base / seconds:.2f} | "
-                  f"{own[0]['windows']} | {own[0]['fallbacks']} | {own[0]['skipped_s']:.0f} s | "
+            print(f"| {title} | {mode} | {seconds:.2f} s | {own[0]['duration_s'] / seconds:.0f} | "
+                  f"{base / seconds:.2f} | {own[0]['windows']} | {own[0]['fallbacks']} | {own[0]['skipped_s']:.0f} s | "
                   f"{100 * wrong / len(said):.2f} % |")
     return 0
 
@@ -221,6 +238,7 @@ def main():
     parser.add_argument("work", help="folder for recordings and results")
     parser.add_argument("--data", default="../shared/data", help="prepare: recordings, with manifest.jsonl")
     parser.add_argument("--worker", default="build/bench/bench-parallel")
+    parser.add_argument("--kit", help="a folder of tools/gpu-kit; the worker is then the kit's own")
     parser.add_argument("--model", default="tiny.en")
     parser.add_argument("--engine", default="max")
     parser.add_argument("--device", default="auto")

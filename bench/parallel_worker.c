@@ -156,8 +156,8 @@ int main(int argc, char **argv) {
     if (status < 0)
         return say_failure(argv[1], status);
     if (mxw_model_get_info(models[0], &info) >= 0)
-        printf("{\"ready\": true, \"version\": \"%s\", \"device\": \"%s\", \"threads\": %d}\n", mxw_version(), info.device,
-               info.threads);
+        printf("{\"ready\": true, \"version\": \"%s\", \"device\": \"%s\", \"threads\": %d}\n", mxw_version(),
+               info.device, info.threads);
     fflush(stdout);
     while (fgets(line, sizeof(line), stdin)) {
         line[strcspn(line, "\n")] = 0;

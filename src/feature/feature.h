@@ -43,8 +43,8 @@ double mx_mel_seconds(const mx_mel *mel);   /* of the samples fed */
 /* What a window of 3000 frames has after its first n_frames, which are content. */
 typedef enum mx_mel_rest {
     MX_MEL_ZEROS,     /* 0.0: what a decoded window has in the reference */
-    MX_MEL_CONTENT,   /* the content that follows, and after the recording silence: what language detection sees; n_frames
-                       * is ignored */
+    MX_MEL_CONTENT,   /* the content that follows, and after the recording silence: what language detection sees;
+                       * n_frames is ignored */
     MX_MEL_SILENCE    /* as if the recording ended there */
 } mx_mel_rest;
 

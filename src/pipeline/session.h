@@ -144,8 +144,8 @@ void mx_session_share(mx_session *s);                          /* others will */
 void mx_session_unshare(mx_session *s);
 /* Whether it may use all threads: it is alone, or has lanes. Otherwise the sessions share them. */
 int mx_session_has_threads(const mx_session *s);
-/* After finish, while not all speech is known to be heard: waits a moment and returns 1; then 0. Negative: a failure, or
- * a stop. */
+/* After finish, while not all speech is known to be heard: waits a moment and returns 1; then 0. Negative: a failure,
+ * or a stop. */
 int mx_session_await_speech(mx_session *s);
 /* Word times and token details are computed by forcing known tokens. */
 int mx_session_forces(const mxw_session_options *options);

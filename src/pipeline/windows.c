@@ -287,11 +287,20 @@ out:
     return status;
 }
 
+/* With vad the end may come before the recording's: the rest is not wanted, or silence. But it is heard, so that the
+ * result has all regions. */
 mxw_status mx_session_advance(mx_session *s) {
     mxw_status status = advance(s);
-    if (status == MXW_END && s->options.vad && s->at.seek < mx_mel_frames(s->mel)) {   /* the rest is silence */
+    int waited = 1;
+    if (status != MXW_END || !s->options.vad)
+        return status;
+    while (waited > 0)
+        waited = mx_session_await_speech(s);
+    if (waited < 0)
+        return (mxw_status)waited;
+    if (s->at.seek < mx_mel_frames(s->mel)) {
         s->at.seek = mx_mel_frames(s->mel);
         mx_session_report(s);
     }
-    return status;
+    return MXW_END;
 }

@@ -1,6 +1,6 @@
 /* tests/golden/test_parallel_words.c - no word of the speech is dropped where a recording is cut into pieces: package
- * speech joined to one long recording, transcribed one window after the other and in pieces; near the cuts every word of
- * the first is in the second, and no cut is inside a word. Model tiny.en, weights silero-vad. */
+ * speech joined to one long recording, transcribed one window after the other and in pieces; near the cuts every word
+ * of the first is in the second, and no cut is inside a word. Model tiny.en, weights silero-vad. */
 #include <ctype.h>
 #include <math.h>
 

@@ -15,7 +15,8 @@ typedef struct fake {
     double sum;                 /* of magnitudes of the current chunk */
     int64_t n_samples, n_chunks;
     int speaking, finished;
-    int64_t first, last, before;   /* of the region: first sample, sample after its last loud chunk, end of the one before */
+    int64_t first, last;           /* of the region: first sample, sample after its last loud chunk; ... */
+    int64_t before;                /* ... and the end of the one before */
     float p[KEPT];
     size_t n_p;
     mxw_vad_region regions[KEPT];
