@@ -21,6 +21,7 @@
 #define DIP_EVERY MX_MEL_RATE
 #define DIP_REACH (3 * MX_MEL_RATE)     /* around the end of a unit that ends without a pause */
 #define PLACES_APART (6 * MX_MEL_RATE / 10)
+#define SAME (3 * MX_MEL_RATE / 20)     /* ends of pauses and of units that are that close are the same */
 #define PIECE_FLOOR (-3.0)              /* log probability: what a short piece between two places may say at most */
 #define WHOLE_PIECE (3 * MX_MEL_RATE / 2)   /* a shorter one counts less */
 #define PAUSE_BONUS 0.3                 /* for a pause of a second; a longer one gets no more */
@@ -34,7 +35,8 @@ typedef struct decision {
     int k;                    /* languages */
     mx_span *units;           /* mel frames */
     size_t n;
-    float *single, *pair;     /* [n][k], [n - 1][k] */
+    float *heard;             /* [n][k]: in each unit */
+    float *single, *pair;     /* [n][k], [n - 1][k]: as far as it is believed */
     int *path;                /* [n]: index of the language */
     double *probability;      /* [n] */
     float *here;              /* [k]: scratch */
@@ -85,13 +87,11 @@ out:
     return status;
 }
 
-/* The evidence of a unit, or of two; little speech counts less. */
-static mxw_status hear_unit(decision *d, int64_t start, int64_t end, float *out) {
+/* What is believed of what was heard from start to end: little speech counts less. */
+static void believe(const decision *d, int64_t start, int64_t end, const float *heard, float *out) {
     float weight = (float)mx_speech_amount(d->s->speech, start, end) / WHOLE_UNIT;
-    mxw_status status = hear(d, start, end, out);
-    for (int i = 0; i < d->k && status >= 0; i++)
-        out[i] = fminf(weight, 1) * fmaxf(out[i], MX_LANGUAGE_FLOOR);
-    return status;
+    for (int i = 0; i < d->k; i++)
+        out[i] = fminf(weight, 1) * fmaxf(heard[i], MX_LANGUAGE_FLOOR);
 }
 
 /* Every unit by itself; two neighbours together where they do not agree, or one of them is not certain. */
@@ -101,7 +101,8 @@ static mxw_status hear_units(decision *d) {
     int *best = d->path;   /* not needed for anything else yet */
     for (size_t u = 0; u < d->n; u++) {
         float *own = d->single + u * k;
-        MX_TRY(hear_unit(d, d->units[u].start, d->units[u].end, own));
+        MX_TRY(hear(d, d->units[u].start, d->units[u].end, d->heard + u * k));
+        believe(d, d->units[u].start, d->units[u].end, d->heard + u * k, own);
         best[u] = 0;
         for (int i = 1; i < d->k; i++)
             best[u] = own[i] > own[best[u]] ? i : best[u];
@@ -110,7 +111,8 @@ static mxw_status hear_units(decision *d) {
         const float *own = d->single + u * k, *next = own + k;
         float *both = d->pair + u * k;
         if (best[u] != best[u + 1] || own[best[u]] < CERTAIN || next[best[u]] < CERTAIN) {
-            MX_TRY(hear_unit(d, d->units[u].start, d->units[u + 1].end, both));
+            MX_TRY(hear(d, d->units[u].start, d->units[u + 1].end, d->here));
+            believe(d, d->units[u].start, d->units[u + 1].end, d->here, both);
             continue;
         }
         for (size_t i = 0; i < k; i++)
@@ -219,16 +221,28 @@ static double between(const float *heard, int one, int other) {
     return -log1p(exp((double)heard[other] - (double)heard[one]));
 }
 
+/* What is between two places near unit u; if that is a unit, it was heard before. */
+static mxw_status hear_piece(decision *d, size_t u, int64_t start, int64_t end, const float **heard) {
+    for (size_t i = u; i < MX_MIN(u + 2, d->n); i++)
+        if (llabs(d->units[i].start - start) <= SAME && llabs(d->units[i].end - end) <= SAME) {
+            *heard = d->heard + i * (size_t)d->k;
+            return MXW_OK;
+        }
+    *heard = d->here;
+    return hear(d, start, end, d->here);
+}
+
 /* Scores by what is between places: before a place one language, after it the other. */
-static mxw_status hear_pieces(decision *d, places *all, int before, int after) {
+static mxw_status hear_pieces(decision *d, size_t u, places *all, int before, int after) {
     mxw_status status = MXW_OK;
+    const float *heard;
     for (size_t i = 0; i < all->n; i++)
         all->items[i].score = PAUSE_BONUS * fmin(mx_mel_frames_to_s(all->items[i].begin - all->items[i].end), 1);
     for (size_t i = 0; i + 1 < all->n; i++) {
-        MX_TRY(hear(d, all->items[i].begin, all->items[i + 1].end, d->here));
+        MX_TRY(hear_piece(d, u, all->items[i].begin, all->items[i + 1].end, &heard));
         double length = (double)(all->items[i + 1].end - all->items[i].begin), weight = fmin(length / WHOLE_PIECE, 1);
-        double left = weight * fmax(between(d->here, before, after), PIECE_FLOOR);
-        double right = weight * fmax(between(d->here, after, before), PIECE_FLOOR);
+        double left = weight * fmax(between(heard, before, after), PIECE_FLOOR);
+        double right = weight * fmax(between(heard, after, before), PIECE_FLOOR);
         for (size_t j = 0; j < all->n; j++)
             all->items[j].score += j > i ? left : right;
     }
@@ -289,7 +303,7 @@ static mxw_status find_switch(decision *d, size_t u, int64_t previous, int64_t *
     search.start = MX_MAX(search.start, previous);
     limits.start = MX_MAX(limits.start, previous);
     MX_TRY(find_places(d, search, before, &all));
-    MX_TRY(hear_pieces(d, &all, old, new));
+    MX_TRY(hear_pieces(d, u, &all, old, new));
     size_t n = find_contenders(&all), best = 0;
     for (size_t i = 0; i < n && n > 1; i++)
         MX_TRY(hear_beside(d, &all.items[i], limits, old, new));
@@ -318,13 +332,14 @@ static void drop_unwanted(decision *d) {
 
 static mxw_status make_room(decision *d) {
     size_t n = MX_MAX(d->n, 1), k = (size_t)d->k;
+    d->heard = mx_alloc_array(n * k, sizeof(*d->heard));
     d->single = mx_alloc_array(n * k, sizeof(*d->single));
     d->pair = mx_alloc_array(n * k, sizeof(*d->pair));
     d->here = mx_alloc_array(k, sizeof(*d->here));
     d->path = mx_alloc_array(n, sizeof(*d->path));
     d->probability = mx_alloc_array(n, sizeof(*d->probability));
     d->cells = mx_alloc_zero((size_t)d->s->plan->options.n_text_ctx, sizeof(*d->cells));
-    return d->single && d->pair && d->here && d->path && d->probability && d->cells ? MXW_OK : MXW_E_MEMORY;
+    return d->heard && d->single && d->pair && d->here && d->path && d->probability && d->cells ? MXW_OK : MXW_E_MEMORY;
 }
 
 /* Without any speech: one language for all of it, as plain detection would. */
@@ -401,6 +416,7 @@ mxw_status mx_session_decide_languages(mx_session *s) {
         return mx_session_take_languages(s, &(mx_language_span){0, INT64_MAX, l->codes[0], 1}, 1);
     mxw_status status = decide(&d);
     mx_free(d.units);
+    mx_free(d.heard);
     mx_free(d.single);
     mx_free(d.pair);
     mx_free(d.here);
