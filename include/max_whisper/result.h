@@ -53,8 +53,8 @@ typedef struct mxw_segment {
     const mxw_token_array *details;        /* mxw_segment_token; NULL unless token_details was asked for */
     const mxw_token_array *alternatives;   /* mxw_segment_alternative; NULL as well */
     size_t n_alternatives;       /* for each token, at most */
-    const char *language;        /* code */
-    double language_probability; /* of its stretch of speech; negative without `languages` */
+    const char *language;        /* code; with `languages` that of its stretch of speech, ... */
+    double language_probability; /* ... and how probable that is, given the whole recording; negative without */
     double suspicion;            /* as of a word; of its words together */
     uint32_t reasons;
 } mxw_segment;
@@ -88,8 +88,9 @@ typedef struct mxw_stage_times {
 
 typedef struct mxw_result {
     const char *text;            /* of the whole recording */
-    const char *language;        /* code */
-    double language_probability; /* of the detected language; negative if it was given */
+    const char *language;        /* code; with `languages` the one with the most speech; NULL: none was detected */
+    double language_probability; /* of the detected language, with `languages` the mean over its stretches of speech;
+                                  * negative if it was given */
     const mxw_segment_array *segments;   /* mxw_result_segment */
     size_t n_segments;
     double duration_s;           /* of the samples fed */

@@ -101,7 +101,7 @@ typedef struct mxw_session_options {
                                           * with the same result. Threads are the library's, callbacks the caller's */
     mxw_guard guard;                     /* OFF */
     const char *languages;               /* NULL; "en,de,uk" or "any": the language is decided for each stretch of
-                                          * speech, among these; excludes language */
+                                          * speech, among these; excludes language, needs mel_reference FILE */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options, size_t struct_size);
