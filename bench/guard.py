@@ -57,8 +57,11 @@ def results(variant, model):
     if os.path.exists(results_path(variant, model)):
         with open(results_path(variant, model), encoding="utf-8") as stream:
             for line in stream:
-                if line.endswith("\n"):
-                    found[json.loads(line).get("path")] = json.loads(line)
+                try:
+                    result = json.loads(line)
+                except ValueError:   # a run was stopped while it wrote this
+                    continue
+                found[result.get("path")] = result
     return found
 
 

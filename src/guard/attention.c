@@ -4,16 +4,18 @@
 
 #include "guard/guard.h"
 
-/* Adds a head's softmax over all keys. */
-static void add_head(double *weights, const float *scores, size_t n) {
+/* Adds a head's softmax over all keys; powers [n]: scratch. */
+static void add_head(double *weights, double *powers, const float *scores, size_t n) {
     float top = -INFINITY;
     double sum = 0;
     for (size_t k = 0; k < n; k++)
         top = scores[k] > top ? scores[k] : top;
+    for (size_t k = 0; k < n; k++) {
+        powers[k] = exp((double)(scores[k] - top));
+        sum += powers[k];
+    }
     for (size_t k = 0; k < n; k++)
-        sum += exp((double)(scores[k] - top));
-    for (size_t k = 0; k < n; k++)
-        weights[k] += exp((double)(scores[k] - top)) / sum;
+        weights[k] += powers[k] / sum;
 }
 
 void mx_guard_attend(mx_guard_token *token, const float *scores, size_t n_heads, size_t n_keys, const float *speech,
@@ -21,7 +23,7 @@ void mx_guard_attend(mx_guard_token *token, const float *scores, size_t n_heads,
     double inside = 0, on_speech = 0, centre = 0;
     memset(weights, 0, n_keys * sizeof(*weights));
     for (size_t h = 0; h < n_heads; h++)
-        add_head(weights, scores + h * n_keys, n_keys);
+        add_head(weights, weights + n_keys, scores + h * n_keys, n_keys);
     for (size_t k = 0; k < n_keys && k < n_frames; k++) {
         inside += weights[k];
         on_speech += weights[k] * (double)speech[k];

@@ -35,7 +35,7 @@ typedef struct mx_guard_token {
 } mx_guard_token;
 
 /* What the row of attention scores [n_heads][n_keys] that predicts a token says. speech [n_frames]: the probability of
- * speech in each frame of the window; weights [n_keys]: scratch. */
+ * speech in each frame of the window; weights [2 n_keys]: scratch. */
 void mx_guard_attend(mx_guard_token *token, const float *scores, size_t n_heads, size_t n_keys, const float *speech,
                      size_t n_frames, double *weights);
 /* Entropy of n candidates by their log probabilities, the rest counted as one more. */

@@ -31,7 +31,7 @@ mxw_status mx_session_start_evidence(mx_session *s, size_t n_frames) {
     mx_window *w = &s->window;
     size_t n_keys = (size_t)s->recognizer->checkpoint.dims->n_audio_ctx;
     if (!w->heard) {
-        w->attention = mx_arena_alloc(&s->memory, n_keys * sizeof(*w->attention));
+        w->attention = mx_arena_alloc(&s->memory, 2 * n_keys * sizeof(*w->attention));
         w->heard = mx_arena_alloc(&s->memory, n_keys * sizeof(*w->heard));
     }
     if (!w->heard || !w->attention)

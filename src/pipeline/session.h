@@ -64,7 +64,7 @@ typedef struct mx_window {
     mx_guard_token *evidence;            /* with a guard: of the tokens of text, ... */
     size_t room_evidence;
     float *heard;                        /* ... probabilities of speech, [n_audio_ctx], ... */
-    double *attention;                   /* ... scratch, [n_audio_ctx], ... */
+    double *attention;                   /* ... scratch, [2 n_audio_ctx], ... */
     mx_guard_word *judged;               /* ... and what it says about each word */
     size_t n_judged, room_judged;
 } mx_window;

@@ -17,7 +17,7 @@ static int near(double a, double b) { return fabs(a - b) < 1e-6; }
 
 static void check_attention(void) {
     static float scores[2 * N_KEYS], speech[N_FRAMES];
-    static double weights[N_KEYS];
+    static double weights[2 * N_KEYS];
     mx_guard_token token = {0};
     for (int i = 0; i < N_FRAMES; i++)
         speech[i] = i >= 100 && i < 200 ? 1.0f : 0.0f;
