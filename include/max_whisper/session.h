@@ -37,7 +37,7 @@ typedef enum mxw_guard {
 
 /* Owned by the library and valid during the callback; fields may be added at the end. */
 typedef struct mxw_progress {
-    const char *stage;           /* "audio" or "text" */
+    const char *stage;           /* "audio", with `languages` then "languages", or "text" */
     double done_s, total_s;      /* of the recording; total is negative while unknown */
     double elapsed_s;            /* since the session was opened */
 } mxw_progress;

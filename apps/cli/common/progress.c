@@ -226,7 +226,7 @@ static void update_text(const mxw_progress *p) {
 static void update_audio(const mxw_progress *p) {
     char done[24], what[64];
     print_time(done, sizeof(done), p->done_s);
-    snprintf(what, sizeof(what), "listened to %s", done);
+    snprintf(what, sizeof(what), "%s %s", strcmp(p->stage, "audio") ? "languages up to" : "listened to", done);
     if (p->total_s > 0 && p->done_s <= p->total_s)
         draw(p->done_s / p->total_s, what);
     else
@@ -273,7 +273,7 @@ void progress_update(int index, const mxw_progress *progress) {
     if (bar.wanted && now - bar.last_draw_ms >= REDRAW_MS) {
         if (bar.n > 1)
             update_job();
-        else if (!strcmp(progress->stage, "audio"))
+        else if (strcmp(progress->stage, "text"))
             update_audio(progress);
         else
             update_text(progress);

@@ -94,6 +94,14 @@ static void believe(const decision *d, int64_t start, int64_t end, const float *
         out[i] = fminf(weight, 1) * fmaxf(heard[i], MX_LANGUAGE_FLOOR);
 }
 
+static void report(const decision *d, int64_t frame) {
+    mx_session *s = d->s;
+    mxw_progress progress = {"languages", mx_mel_frames_to_s(frame), mx_mel_seconds(s->mel),
+                             mx_since_ms(s->opened_ns) / 1e3};
+    if (s->options.on_progress)
+        s->options.on_progress(s->options.user, &progress);
+}
+
 /* Every unit by itself; two neighbours together where they do not agree, or one of them is not certain. */
 static mxw_status hear_units(decision *d) {
     mxw_status status = MXW_OK;
@@ -106,6 +114,7 @@ static mxw_status hear_units(decision *d) {
         best[u] = 0;
         for (int i = 1; i < d->k; i++)
             best[u] = own[i] > own[best[u]] ? i : best[u];
+        report(d, d->units[u].end);
     }
     for (size_t u = 0; u + 1 < d->n; u++) {
         const float *own = d->single + u * k, *next = own + k;

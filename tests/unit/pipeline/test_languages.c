@@ -390,6 +390,29 @@ static void test_damaged(void) {
     free_tape(&t);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Every allocation of a decision fails in turn: E_MEMORY, nothing is left, and nothing is decided. */
+static void test_failing_memory(void) {
+    mxw_status status = MXW_E_MEMORY;
+    mxw_session_options o = options_of("any", 1);
+    int64_t n = 0;
+    for (; status == MXW_E_MEMORY && n < 500; n++) {
+        mxw_session *session = NULL;
+        int64_t live = mx_mem_live();
+        CHECK_EQ_INT(mxw_session_open(listener, &o, &session), MXW_OK);
+        CHECK_EQ_INT(mxw_session_feed(session, samples, 14 * MXW_SAMPLE_RATE), MXW_OK);
+        CHECK_EQ_INT(mxw_session_finish(session), MXW_OK);
+        mx_mem_fail_after(n);
+        status = mxw_session_detect_languages(session);
+        mx_mem_fail_after(-1);
+        CHECK(status == MXW_E_MEMORY ? !session->languages.known : status == MXW_OK);
+        mxw_session_close(session);
+        CHECK_EQ_INT(mx_mem_live(), live);
+    }
+    CHECK(status == MXW_OK && n > 8);
+}
+
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
 static void check_refused(mxw_model *model, const mxw_session_options *o, const char *line) {
@@ -437,6 +460,7 @@ int main(void) {
         check_resumed(1, 0);
         check_resumed(1, 2);
         test_damaged();
+        test_failing_memory();
         test_options();
     }
     mxw_model_close(english);
