@@ -6,10 +6,10 @@
     bench/guard.py evidence MODEL...         evidence of the words in the "fit" half, labelled, for tools/fit-guard
     bench/guard.py tables MODEL...           the tables of docs/results/guard.md, on standard output
 
-In: the cache folder ($MAX_WHISPER_GUARD). VARIANT: plain, mark, guard, vad, vad+guard, faster-whisper,
-faster-whisper+vad. Out: results/VARIANT-MODEL.jsonl there, a line for each clip.
+In: the cache folder ($MAX_WHISPER_GUARD). VARIANT: plain, mark, guard, vad, vad+mark, vad+guard,
+faster-whisper, faster-whisper+vad. Out: results/VARIANT-MODEL.jsonl there, a line for each clip.
 Invariants: every variant runs with the defaults of its program (beam 5, temperature fallback, conditioning on the text
-before). English clips are given their language; others too; sounds without speech have "en".
+before). Clips of speech are given their language; sounds without speech have "en".
 """
 import argparse
 import json
@@ -24,7 +24,10 @@ import wer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OURS = {"plain": ("off", "0"), "mark": ("mark", "0"), "guard": ("drop", "0"), "vad": ("off", "1"),
-        "vad+guard": ("drop", "1")}
+        "vad+mark": ("mark", "1"), "vad+guard": ("drop", "1")}
+# What a run in mark mode tells about two others, for clips of a single window: without a guard the text is the same,
+# with the guard it lacks the marked words. (With several windows, the text before changes.)
+TOLD_BY = {"plain": "mark", "guard": "mark", "vad": "vad+mark", "vad+guard": "vad+mark"}
 PEERS = {"faster-whisper": False, "faster-whisper+vad": True}
 KINDS = "silence", "noise", "hum", "clicks", "music", "everyday", "human"
 CONDITIONS = ("clean", "quiet20", "quiet35", "snr20", "snr10", "snr5", "snr0", "telephone", "embedded")
@@ -51,9 +54,20 @@ def results_path(variant, model):
     return os.path.join(guard_material.cache(), "results", f"{variant}-{os.path.basename(model)}.jsonl")
 
 
+def told(variant, result):
+    """What a result in mark mode tells about a variant"""
+    kept = [word[2] for word in result["words"] if not word[4]]
+    text = result["text"] if variant in ("plain", "vad") else "".join(kept)
+    return {**result, "text": text, "loops": result["loops"] if text else 0, "cpu": None}
+
+
 def results(variant, model):
-    """path -> result, of all clips that were run"""
+    """path -> result, of all clips that were run, or that a run in mark mode tells"""
     found = {}
+    if variant in TOLD_BY:
+        for path, result in results(TOLD_BY[variant], model).items():
+            if path and result.get("windows", 2) <= 1:
+                found[path] = told(variant, result)
     if os.path.exists(results_path(variant, model)):
         with open(results_path(variant, model), encoding="utf-8") as stream:
             for line in stream:
@@ -84,6 +98,9 @@ def command(variant, options):
 def run(options):
     done = results(options.variant, options.model)
     todo = [m for m in wanted(options.model, options.half, options.part) if m["path"] not in done]
+    if options.several:
+        marked = results(TOLD_BY[options.variant], options.model)
+        todo = [m for m in todo if marked.get(m["path"], {}).get("windows", 0) > 1]
     if options.only:
         todo = [m for m in todo if re.search(options.only, m["id"])]
     path = results_path(options.variant, options.model)
@@ -258,19 +275,31 @@ def both_table(model, pairs, clips):
     quiet, speech = [m for m in chosen if m["kind"] != "speech"], [m for m in chosen if m["kind"] == "speech"]
     hours = sum(m["seconds"] for m in quiet) / 3600
     head("variant", "invented words an hour", "clips with text", "loops an hour", "words of speech removed in 1,000",
-         "WER", "CPU seconds an hour of sounds", "of speech")
+         "WER")
     for base, *others in pairs:
         for v in [base] + others:
             found, plain = results(v, model), results(base, model)
             an_hour, share, loops, _ = invented(quiet, found)
             words, known, removed, _, after = heard(speech, found, plain)
-            spent = [3600 * sum(found[m["path"]]["cpu"] for m in part) / sum(m["seconds"] for m in part)
-                     for part in (quiet, speech)]
             lost = "" if v == base else f"{1000 * removed / known:.2f}"
-            row(v, f"{an_hour:.1f}", f"{share:.1f} %", f"{loops:.1f}", lost, f"{100 * after / words:.2f} %",
-                f"{spent[0]:.0f}", f"{spent[1]:.0f}")
+            row(v, f"{an_hour:.1f}", f"{share:.1f} %", f"{loops:.1f}", lost, f"{100 * after / words:.2f} %")
     words = sum(len(wer.normalise(m["text"])) for m in speech)
     print(f"\n{len(quiet)} clips of sounds, {hours:.2f} h; {len(speech)} clips of speech, {words} words.\n")
+
+
+def cost_table(model, variants, clips):
+    """Processor time, over clips that every variant has really run"""
+    found = {v: results(v, model) for v in variants}
+    chosen = [m for m in shared_clips(variants, model, clips) if all(found[v][m["path"]].get("cpu") for v in variants)]
+    groups = [("sounds", [m for m in chosen if m["kind"] != "speech"]),
+              ("speech", [m for m in chosen if m["kind"] == "speech"])]
+    head("processor seconds for an hour of", "minutes", *variants)
+    for name, part in groups:
+        seconds = sum(m["seconds"] for m in part)
+        if part:
+            row(name, f"{seconds / 60:.0f}",
+                *[f"{3600 * sum(found[v][m['path']]['cpu'] for m in part) / seconds:.0f}" for v in variants])
+    print()
 
 
 def tables(options):
@@ -281,8 +310,10 @@ def tables(options):
         have = [v for v in ours if results(v, model)]
         both = [p for p in peers if results(p, model)]
         print(f"## {os.path.basename(model)}\n")
-        pairs = [have] + ([both] if len(both) == 2 else [])
-        both_table(model, pairs, clips)
+        both_table(model, [have], clips)
+        if len(both) == 2:
+            both_table(model, [have, both], clips)
+        cost_table(model, have, clips)
         sounds_table(model, have, clips, KINDS, "kind")
         classes = sorted({m["class"] for m in clips if m["kind"] != "speech"})
         sounds_table(model, have, clips, classes, "class")
@@ -304,6 +335,7 @@ def main():
     verb.add_argument("--build", default=os.path.join(ROOT, "build"))
     verb.add_argument("--threads", type=int, default=2)
     verb.add_argument("--part", type=int, default=1, help="only one clip of so many")
+    verb.add_argument("--several", action="store_true", help="only clips that have several windows in mark mode")
     verb.add_argument("--only", help="only clips whose names match")
     verb.add_argument("--peer-python", default=sys.executable, help="an interpreter that has faster-whisper")
     verb.add_argument("--peer-model", help="the model's folder in CTranslate2's format")
