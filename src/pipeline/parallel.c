@@ -223,7 +223,8 @@ out:
     return status;
 }
 
-/* As many lanes as are wanted, useful and possible: at least one. */
+/* As many lanes as are wanted, useful and possible: at least one. All are opened before the first one works: attaching
+ * a slot waits for the run at hand. */
 static mxw_status start_lanes(mx_lanes *l) {
     int wanted = l->parent->options.parallel;
     if (l->all_cut)
@@ -238,6 +239,9 @@ static mxw_status start_lanes(mx_lanes *l) {
             return status;
         if (!own->session.slot)   /* no slot is free */
             break;
+    }
+    for (int i = 0; i < l->n_room && l->lanes[i].session.slot; i++) {
+        lane *own = &l->lanes[i];
         if (pthread_create(&own->thread, NULL, run_lane, own) != 0) {
             if (i == 0)
                 return mx_fail(MXW_E_MEMORY, "parallel: no thread can be started (out of memory or of threads)");

@@ -37,8 +37,11 @@ struct mxw_vad {
 
     size_t room;                  /* chunks in the buffer: a run for each thread */
     float *buffer;                /* [context + room * chunk]: first the context of the next chunk */
-    float *features;              /* [room][MX_VAD_HIDDEN] */
     size_t waiting;               /* samples behind the context */
+    float *features[2];           /* [room][MX_VAD_HIDDEN]: of the chunks that are encoded, and of those before, ... */
+    size_t undecoded;             /* ... so many, which are decoded meanwhile */
+    mxw_status decoded;           /* a failure of that, ... */
+    char line[512];               /* ... and its error line */
     float h[MX_VAD_HIDDEN], c[MX_VAD_HIDDEN];
 
     float *kept;                  /* a ring of probabilities: kept[(kept_at + i) % kept_room], i < n_kept */
@@ -79,9 +82,10 @@ static void free_workers(mx_vad *vad) {
     }
     mx_free(vad->workers);
     mx_free(vad->buffer);
-    mx_free(vad->features);
+    mx_free(vad->features[0]);
+    mx_free(vad->features[1]);
     vad->workers = NULL;
-    vad->buffer = vad->features = NULL;
+    vad->buffer = vad->features[0] = vad->features[1] = NULL;
     vad->n_workers = 0;
 }
 
@@ -93,9 +97,10 @@ static mxw_status allocate(mx_vad *vad, int n_workers) {
     free_workers(vad);
     vad->room = (size_t)n_workers * MX_VAD_RUN_CHUNKS;
     vad->buffer = mx_alloc_zero((size_t)n->context + vad->room * (size_t)n->chunk, sizeof(float));
-    vad->features = mx_alloc_array(vad->room * MX_VAD_HIDDEN, sizeof(float));
+    for (int i = 0; i < 2; i++)
+        vad->features[i] = mx_alloc_array(vad->room * MX_VAD_HIDDEN, sizeof(float));
     vad->workers = mx_alloc_zero((size_t)n_workers, sizeof(*vad->workers));
-    if (!vad->buffer || !vad->features || !vad->workers)
+    if (!vad->buffer || !vad->features[0] || !vad->features[1] || !vad->workers)
         status = MXW_E_MEMORY;
     while (vad->n_workers < n_workers && status == MXW_OK) {
         struct worker *w = &vad->workers[vad->n_workers++];
@@ -160,6 +165,8 @@ void mx_vad_reset(mx_vad *vad) {
     vad->samples = vad->chunks = 0;
     vad->waiting = 0;
     vad->kept_at = vad->n_kept = 0;
+    vad->undecoded = 0;
+    vad->decoded = MXW_OK;
     for (int i = 0; i < vad->n_workers; i++)
         vad->workers[i].status = MXW_OK;
     memset(vad->buffer, 0, (size_t)vad->model->network.context * sizeof(float));
@@ -195,37 +202,19 @@ static mxw_status keep_probability(mx_vad *vad, float p) {
     return MXW_OK;
 }
 
-/* The first chunks of the buffer, which are heard now, as runs of both graphs. */
-typedef struct hearing {
-    mx_vad *vad;
-    size_t n;                     /* chunks */
-} hearing;
+static int64_t n_runs(size_t n) { return (int64_t)((n + MX_VAD_RUN_CHUNKS - 1) / MX_VAD_RUN_CHUNKS); }
 
-static size_t chunks_of(const hearing *h, int64_t run) {
-    return MX_MIN((size_t)MX_VAD_RUN_CHUNKS, h->n - (size_t)run * MX_VAD_RUN_CHUNKS);
+/* Chunks of a run, of n in all. */
+static size_t chunks_of(size_t n, int64_t run) {
+    return MX_MIN((size_t)MX_VAD_RUN_CHUNKS, n - (size_t)run * MX_VAD_RUN_CHUNKS);
 }
 
-static void encode(void *context, int64_t run, int slot) {
-    const hearing *h = context;
-    const mx_vad_network *network = &h->vad->model->network;
-    const size_t first = (size_t)run * MX_VAD_RUN_CHUNKS;
-    struct worker *w = &h->vad->workers[slot];
-    if (w->status < 0)
-        return;
-    w->status = mx_vad_network_encode(network, w->encoder, h->vad->buffer + first * (size_t)network->chunk,
-                                      (int64_t)chunks_of(h, run), w->frames,
-                                      h->vad->features + first * MX_VAD_HIDDEN);
-    if (w->status < 0)
-        snprintf(w->line, sizeof(w->line), "%s", mx_error());
-}
-
-static mxw_status decode(const hearing *h, int64_t run) {
-    mx_vad *vad = h->vad;
+static mxw_status decode_run(mx_vad *vad, int64_t run) {
     const int64_t chunk = vad->model->network.chunk;
-    const size_t n = chunks_of(h, run);
+    const size_t n = chunks_of(vad->undecoded, run);
     float p[MX_VAD_RUN_CHUNKS];
     mxw_status status = mx_vad_network_decode(&vad->model->network, vad->decoder,
-                                              vad->features + (size_t)run * MX_VAD_RUN_CHUNKS * MX_VAD_HIDDEN,
+                                              vad->features[1] + (size_t)run * MX_VAD_RUN_CHUNKS * MX_VAD_HIDDEN,
                                               (int64_t)n, vad->h, vad->c, p);
     for (size_t i = 0; i < n && status == MXW_OK; i++) {
         vad->chunks++;
@@ -236,23 +225,69 @@ static mxw_status decode(const hearing *h, int64_t run) {
     return status;
 }
 
-/* The first n chunks of the buffer. What is left moves to its front. */
-static mxw_status hear(mx_vad *vad, size_t n) {
+/* The chunks that were encoded last. */
+static void decode(mx_vad *vad) {
+    for (int64_t i = 0; i < n_runs(vad->undecoded) && vad->decoded == MXW_OK; i++)
+        vad->decoded = decode_run(vad, i);
+    if (vad->decoded < 0)
+        snprintf(vad->line, sizeof(vad->line), "%s", mx_error());
+}
+
+static void encode(mx_vad *vad, size_t n, int64_t run, struct worker *w) {
     const mx_vad_network *network = &vad->model->network;
-    const size_t chunk = (size_t)network->chunk, context = (size_t)network->context;
-    const int64_t runs = (int64_t)((n + MX_VAD_RUN_CHUNKS - 1) / MX_VAD_RUN_CHUNKS);
-    hearing h = {.vad = vad, .n = n};
-    mxw_status status = MXW_OK;
-    mx_pool_for_slots(vad->pool, runs, vad->n_workers, encode, &h);
+    const size_t first = (size_t)run * MX_VAD_RUN_CHUNKS;
+    if (w->status < 0)
+        return;
+    w->status = mx_vad_network_encode(network, w->encoder, vad->buffer + first * (size_t)network->chunk,
+                                      (int64_t)chunks_of(n, run), w->frames,
+                                      vad->features[0] + first * MX_VAD_HIDDEN);
+    if (w->status < 0)
+        snprintf(w->line, sizeof(w->line), "%s", mx_error());
+}
+
+/* Pieces of work that can be done at once: the chunks before are decoded, if there are any, and runs of the next ones
+ * encoded. */
+typedef struct hearing {
+    mx_vad *vad;
+    size_t n;                     /* chunks of the buffer to encode */
+    int64_t first_run;            /* the piece that is the first run */
+} hearing;
+
+static void hear_piece(void *context, int64_t i, int slot) {
+    const hearing *h = context;
+    if (i < h->first_run)
+        decode(h->vad);
+    else
+        encode(h->vad, h->n, i - h->first_run, &h->vad->workers[slot]);
+}
+
+static mxw_status check_pieces(mx_vad *vad) {
+    mxw_status status = vad->decoded < 0 ? mx_fail(vad->decoded, "%s", vad->line) : MXW_OK;
     for (int i = 0; i < vad->n_workers && status == MXW_OK; i++)
         if (vad->workers[i].status < 0)
             status = mx_fail(vad->workers[i].status, "%s", vad->workers[i].line);
-    for (int64_t i = 0; i < runs && status == MXW_OK; i++)
-        status = decode(&h, i);
-    vad->waiting -= n * chunk;
-    memmove(vad->buffer, vad->buffer + n * chunk, (context + vad->waiting) * sizeof(float));
     vad->failed = status < 0 ? status : vad->failed;
     return status;
+}
+
+/* Encodes the first n chunks of the buffer; what is left moves to its front. Those before them are decoded. */
+static mxw_status hear(mx_vad *vad, size_t n) {
+    const size_t chunk = (size_t)vad->model->network.chunk, context = (size_t)vad->model->network.context;
+    float *features = vad->features[0];
+    hearing h = {.vad = vad, .n = n, .first_run = vad->undecoded > 0};
+    mx_pool_for_slots(vad->pool, h.first_run + n_runs(n), vad->n_workers, hear_piece, &h);
+    vad->features[0] = vad->features[1];
+    vad->features[1] = features;
+    vad->undecoded = n;
+    vad->waiting -= n * chunk;
+    memmove(vad->buffer, vad->buffer + n * chunk, (context + vad->waiting) * sizeof(float));
+    return check_pieces(vad);
+}
+
+static mxw_status hear_rest(mx_vad *vad) {
+    decode(vad);
+    vad->undecoded = 0;
+    return check_pieces(vad);
 }
 
 static mxw_status check_open(const mx_vad *vad) {
@@ -261,7 +296,7 @@ static mxw_status check_open(const mx_vad *vad) {
     return MXW_OK;
 }
 
-mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n) {
+mxw_status mx_vad_feed_some(mx_vad *vad, const float *samples, size_t n) {
     const mx_vad_network *network = &vad->model->network;
     const size_t chunk = (size_t)network->chunk, room = vad->room * chunk;
     mxw_status status = check_open(vad);
@@ -278,6 +313,11 @@ mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n) {
             status = hear(vad, vad->waiting / chunk);
     }
     return status;
+}
+
+mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n) {
+    mxw_status status = mx_vad_feed_some(vad, samples, n);
+    return status == MXW_OK ? hear_rest(vad) : status;
 }
 
 mxw_status mx_vad_feed_audio(mx_vad *vad, mx_audio *audio) {
@@ -306,6 +346,8 @@ mxw_status mx_vad_finish(mx_vad *vad) {
         vad->waiting += missing;
         status = hear(vad, 1);
     }
+    if (status == MXW_OK)
+        status = hear_rest(vad);
     if (status == MXW_OK)
         status = mx_regions_end(&vad->regions, vad->samples);
     vad->finished = 1;

@@ -25,6 +25,8 @@ void mx_vad_close(mx_vad *vad);
  * before the first samples; the pool must outlive vad. */
 mxw_status mx_vad_share(mx_vad *vad, mx_pool *pool);
 mxw_status mx_vad_feed(mx_vad *vad, const float *samples, size_t n);
+/* The same, but the last chunks may stay unknown until more is fed, or finish: for who has more samples at hand. */
+mxw_status mx_vad_feed_some(mx_vad *vad, const float *samples, size_t n);
 mxw_status mx_vad_feed_audio(mx_vad *vad, mx_audio *audio);
 mxw_status mx_vad_finish(mx_vad *vad);
 mxw_status mx_vad_next(mx_vad *vad, mxw_vad_region *region);

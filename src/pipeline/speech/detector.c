@@ -53,6 +53,9 @@ out:
 }
 
 static mxw_status feed(void *context, const float *samples, size_t n) { return mx_vad_feed(context, samples, n); }
+static mxw_status feed_some(void *context, const float *samples, size_t n) {
+    return mx_vad_feed_some(context, samples, n);
+}
 static mxw_status finish(void *context) { return mx_vad_finish(context); }
 static mxw_status probabilities(void *context, float *to, size_t n, size_t *got) {
     return mx_vad_probabilities(context, to, n, got);
@@ -77,6 +80,6 @@ mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *optio
         mx_vad_close(vad);
         return status;
     }
-    *out = (mx_detector){vad, feed, finish, probabilities, next, ahead, close};
+    *out = (mx_detector){vad, feed, finish, probabilities, next, ahead, close, feed_some};
     return MXW_OK;
 }

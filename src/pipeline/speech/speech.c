@@ -10,14 +10,21 @@
 #include "feature/feature.h"
 
 #define READ_CHUNKS 512
-#define MAX_QUEUE ((size_t)16 << 20)   /* samples that wait for the thread, at most: 64 MiB */
+#define MAX_QUEUE ((size_t)32 << 20)   /* samples that wait for the thread, at most: 128 MiB */
 #define HEAR_AT_ONCE ((size_t)1 << 20) /* samples: enough for a detector that uses several threads */
 #define WAIT_NS 20000000
 
-/* samples[at .. n) wait. */
+/* Samples that are heard at once. */
+typedef struct block {
+    struct block *next;
+    size_t n;
+    float samples[HEAR_AT_ONCE];
+} block;
+
 typedef struct mx_queue {
-    float *samples;
-    size_t at, n, capacity;
+    block *first, *last;
+    block *spare;                 /* blocks that were heard, to be filled again */
+    size_t n;                     /* samples */
 } mx_queue;
 
 struct mx_speech {
@@ -45,6 +52,13 @@ struct mx_speech {
 
 static void stop_thread(mx_speech *s);
 
+static void free_blocks(block *b) {
+    for (block *next; b; b = next) {
+        next = b->next;
+        mx_free(b);
+    }
+}
+
 mxw_status mx_speech_open(const mx_detector *detector, const mxw_vad_options *options, mx_speech **out) {
     mx_speech *s = mx_alloc_zero(1, sizeof(*s));
     if (!s) {
@@ -64,7 +78,8 @@ void mx_speech_close(mx_speech *s) {
     if (!s)
         return;
     stop_thread(s);
-    mx_free(s->queue.samples);
+    free_blocks(s->queue.first);
+    free_blocks(s->queue.spare);
     s->detector.close(s->detector.context);
     mx_free(s->chunks);
     mx_free(s->regions);
@@ -108,28 +123,36 @@ static mxw_status read_all(mx_speech *s) {
 
 /* ---- a thread that hears ----------------------------------------------------------------------------------------- */
 
-/* One part of the queue, or its end. The lock is held, but not while the detector works. */
-static void hear(mx_speech *s, mx_queue *taken) {
-    mxw_status status;
-    taken->n = MX_MIN(s->queue.n - s->queue.at, HEAR_AT_ONCE);
-    if (mx_grow(&taken->samples, &taken->capacity, taken->n, sizeof(*taken->samples)) < 0) {
-        status = MXW_E_MEMORY;
-        goto out;
+/* The first block of the queue; NULL: it is empty. */
+static block *take_block(mx_queue *q) {
+    block *b = q->first;
+    if (b) {
+        q->first = b->next;
+        q->last = q->first ? q->last : NULL;
+        q->n -= b->n;
     }
-    if (taken->n)
-        memcpy(taken->samples, s->queue.samples + s->queue.at, taken->n * sizeof(*taken->samples));
-    s->queue.at += taken->n;
+    return b;
+}
+
+/* One block of the queue, or its end. The lock is held, but not while the detector works. */
+static void hear(mx_speech *s) {
+    block *b = take_block(&s->queue);
+    int more = s->queue.first || s->ending;   /* the next call follows at once */
+    mxw_status (*feed)(void *, const float *, size_t) = more && s->detector.feed_some ? s->detector.feed_some
+                                                                                       : s->detector.feed;
     pthread_mutex_unlock(s->lock);
     int64_t start = mx_now_ns();
-    status = taken->n ? s->detector.feed(s->detector.context, taken->samples, taken->n)
-                      : s->detector.finish(s->detector.context);
+    mxw_status status = b ? feed(s->detector.context, b->samples, b->n) : s->detector.finish(s->detector.context);
     double ms = mx_since_ms(start);
     pthread_mutex_lock(s->lock);
     s->thread_ms += ms;
+    if (b) {
+        b->next = s->queue.spare;
+        s->queue.spare = b;
+    }
     if (status >= 0)
         status = read_all(s);
-    s->finished = status >= 0 && taken->n == 0;
-out:
+    s->finished = status >= 0 && !b;
     s->status = status;
     if (status < 0)
         snprintf(s->line, sizeof(s->line), "%s", mx_error());
@@ -137,19 +160,17 @@ out:
 
 static void *run_thread(void *context) {
     mx_speech *s = context;
-    mx_queue taken = {0};
     pthread_mutex_lock(s->lock);
     while (!s->stopping && !s->finished && s->status >= 0) {
-        if (s->queue.at == s->queue.n && !s->ending) {
+        if (!s->queue.first && !s->ending) {
             pthread_cond_wait(&s->changed, s->lock);
             continue;
         }
-        hear(s, &taken);
+        hear(s);
         s->n_heard++;
         pthread_cond_broadcast(&s->changed);
     }
     pthread_mutex_unlock(s->lock);
-    mx_free(taken.samples);
     return NULL;
 }
 
@@ -181,26 +202,37 @@ static mxw_status thread_status(const mx_speech *s) {
     return s->status < 0 ? mx_fail(s->status, "%s", s->line) : MXW_OK;
 }
 
+/* The last block, if there is room in it, or one more. */
+static block *block_to_fill(mx_queue *q) {
+    if (q->last && q->last->n < HEAR_AT_ONCE)
+        return q->last;
+    block *b = q->spare ? q->spare : mx_alloc(sizeof(*b));
+    if (!b)
+        return NULL;
+    q->spare = q->spare ? b->next : NULL;
+    b->next = NULL;
+    b->n = 0;
+    *(q->last ? &q->last->next : &q->first) = b;
+    return q->last = b;
+}
+
 /* Waits while the queue is full. */
 static mxw_status queue_samples(mx_speech *s, const float *samples, size_t n) {
     mx_queue *q = &s->queue;
-    while (s->status >= 0 && q->n > q->at && q->n - q->at + n > MAX_QUEUE)
+    while (s->status >= 0 && q->n > 0 && q->n + n > MAX_QUEUE)
         pthread_cond_wait(&s->changed, s->lock);
     mxw_status status = thread_status(s);
-    if (status >= 0 && q->at > 0 && q->n + n > q->capacity) {
-        memmove(q->samples, q->samples + q->at, (q->n - q->at) * sizeof(*samples));
-        q->n -= q->at;
-        q->at = 0;
+    for (size_t count; n && status >= 0; samples += count, n -= count) {
+        block *b = block_to_fill(q);
+        if (!b)
+            return MXW_E_MEMORY;
+        count = MX_MIN(n, HEAR_AT_ONCE - b->n);
+        memcpy(b->samples + b->n, samples, count * sizeof(*samples));
+        b->n += count;
+        q->n += count;
     }
-    if (status >= 0)
-        status = mx_grow(&q->samples, &q->capacity, q->n + n, sizeof(*samples));
-    if (status < 0)
-        return status;
-    if (n)
-        memcpy(q->samples + q->n, samples, n * sizeof(*samples));
-    q->n += n;
     pthread_cond_broadcast(&s->changed);
-    return MXW_OK;
+    return status;
 }
 
 int mx_speech_pending(const mx_speech *s) { return s->lock && !s->finished; }

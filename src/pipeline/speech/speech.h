@@ -11,7 +11,8 @@
 
 #define MX_SPEECH_CHUNK 512   /* samples */
 
-/* Finds speech in a stream of samples: Silero's network, or a test's own. The functions are those of vad/vad.h. */
+/* Finds speech in a stream of samples: Silero's network, or a test's own. The functions are those of vad/vad.h;
+ * feed_some may be NULL. */
 typedef struct mx_detector {
     void *context;
     mxw_status (*feed)(void *context, const float *samples, size_t n);
@@ -20,6 +21,7 @@ typedef struct mx_detector {
     mxw_status (*next)(void *context, mxw_vad_region *region);
     int (*ahead)(const void *context, mxw_vad_region *region);
     void (*close)(void *context);
+    mxw_status (*feed_some)(void *context, const float *samples, size_t n);
 } mx_detector;
 
 typedef mxw_status (*mx_detector_fn)(void *context, const mxw_vad_options *options, mx_detector *out);

@@ -429,8 +429,9 @@ static void test_failing_memory(void) {
     for (int64_t n = 0; n < total; n++) {
         mx_mem_fail_after(n);
         mxw_status status = run_short();
+        int64_t made = mx_mem_count();   /* how many there are depends on timing, a little */
         mx_mem_fail_after(-1);
-        if (!CHECK(status == MXW_E_MEMORY && mx_mem_live() == live))
+        if (!CHECK((status == MXW_E_MEMORY || (status == MXW_END && made <= n)) && mx_mem_live() == live))
             printf("    allocation %lld of %lld: %s, %lld blocks left\n", (long long)n, (long long)total,
                    mxw_status_name(status), (long long)(mx_mem_live() - live));
     }

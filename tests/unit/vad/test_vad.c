@@ -88,6 +88,7 @@ static heard *hear(mxw_vad *vad, const float *x, size_t n, size_t step) {
         part = part < n - at ? part : n - at;
         CHECK_EQ_INT(mxw_vad_feed(vad, x + at, part), MXW_OK);
         drain(vad, h);
+        CHECK_EQ_INT(h->n, (at + part) / (size_t)mxw_vad_chunk(vad));   /* no complete chunk is kept back */
     }
     CHECK_EQ_INT(mxw_vad_finish(vad), MXW_OK);
     drain(vad, h);
@@ -333,6 +334,73 @@ static void test_share_memory(void) {
     CHECK_EQ_INT(mx_mem_live(), live);
 }
 
+/* Chunks that are kept back are there when more is fed, and at the end, whatever is left over for it. */
+static void test_feed_some(void) {
+    enum { N = 300 * 512 + 77 };
+    static float x[N];
+    mx_pool *pool = NULL;
+    make_samples(x, N);
+    CHECK_EQ_INT(mx_pool_open(3, &pool), MXW_OK);
+    mxw_vad *vad = open_vad(dft_jit, 16000);
+    CHECK_EQ_INT(mx_vad_share(vad, pool), MXW_OK);
+    for (size_t n = 300 * 512; n <= N; n += 77) {
+        mxw_vad_reset(vad);
+        heard *first = hear(vad, x, n, 4096), *h = calloc(1, sizeof(*h));
+        mxw_vad_reset(vad);
+        for (size_t at = 0, part; at < n; at += part) {
+            part = at + 70000 < n ? 70000 : n - at;
+            CHECK_EQ_INT(mx_vad_feed_some(vad, x + at, part), MXW_OK);
+            drain(vad, h);
+            CHECK(h->n <= (at + part) / 512);
+        }
+        CHECK_EQ_INT(mxw_vad_finish(vad), MXW_OK);
+        drain(vad, h);
+        CHECK(h->n == first->n && memcmp(h->p, first->p, sizeof(h->p)) == 0);
+        CHECK(h->n_regions == first->n_regions && memcmp(h->regions, first->regions, sizeof(h->regions)) == 0);
+        free(first);
+        free(h);
+    }
+    mxw_vad_close(vad);
+    mx_pool_close(pool);
+}
+
+/* Memory runs out while some chunks are encoded and those before them decoded, on any thread: it says so until it is
+ * reset, and then gives what it would have given. */
+static void test_failing_threads(void) {
+    enum { N = 300 * 512 };
+    static float x[N];
+    int64_t live = mx_mem_live(), i = 0;
+    mxw_status status = MXW_E_MEMORY;
+    mx_pool *pool = NULL;
+    mxw_vad *vad = open_vad(dft_jit, 16000);
+    make_samples(x, N);
+    heard *first = hear(vad, x, N, N);
+    mxw_vad_close(vad);
+    CHECK_EQ_INT(mx_pool_open(3, &pool), MXW_OK);
+    for (; status == MXW_E_MEMORY && i < 10000; i++) {
+        vad = open_vad(dft_jit, 16000);
+        CHECK_EQ_INT(mx_vad_share(vad, pool), MXW_OK);
+        mx_mem_fail_after(i);
+        status = mxw_vad_feed(vad, x, N);
+        int64_t made = mx_mem_count();
+        mx_mem_fail_after(-1);
+        if (!CHECK_EQ_INT(status, made > i ? MXW_E_MEMORY : MXW_OK))
+            printf("    allocation %lld of %lld\n", (long long)i, (long long)made);
+        if (status < 0)
+            CHECK_EQ_INT(mxw_vad_feed(vad, x, 512), MXW_E_MEMORY);
+        CHECK_EQ_INT(mx_vad_feed_some(vad, x, N), status);   /* chunks that a reset forgets */
+        mxw_vad_reset(vad);
+        heard *h = hear(vad, x, N, N);
+        CHECK(h->n == first->n && memcmp(h->p, first->p, sizeof(h->p)) == 0);
+        free(h);
+        mxw_vad_close(vad);
+    }
+    CHECK(i > 10 && i < 10000);
+    mx_pool_close(pool);
+    free(first);
+    CHECK_EQ_INT(mx_mem_live(), live);
+}
+
 /* Every allocation of opening, feeding and finishing fails in turn. */
 static void test_memory(void) {
     static float x[40 * 512];
@@ -381,6 +449,8 @@ int main(int argc, char **argv) {
         test_not_finite();
         test_memory();
         test_share_memory();
+        test_failing_threads();
+        test_feed_some();
     }
     gen_remove(folder);
     return check_done();
