@@ -35,6 +35,7 @@ static float *join_clips(size_t *n) {
         size_t pause = (size_t)(pauses[i % 5] * MXW_SAMPLE_RATE);
         if (!golden_clip_path(name, path, sizeof(path))) {
             printf("SKIP: golden-parallel-words: %s is not installed\n", name);
+            free(all);
             exit(GOLDEN_SKIP);
         }
         if (golden_clip_read(path, &clip) != 0)

@@ -100,6 +100,7 @@ static void test_classifier(void) {
     mxw_status status = mxw_program_compile(g, &options, &program);
     if (status == MXW_E_DEVICE) {
         printf("SKIP: graph-api %s: %s\n", device, mxw_last_error());
+        mxw_graph_destroy(g);
         exit(77);
     }
     CHECK(status == MXW_OK);

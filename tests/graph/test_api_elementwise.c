@@ -55,6 +55,7 @@ static void test_run(const char *device, mxw_engine engine) {
     mxw_status status = mxw_program_compile(g, &options, &program);
     if (status == MXW_E_DEVICE) {
         printf("SKIP: graph-api-elementwise %s: %s\n", device, mxw_last_error());
+        mxw_graph_destroy(g);
         exit(77);
     }
     mxw_tensor given = {.struct_size = sizeof(given), .dtype = MXW_F32, .rank = 1, .dims = {N}, .data = x};

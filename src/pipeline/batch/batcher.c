@@ -108,6 +108,7 @@ static void encode_overlapped(void *context) {
     b->counts.windows += n;
     b->counts.windows_overlapped += n;
     b->counts.encoder_runs++;
+    b->counts.split_runs += status < 0 && n > 1;
     for (int i = 0; i < n; i++)
         end_request(members[i]);
     pthread_mutex_unlock(&b->lock);
@@ -142,8 +143,8 @@ static mxw_status run_members(mx_batcher *b, request_kind kind, int first, int n
     return MXW_OK;
 }
 
-/* All members as one run; each alone if that fails. Nothing of the failed run was visible to anyone. */
-static void run_all(mx_batcher *b, request_kind kind, int n) {
+/* All members as one run; each alone if that fails, then it returns 1. Nobody saw anything of the failed run. */
+static int run_all(mx_batcher *b, request_kind kind, int n) {
     mxw_status status = run_members(b, kind, 0, n);
     if (status == MXW_E_MEMORY && n > 1 && kind == REQUEST_ENCODE) {   /* the eager executor allocates on demand */
         b->runner.width = n / 2;
@@ -155,6 +156,7 @@ static void run_all(mx_batcher *b, request_kind kind, int n) {
         slot->status = status < 0 && n > 1 ? run_members(b, kind, i, 1) : status;
         keep_failure(slot);
     }
+    return status < 0 && n > 1;
 }
 
 /* A slot's request, as the step runner takes it. */
@@ -207,8 +209,9 @@ static void run_batch(mx_batcher *b) {
     request_kind kind;
     int n = form_batch(b, &kind);
     pthread_mutex_unlock(&b->lock);
-    run_all(b, kind, n);
+    int split = run_all(b, kind, n);
     pthread_mutex_lock(&b->lock);
+    b->counts.split_runs += split;
     b->counts.windows += kind == REQUEST_ENCODE ? n : 0;
     b->counts.encoder_runs += kind == REQUEST_ENCODE;
     b->counts.steps += kind == REQUEST_STEPS ? n : 0;

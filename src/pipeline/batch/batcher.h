@@ -71,6 +71,7 @@ typedef struct mx_batcher_counts {
     int64_t windows_overlapped;   /* of the windows: encoded while a step ran */
     int64_t steps, decoder_runs;
     int64_t forced, force_runs;
+    int64_t split_runs;           /* of several requests: they failed together, so that each was run alone */
     int waiting;                  /* slots that wait right now */
 } mx_batcher_counts;
 mx_batcher_counts mx_slot_counts(mx_slot *slot);   /* of the batcher that the slot belongs to */
