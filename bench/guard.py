@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench/guard.py - the guard against invented text, measured: what it removes of text that nobody said, and of speech.
 
-    bench/guard.py material DATA             gathers the sounds (bench/guard_material.py); DATA: the development set
+    bench/guard.py material DATA             gathers the sounds (guard/guard_material.py); DATA: the development set
     bench/guard.py run VARIANT MODEL [HALF]  transcribes a half ("test") of them; results are kept, nothing is run twice
     bench/guard.py evidence MODEL...         evidence of the words in the "fit" half, labelled, for tools/fit-guard
     bench/guard.py tables MODEL...           the tables of docs/results/guard.md, on standard output
@@ -19,8 +19,10 @@ import subprocess
 import sys
 import zlib
 
-import guard_material
-import wer
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard"))
+import guard_material  # noqa: E402
+import wer  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OURS = {"plain": ("off", "0"), "mark": ("mark", "0"), "guard": ("drop", "0"), "vad": ("off", "1"),

@@ -18,6 +18,7 @@ import textwrap
 import time
 
 sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mixed"))
 import joined  # noqa: E402
 import machine  # noqa: E402
 import mixed_text  # noqa: E402

@@ -133,13 +133,27 @@ def normalise(text):
 
 
 def distance(truth, heard):
-    """The fewest words to change, add or leave out (Levenshtein)"""
-    row = list(range(len(heard) + 1))
-    for i, word in enumerate(truth, 1):
-        diagonal, row[0] = row[0], i
-        for j, other in enumerate(heard, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
-    return row[-1]
+    """The fewest words to change, add or leave out (Levenshtein). A column of the table is two numbers, whose bits say
+    where it rises and falls (Myers, 1999), so that an hour of words takes a second."""
+    if not truth:
+        return len(heard)
+    everything, last = (1 << len(truth)) - 1, 1 << (len(truth) - 1)
+    places = {}
+    for i, word in enumerate(truth):
+        places[word] = places.get(word, 0) | 1 << i
+    rises, falls, score = everything, 0, len(truth)
+    for word in heard:
+        equal = places.get(word, 0)
+        vertical = equal | falls
+        horizontal = (((equal & rises) + rises) ^ rises) | equal
+        up = falls | (~(horizontal | rises) & everything)
+        down = rises & horizontal
+        score += bool(up & last) - bool(down & last)
+        up = (up << 1 | 1) & everything
+        down = down << 1 & everything
+        rises = down | (~(vertical | up) & everything)
+        falls = up & vertical
+    return score
 
 
 def word_error_rate(truth, heard):

@@ -1,4 +1,4 @@
-/* bench/guard_words.c - transcribes recordings for bench/guard.py: text, times, and with a guard every word that it
+/* bench/guard/words.c - transcribes recordings for bench/guard.py: text, times, and with a guard every word that it
  * judged, with its evidence.
  *
  * In: arguments MODEL GUARD VAD THREADS (off|mark|drop, 0|1), then a line for each recording on standard input: its

@@ -1,4 +1,4 @@
-"""bench/joined.py - recordings in which the language changes, made of clips of a speech collection.
+"""bench/mixed/joined.py - recordings in which the language changes, made of clips of a speech collection.
 
 In: a folder with manifest.jsonl (file, language, transcript, seconds; a line for each clip) and the ffmpeg command.
 Out: blocks (about so many seconds of one language, whole clips, with their text) and recordings (blocks in random order

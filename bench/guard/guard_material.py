@@ -1,4 +1,4 @@
-"""bench/guard_material.py - the sounds that the guard against invented text is fitted and measured on.
+"""bench/guard/guard_material.py - the sounds that the guard against invented text is fitted and measured on.
 
 In: Debian packages (apt-get download; nothing is installed), generated noise, the development set's manifest.
 Out: 16 kHz mono 16-bit WAV clips in the cache folder and material.jsonl, a line for each: id, half ("fit" or "test"),
@@ -19,7 +19,7 @@ import wave
 
 import numpy as np
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools", "lib"))
 from fetchlib import cache_folder, say  # noqa: E402
 
@@ -197,6 +197,7 @@ def unpacked(folder, package):
         say(f"{package}: downloading")
         subprocess.run(["apt-get", "download", "-qq", package], cwd=downloads, check=True)
         file = sorted(glob.glob(os.path.join(downloads, package + "_*.deb")))[-1]
+        os.makedirs(os.path.dirname(place), exist_ok=True)
         subprocess.run(["dpkg-deb", "-x", file, place + ".part"], check=True)
         os.rename(place + ".part", place)
     return place

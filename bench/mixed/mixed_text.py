@@ -1,4 +1,4 @@
-"""bench/mixed_text.py - transcripts in several languages at once: errors by block, and whether a block was translated.
+"""bench/mixed/mixed_text.py - transcripts in several languages: errors by block, and whether one was translated.
 
 In: what is truly said in each block of a recording, and the text of the whole recording. Out, for each block: errors,
 tokens, and the tokens that were heard there.
