@@ -181,3 +181,18 @@ int golden_clip_matches(const golden_clip *clip, const json_t *row) {
     printf("    %zu samples, the reference had %lld; the bytes differ (another FFmpeg?)\n", clip->n, (long long)n);
     return 0;
 }
+
+uint8_t *golden_bytes(const json_t *row, const char *key, size_t *n) {
+    const char *text = golden_string(row, key);
+    *n = strlen(text) / 2;
+    uint8_t *bytes = malloc(*n + 1);
+    if (!bytes)
+        die("no memory", key);
+    for (size_t i = 0; i < *n; i++) {
+        unsigned value = 0;
+        if (sscanf(text + 2 * i, "%2x", &value) != 1)
+            die("not hexadecimal", key);
+        bytes[i] = (uint8_t)value;
+    }
+    return bytes;
+}

@@ -47,4 +47,6 @@ const char *golden_string(const json_t *row, const char *key);
 const json_t *golden_array(const json_t *row, const char *key);
 /* An array of integers; *n gets the count. Freed by the caller; never NULL. */
 int32_t *golden_tokens(const json_t *row, const char *key, size_t *n);
+/* Bytes written in hexadecimal. Freed by the caller; never NULL. */
+uint8_t *golden_bytes(const json_t *row, const char *key, size_t *n);
 #endif
