@@ -1,7 +1,8 @@
 /* max_whisper/checkpoint.h - the contents of a model file, without running the model.
  *
- * Checkpoints of OpenAI (.pt), Hugging Face (safetensors) and CTranslate2 (model.bin) are read alike: every tensor has
- * one canonical name, whatever the file calls it. A checkpoint may be read by several threads.
+ * Checkpoints of OpenAI (.pt), Hugging Face (safetensors), CTranslate2 (model.bin), whisper.cpp (ggml) and
+ * transcribe.cpp (GGUF) are read alike: every tensor has one canonical name, whatever the file calls it; quantized ones
+ * are widened exactly to f32. A checkpoint may be read by several threads.
  */
 #ifndef MXW_CHECKPOINT_H
 #define MXW_CHECKPOINT_H
@@ -22,7 +23,7 @@ typedef struct mxw_dims {
 typedef struct mxw_checkpoint_info {
     size_t struct_size;      /* sizeof(mxw_checkpoint_info) */
     const char *path;        /* the weights file */
-    const char *format;      /* "OpenAI .pt", "CTranslate2 model.bin", "Hugging Face safetensors" */
+    const char *format;      /* "OpenAI .pt", "CTranslate2 model.bin", "whisper.cpp ggml", ... */
     const char *size_name;   /* "tiny.en", "base", ...; "custom" if no released model has these dimensions */
     const mxw_dims *dims;
     int multilingual;
@@ -41,18 +42,23 @@ typedef struct mxw_tensor_info {
     int64_t dims[MXW_MAX_RANK];
     uint64_t bytes;
     int mapped;              /* 1 if it is read directly from the mapped file, without a copy */
+    const char *stored;      /* its type in the file: "f16", "q5_0", "int8" */
+    uint64_t stored_bytes;   /* that it takes there, scales included */
 } mxw_tensor_info;
 
 typedef struct mxw_checkpoint mxw_checkpoint;
 
 /* name_or_path: a file, its folder, a released name ("tiny.en"), or OWNER/NAME of the Hugging Face hub. Names are
- * searched for in model_dir or, if that is NULL, in mxw_model_dir() and the caches of openai-whisper, Hugging Face and
- * faster-whisper. */
+ * searched for in model_dir or, if that is NULL, in mxw_model_dir() and the caches of openai-whisper, Hugging Face,
+ * faster-whisper, whisper.cpp ("tiny.en-q5_1", too) and transcribe.cpp ("tiny.en-Q8_0"). */
 MXW_API mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, mxw_checkpoint **out);
 MXW_API void mxw_checkpoint_close(mxw_checkpoint *checkpoint);
 /* What the info structs point to lives as long as the checkpoint. */
 MXW_API mxw_status mxw_checkpoint_get_info(const mxw_checkpoint *checkpoint, mxw_checkpoint_info *info);
 MXW_API mxw_status mxw_checkpoint_tensor(const mxw_checkpoint *checkpoint, int64_t index, mxw_tensor_info *info);
+/* Piece `index` that the checkpoint lacks ("alignment heads", "vocabulary", "merges"), and what stands in for it; NULL
+ * past the last. Weights are never replaced: without one, opening fails. */
+MXW_API const char *mxw_checkpoint_missing(const mxw_checkpoint *checkpoint, int index, const char **instead);
 /* Index of a tensor by its canonical name or by the checkpoint's own; a negative status if there is none. */
 MXW_API int64_t mxw_checkpoint_find(const mxw_checkpoint *checkpoint, const char *name);
 /* The tensor converted to f32, row-major; n must be its element count. */

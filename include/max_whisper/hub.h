@@ -18,7 +18,8 @@ MXW_API const char *mxw_model_dir(const char *option);
  * not on this machine. */
 MXW_API const char *mxw_model_name(int index, const char *model_dir, const char **path);
 /* Every copy of a released model on this machine, in search order: which = 0, 1, ...; NULL past the last. *source (may
- * be NULL): "max-whisper", "openai-whisper", "Hugging Face", "faster-whisper". Valid until the thread's next call. */
+ * be NULL): whose cache it is in, "max-whisper", "openai-whisper", "Hugging Face", "MLX", ... Valid until the thread's
+ * next call. */
 MXW_API const char *mxw_model_location(int index, const char *model_dir, int which, const char **source);
 
 typedef struct mxw_fetch_options {

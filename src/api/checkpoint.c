@@ -35,6 +35,13 @@ mxw_status mxw_checkpoint_tensor(const mxw_checkpoint *checkpoint, int64_t index
     return status < 0 ? status : MX_GIVE(info, &full);
 }
 
+const char *mxw_checkpoint_missing(const mxw_checkpoint *checkpoint, int index, const char **instead) {
+    const char *stands_in = NULL, *piece = checkpoint ? mx_weights_missing(inner(checkpoint), index, &stands_in) : NULL;
+    if (instead)
+        *instead = stands_in;
+    return piece;
+}
+
 int64_t mxw_checkpoint_find(const mxw_checkpoint *checkpoint, const char *name) {
     MX_NEED(checkpoint, MXW_E_ARGUMENT);
     MX_NEED(name, MXW_E_ARGUMENT);
@@ -52,7 +59,7 @@ mxw_status mxw_checkpoint_read_f32(const mxw_checkpoint *checkpoint, int64_t ind
     if (n != (size_t)mx_tensor_count(&view))
         return mx_fail(MXW_E_ARGUMENT, "%s: tensor %s has %lld elements, room was given for %zu", __func__, info.name,
                        (long long)mx_tensor_count(&view), n);
-    return mx_tensor_to_f32(&view, out);
+    return mx_weights_read_f32(inner(checkpoint), index, out);
 }
 
 mxw_status mxw_checkpoint_crc32(const mxw_checkpoint *checkpoint, int64_t index, uint32_t *crc) {

@@ -66,7 +66,8 @@ static mxw_status choose_repository(fetch *f) {
     const char *repository = f->silero ? MX_SILERO_REPOSITORY : f->name;
     f->released = mx_released_find(f->name);
     if (f->released)
-        repository = mx_released_repository(f->released, f->options.faster_whisper, 0);
+        repository = mx_released_repository(f->released, f->options.faster_whisper ? MX_BY_FASTER_WHISPER
+                                                                                   : MX_BY_HUGGING_FACE, 0);
     else if (!f->silero && !mx_is_repository(f->name))
         return mx_fail(MXW_E_ARGUMENT, "'%.200s' is neither a released model nor OWNER/NAME of a repository on the hub",
                        f->name);
@@ -244,7 +245,7 @@ static mxw_status remove_stale_files(const fetch *f, const mx_hub_list *list) {
 static mxw_status install(fetch *f, mx_str *path) {
     mx_weights *w = NULL;
     const char *work = mx_str_get(&f->work), *folder = mx_str_get(&f->folder);
-    mxw_status status = f->silero ? mx_silero_open(work, NULL, 16000, &w) : mx_weights_open(work, NULL, &w);
+    mxw_status status = f->silero ? mx_silero_open(work, NULL, 16000, &w) : mx_weights_open_packed(work, NULL, &w);
     mx_weights_close(w);
     if (status < 0)
         return mx_fail_in(status, "%s/%s", f->hub, f->repository);

@@ -161,11 +161,11 @@ static const float *weight_of(const mx_suspect *s, const char *name, const char 
     char whole[128];
     mx_tensor t;
     snprintf(whole, sizeof(whole), "%s%s", name, suffix);
-    if (!s->weights || mx_weights_index(s->weights, whole) < 0 || mx_weights_find(s->weights, whole, &t) < 0 ||
-        mx_tensor_count(&t) != count)
+    int64_t i = s->weights ? mx_weights_index(s->weights, whole) : -1;
+    if (i < 0 || mx_weights_tensor(s->weights, i, NULL, &t) < 0 || mx_tensor_count(&t) != count)
         return NULL;
     float *out = mx_arena_alloc(s->arena, (size_t)count * sizeof(*out));
-    return out && mx_tensor_to_f32(&t, out) >= 0 ? out : NULL;
+    return out && mx_weights_read_f32(s->weights, i, out) >= 0 ? out : NULL;
 }
 
 /* ---- linear ------------------------------------------------------------------------------------------------------ */

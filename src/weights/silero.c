@@ -78,9 +78,9 @@ static mxw_status read_silero(mx_weights *w) {
     mxw_status status;
     static const char *const other = "not the weights of Silero VAD (silero_vad.jit or silero_vad_16k.safetensors)";
     if (mx_zip_probe(w->bytes, w->n_bytes))
-        status = mx_format_pt.read(w);
+        status = mx_format_pt.read(w, w->bytes, w->n_bytes);
     else if (mx_format_safetensors.probe(w->bytes, w->n_bytes))
-        status = mx_safetensors_read(w, w->bytes, w->n_bytes);
+        status = mx_format_safetensors.read(w, w->bytes, w->n_bytes);
     else
         return mx_fail(MXW_E_FORMAT, "%s", other);
     if (status == MXW_OK)

@@ -13,8 +13,8 @@
 #include "weights/format/cursor.h"
 #include "weights/store.h"
 
-static const mx_format *const formats[] = {&mx_format_pt, &mx_format_ct2, &mx_format_safetensors,
-                                           &mx_format_safetensors_index};
+static const mx_format *const formats[] = {&mx_format_npz, &mx_format_pt,          &mx_format_ggml, &mx_format_gguf,
+                                           &mx_format_ct2, &mx_format_safetensors, &mx_format_index};
 
 /* ---- the file's tensors --------------------------------------------------------------------------- */
 
@@ -59,7 +59,21 @@ mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_ten
         return mx_fail(MXW_E_FORMAT, "tensor %s does not split into %d parts", raw->name, source->parts);
     view->dims[0] /= source->parts;
     int64_t rows = view->dims[0] * source->part;
-    view->data = (char *)view->data + rows * view->strides[0] * (int64_t)mx_dtype_bytes(view->dtype);
+    if (view->data)
+        view->data = (char *)view->data + rows * view->strides[0] * (int64_t)mx_dtype_bytes(view->dtype);
+    return MXW_OK;
+}
+
+mxw_status mx_raw_quantize(mx_weights *w, mx_raw *raw, int rank, const int64_t *dims, const mx_quantized *q) {
+    mx_quantized *copy = mx_arena_alloc(&w->arena, sizeof(*copy));
+    if (!copy)
+        return MXW_E_MEMORY;
+    *copy = *q;
+    raw->view = mx_tensor_of(MXW_F32, rank, dims, NULL);
+    raw->mapped = 0;
+    raw->quantized = copy;
+    raw->stored = q->type;
+    raw->stored_bytes = mx_quantized_bytes(q);
     return MXW_OK;
 }
 
@@ -83,13 +97,15 @@ static mxw_status resolve(mx_weights *w, int64_t index, mx_canonical *named) {
     char name[160];
     mx_tensor_source source;
     mx_arch_name(want.pattern, want.layer, name, sizeof(name));
-    w->format->source(want.pattern, want.layer, &source);
+    w->naming->source(want.pattern, want.layer, &source);
     mx_raw *raw = mx_raw_find(w, source.name);
     if (!raw && strcmp(source.name, name) != 0)
         return mx_fail(MXW_E_MISSING, "tensor %s is missing (%s in the file's own names)", name, source.name);
     if (!raw)
         return mx_fail(MXW_E_MISSING, "tensor %s is missing", name);
     named->raw = raw;
+    named->part = source.part;
+    named->parts = source.parts;
     raw->used = 1;
     mxw_status status = mx_raw_part(raw, &source, &named->view);
     if (status == MXW_OK)
@@ -146,41 +162,133 @@ static mxw_status last_half_heads(mx_weights *w) {
     return MXW_OK;
 }
 
-static mxw_status identify(mx_weights *w) {
-    const mx_released *r = mx_released_match(&w->dims, w->path);
-    w->size_name = r ? r->name : "custom";
-    if (w->n_heads)
-        return MXW_OK;
-    if (!r || r->heads[0][0] < 0)
+void mx_weights_lack(mx_weights *w, const char *piece, const char *instead) {
+    if (w->n_missing < MX_COUNT(w->missing))
+        w->missing[w->n_missing++] = (mx_missing){piece, instead};
+}
+
+static mxw_status stand_in_heads(mx_weights *w, const mx_released *r) {
+    char instead[96];
+    if (!r || r->heads[0][0] < 0) {
+        mx_weights_lack(w, "alignment heads", "all heads of the last half of the decoder's layers");
         return last_half_heads(w);
+    }
+    snprintf(instead, sizeof(instead), "those of %s, which has these dimensions", r->name);
+    const char *text = mx_arena_strdup(&w->arena, instead);
+    if (!text)
+        return MXW_E_MEMORY;
+    mx_weights_lack(w, "alignment heads", text);
     w->heads = r->heads;
     while (w->heads[w->n_heads][0] >= 0)
         w->n_heads++;
     return MXW_OK;
 }
 
+/* Vocabularies and merges beside the weights are only looked for: the library has its own. */
+static mxw_status look_beside(mx_weights *w) {
+    static const struct {
+        const char *leaf;
+        int merges;
+    } files[] = {{"vocab.json", 0}, {"vocabulary.json", 0}, {"vocabulary.txt", 0}, {"merges.txt", 1},
+                 {"tokenizer.json", 1}};
+    const char *slash = strrchr(w->path, '/');
+    mx_str path = {0};
+    for (size_t i = 0; w->naming->folder && w->map.data && i < MX_COUNT(files); i++) {
+        mx_str_clear(&path);
+        mx_str_add(&path, w->path, slash ? (size_t)(slash - w->path) + 1 : 0);
+        mx_str_text(&path, files[i].leaf);
+        if (mx_str_status(&path) < 0)
+            break;
+        if (!mx_file_exists(mx_str_get(&path)))
+            continue;
+        w->has_merges |= files[i].merges;
+        w->has_vocabulary |= !files[i].merges || strcmp(files[i].leaf, "tokenizer.json") == 0;
+    }
+    mxw_status status = mx_str_status(&path);
+    mx_str_free(&path);
+    return status;
+}
+
+/* The released model with these dimensions, and what stands in for what the checkpoint lacks. */
+static mxw_status identify(mx_weights *w) {
+    const mx_released *r = mx_released_match(&w->dims, w->path);
+    w->size_name = r ? r->name : "custom";
+    mxw_status status = w->n_heads ? MXW_OK : stand_in_heads(w, r);
+    if (status == MXW_OK)
+        status = look_beside(w);
+    if (!w->has_vocabulary)
+        mx_weights_lack(w, "vocabulary", "that of the library");
+    if (!w->has_merges)
+        mx_weights_lack(w, "merges", "those of the library");
+    return status;
+}
+
 /* ---- opening -------------------------------------------------------------------------------------- */
+
+static const mx_format *format_of(const uint8_t *bytes, size_t n) {
+    for (size_t i = 0; i < MX_COUNT(formats); i++)
+        if (formats[i]->probe(bytes, n))
+            return formats[i];
+    return NULL;
+}
+
+/* An index is known by its name only: any JSON begins like one. */
+int mx_is_checkpoint(const uint8_t *bytes, size_t n) {
+    const mx_format *format = format_of(bytes, n);
+    return format && format != &mx_format_index;
+}
+
+/* Widens the quantized tensors that the architecture needs, once. */
+static mxw_status widen_used(mx_weights *w) {
+    for (size_t i = 0; i < w->n_raws; i++) {
+        mx_raw *raw = &w->raws[i];
+        const mx_quantized *q = raw->used && !raw->alias_of ? raw->quantized : NULL;
+        float *wide = q ? mx_arena_alloc(&w->arena, (size_t)(q->rows * q->columns) * sizeof(*wide)) : NULL;
+        if (q && !wide)
+            return MXW_E_MEMORY;
+        for (int64_t row = 0; q && row < q->rows; row++)
+            mx_quantized_widen(q, row, wide + row * q->columns);
+        if (q)
+            raw->view.data = wide;
+    }
+    for (int64_t i = 0; i < w->n_tensors; i++) {
+        mx_canonical *t = &w->tensors[i];
+        if (t->raw->quantized)
+            t->view.data = (char *)t->raw->view.data + (size_t)t->part * mx_tensor_bytes(&t->view);
+    }
+    return MXW_OK;
+}
+
+static const char *label_of(const mx_weights *w) {
+    if (w->naming == &mx_names_mlx)
+        return w->format == &mx_format_npz ? "MLX npz" : "MLX safetensors";
+    if (w->format == &mx_format_pt && w->naming != &mx_names_openai)
+        return "PyTorch pytorch_model.bin";
+    return w->format->label;
+}
 
 static mxw_status read_all(mx_weights *w) {
     mxw_status status;
-    for (size_t i = 0; i < MX_COUNT(formats) && !w->format; i++)
-        if (formats[i]->probe(w->bytes, w->n_bytes))
-            w->format = formats[i];
+    w->format = format_of(w->bytes, w->n_bytes);
     if (w->n_bytes == 0)
         return mx_fail(MXW_E_FORMAT, "the file is empty");
     if (!w->format)
         return mx_fail(MXW_E_FORMAT, "not a Whisper checkpoint (neither an OpenAI .pt nor a CTranslate2 model.bin nor "
-                                      "Hugging Face safetensors)");
-    MX_TRY(w->format->read(w));
+                                      "Hugging Face safetensors nor ggml nor GGUF nor .npz)");
+    MX_TRY(w->format->read(w, w->bytes, w->n_bytes));
     MX_TRY(mx_raws_sort(w));
     MX_TRY(mx_silero_refuse(w));
-    if (w->format->settle)
-        MX_TRY(w->format->settle(w));
+    w->naming = w->format->fixed ? w->format->naming : mx_naming_find(w, w->format->naming);
+    w->label = label_of(w);
+    if (w->naming->settle)
+        MX_TRY(w->naming->settle(w));
     MX_TRY(mx_dims_derive(w));
     MX_TRY(mx_dims_check(&w->dims));
     MX_TRY(mx_resolve_all(w, mx_arch_count(&w->dims), resolve));
-    if (w->format->check)
-        MX_TRY(w->format->check(w));
+    if (w->naming->check)
+        MX_TRY(w->naming->check(w));
+    if (!w->packed)
+        MX_TRY(widen_used(w));
 out:
     return status;
 }
@@ -198,12 +306,13 @@ static mxw_status finish(mx_weights *w, mxw_status status, mx_weights **out) {
     return MXW_OK;
 }
 
-mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **out) {
+mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, int packed, mx_weights **out) {
     *out = NULL;
     mx_weights *w = mx_alloc_zero(1, sizeof(*w));
     if (!w)
         return MXW_E_MEMORY;
     w->path = "memory";
+    w->packed = packed;
     w->bytes = bytes;
     w->n_bytes = n;
     return finish(w, read_all(w), out);
@@ -218,13 +327,11 @@ static mxw_status open_path(mx_weights *w, const char *path) {
     w->bytes = w->map.data;
     w->n_bytes = w->map.n;
     status = read_all(w);
-    if (status == MXW_OK && w->format == &mx_format_ct2)
-        status = mx_config_load(w);
 out:
     return status;
 }
 
-mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out) {
+static mxw_status open_name(const char *name_or_path, const char *model_dir, int packed, mx_weights **out) {
     int64_t start = mx_now_ns();
     mx_str path = {0};
     *out = NULL;
@@ -232,13 +339,23 @@ mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_w
     mx_weights *w = status == MXW_OK ? mx_alloc_zero(1, sizeof(*w)) : NULL;
     if (status == MXW_OK && !w)
         status = MXW_E_MEMORY;
-    if (w)
+    if (w) {
+        w->packed = packed;
         status = finish(w, open_path(w, mx_str_get(&path)), out);
+    }
     if (status == MXW_OK)
         mx_log_timed(MXW_LOG_INFO, "weights", mx_since_ms(start), "%s: %s, %s, %lld tensors, %lld parameters", w->path,
-                     w->format->label, w->size_name, (long long)w->n_tensors, (long long)w->n_parameters);
+                     w->label, w->size_name, (long long)w->n_tensors, (long long)w->n_parameters);
     mx_str_free(&path);
     return status;
+}
+
+mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out) {
+    return open_name(name_or_path, model_dir, 0, out);
+}
+
+mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_dir, mx_weights **out) {
+    return open_name(name_or_path, model_dir, 1, out);
 }
 
 void mx_weights_forget(const mx_weights *w) {
@@ -253,6 +370,7 @@ void mx_weights_close(mx_weights *w) {
     mx_map_close(&w->map);
     for (size_t i = 0; i < w->n_shards; i++)
         mx_map_close(&w->shards[i]);
+    mx_npz_close(&w->npz);
     mx_free(w->raws);
     mx_arena_free(&w->arena);
     mx_free(w);
@@ -266,7 +384,7 @@ void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info) {
     *info = (mxw_checkpoint_info){
         .struct_size = sizeof(*info),
         .path = w->path,
-        .format = w->format->label,
+        .format = w->label,
         .size_name = w->size_name,
         .dims = &w->dims,
         .multilingual = multilingual,
@@ -293,8 +411,19 @@ mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *in
         *info = (mxw_tensor_info){.name = t->name, .file_name = t->raw->name, .dtype = t->view.dtype,
                                   .rank = t->view.rank, .bytes = mx_tensor_bytes(&t->view), .mapped = t->raw->mapped};
         memcpy(info->dims, t->view.dims, sizeof(info->dims));
+        info->stored = t->raw->stored ? t->raw->stored : mx_dtype_name(t->view.dtype);
+        info->stored_bytes = info->bytes;
+        if (t->raw->quantized)   /* of a fused tensor, this part's share */
+            info->stored_bytes = t->raw->stored_bytes / (uint64_t)t->parts;
     }
     return MXW_OK;
+}
+
+const char *mx_weights_missing(const mx_weights *w, int i, const char **instead) {
+    if (i < 0 || (size_t)i >= w->n_missing)
+        return NULL;
+    *instead = w->missing[i].instead;
+    return w->missing[i].piece;
 }
 
 static const mx_canonical *by_name(const mx_weights *w, const char *name) {
@@ -322,9 +451,30 @@ int64_t mx_weights_index(const mx_weights *w, const char *name) {
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out) {
     const mx_canonical *t = by_name(w, name);
     const mx_raw *raw = t ? NULL : mx_raw_find(w, name);
-    if (!t && !raw)
+    if ((!t && !raw) || !(t ? t->view : raw->view).data)
         return missing(w, name);
     *out = t ? t->view : raw->view;
+    return MXW_OK;
+}
+
+const mx_quantized *mx_weights_quantized(const mx_weights *w, int64_t i, int64_t *row) {
+    const mx_canonical *t = &w->tensors[i];
+    const mx_quantized *q = t->raw->quantized;
+    *row = q ? q->rows / t->parts * t->part : 0;
+    return q;
+}
+
+mxw_status mx_weights_read_f32(const mx_weights *w, int64_t i, float *out) {
+    int64_t row = 0;
+    mx_tensor view;
+    mxw_status status = mx_weights_tensor(w, i, NULL, &view);
+    if (status < 0)
+        return status;
+    const mx_quantized *q = mx_weights_quantized(w, i, &row);
+    if (!q)
+        return mx_tensor_to_f32(&view, out);
+    for (int64_t r = 0; r < q->rows / w->tensors[i].parts; r++)
+        mx_quantized_widen(q, row + r, out + r * q->columns);
     return MXW_OK;
 }
 
@@ -334,14 +484,17 @@ mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc) {
     if (status < 0)
         return status;
     size_t bytes = mx_tensor_bytes(&t);
-    void *copy = mx_tensor_contiguous(&t) ? NULL : mx_alloc(bytes);
-    if (!copy && !mx_tensor_contiguous(&t))
+    int dense = t.data && mx_tensor_contiguous(&t);
+    void *copy = dense ? NULL : mx_alloc(bytes);
+    if (!copy && !dense)
         return MXW_E_MEMORY;
-    if (copy)
+    if (copy && !t.data)
+        status = mx_weights_read_f32(w, i, copy);
+    else if (copy)
         mx_tensor_pack(&t, copy);
     *crc = (uint32_t)crc32_z(0, copy ? copy : t.data, bytes);
     mx_free(copy);
-    return MXW_OK;
+    return status;
 }
 
 void mx_weights_sha256(const mx_weights *w, char text[65]) {
@@ -352,6 +505,12 @@ void mx_weights_sha256(const mx_weights *w, char text[65]) {
     for (size_t i = 0; i < w->n_shards; i++)
         mx_sha256_add(&sum, w->shards[i].data, w->shards[i].n);
     mx_sha256_hex(&sum, text);
+}
+
+const char *mx_weights_folder(const mx_weights *w, size_t *n) {
+    const char *slash = strrchr(w->path, '/');
+    *n = slash ? (size_t)(slash - w->path) + 1 : 0;
+    return w->naming->folder && w->map.data ? w->path : NULL;
 }
 
 const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2] {

@@ -8,11 +8,14 @@
 #define MX_WEIGHTS_H
 #include "base/str.h"
 #include "tensor/tensor.h"
+#include "weights/quantized.h"
 
 typedef struct mx_weights mx_weights;
 
 /* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
+/* The same without widening what is quantized: such a tensor's view has no data, mx_weights_read_f32 reads it. */
+mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
 /* Drops the pages of the mapped file; views stay valid and are read again on demand. */
 void mx_weights_forget(const mx_weights *w);
@@ -21,11 +24,17 @@ void mx_weights_info(const mx_weights *w, mxw_checkpoint_info *info);   /* strin
 int64_t mx_weights_count(const mx_weights *w);
 /* Tensor i in canonical order: either of info and view may be NULL. */
 mxw_status mx_weights_tensor(const mx_weights *w, int64_t i, mxw_tensor_info *info, mx_tensor *view);
+/* Piece i that the checkpoint lacks besides weights, and what stands in for it; NULL past the last. */
+const char *mx_weights_missing(const mx_weights *w, int i, const char **instead);
 /* By canonical name, or by the file's own (a fused tensor is found at its first part); negative if there is none. */
 int64_t mx_weights_index(const mx_weights *w, const char *name);
 /* The same as a view; by the file's own name, a fused tensor is returned as a whole. E_MISSING: "PATH: tensor NAME is
  * missing". */
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out);
+/* Tensor i as f32, row major; one that is quantized is widened from the file. */
+mxw_status mx_weights_read_f32(const mx_weights *w, int64_t i, float *out);
+/* How tensor i is quantized in the file, and its first row there; NULL: it is not. */
+const mx_quantized *mx_weights_quantized(const mx_weights *w, int64_t i, int64_t *row);
 /* CRC-32 of the elements of tensor i, row major, in their own dtype. */
 mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc);
 /* SHA-256 of the file's bytes (of an index: of its files, concatenated), 64 digits, 0-terminated. */
@@ -43,6 +52,9 @@ typedef struct mx_ggml_extras {
 /* Writes one file that whisper.cpp loads; matrices: MXW_F16 or MXW_F32 (vectors and positions are f32 in both). */
 mxw_status mx_weights_export_ggml(const mx_weights *w, const mx_ggml_extras *extras, mxw_dtype matrices,
                                   const char *path);
+/* The folder of the checkpoint, with the final '/' (empty: the working folder), if the files beside it belong to it;
+ * *n is its length. NULL: a file alone. */
+const char *mx_weights_folder(const mx_weights *w, size_t *n);
 /* The alignment heads, {layer, head} of the cross attention that follow time: from config.json, else from the table of
  * released models with these dimensions, else every head of the last half of the layers. At least one. */
 const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2];
@@ -52,7 +64,7 @@ const int32_t (*mx_weights_alignment_heads(const mx_weights *w, size_t *n))[2];
 const char *mx_model_dir(const char *option);
 /* The weights file that a name or path means: a file, a folder, a released name, or OWNER/NAME of the Hugging Face
  * hub. Names are looked up in model_dir alone if it is given, else in mx_model_dir and in the caches of openai-whisper,
- * Hugging Face and faster-whisper. */
+ * Hugging Face, faster-whisper, whisper.cpp, transcribe.cpp and MLX. */
 mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_str *path);
 
 /* ---- Silero VAD ------------------------------------------------------------------------------------------------- */
@@ -89,8 +101,12 @@ mxw_status mx_model_find(const mx_released *released, const char *model_dir, int
 mxw_status mx_model_find_repository(const char *repository, const char *model_dir, mx_str *path);
 /* "OWNER/NAME", in characters that the hub allows. */
 int mx_is_repository(const char *text);
-/* Repository `which` of a released model that has safetensors (faster_whisper: model.bin); NULL past the last. */
-const char *mx_released_repository(const mx_released *released, int faster_whisper, int which);
+/* Who publishes released models on the hub: as safetensors, CTranslate2, GGUF, MLX. */
+typedef enum mx_publisher {
+    MX_BY_HUGGING_FACE, MX_BY_FASTER_WHISPER, MX_BY_TRANSCRIBE_CPP, MX_BY_MLX
+} mx_publisher;
+/* Repository `which` of a released model by one of them; NULL past the last. */
+const char *mx_released_repository(const mx_released *released, mx_publisher by, int which);
 /* The SHA-256 of OpenAI's .pt, or NULL if there is none. */
 const char *mx_released_sha256(const mx_released *released);
 #endif

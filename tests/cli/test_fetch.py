@@ -36,6 +36,11 @@ def files_of(folder):
 
 MODEL = files_of(generate("safetensors", os.path.join(TEMPORARY, "hf"), "small"))
 BIN = files_of(generate("ct2", os.path.join(TEMPORARY, "ct2"), "small"))
+os.mkdir(os.path.join(TEMPORARY, "ggml"))
+generate("ggml", os.path.join(TEMPORARY, "ggml", "ggml-small.bin"), "small")
+os.mkdir(os.path.join(TEMPORARY, "gguf"))
+generate("gguf", os.path.join(TEMPORARY, "gguf", "whisper-small-F16.gguf"), "small")
+generate("gguf", os.path.join(TEMPORARY, "gguf", "whisper-small-Q8_0.gguf"), "small")
 WEIGHTS = MODEL["model.safetensors"]
 ALL = dict(MODEL, **{"README.md": b"not wanted", "pytorch_model.bin": b"x" * 5000, "tokenizer.json": b"{}"})
 
@@ -439,9 +444,26 @@ def test_places():
     cache = os.path.join(home, ".cache")
     hub = os.path.join(cache, "huggingface", "hub")
     check_equal(places(env), (None, []), "nothing anywhere")
-    check_fails(["model", "inspect", "small"], 1, "in the caches of openai-whisper, Hugging Face and faster-whisper",
+    check_fails(["model", "inspect", "small"], 1,
+                "in the caches of openai-whisper, Hugging Face, faster-whisper, whisper.cpp, transcribe.cpp and "
+                "MLX",
                 "`max-whisper model fetch small`", env=env)
     want = []
+    own = hub_cache(hub, "handy-computer/whisper-small-gguf", "gguf", "e" * 40)
+    want.insert(0, (os.path.join(own, "whisper-small-F16.gguf"), "transcribe.cpp"))
+    check_equal(places(env), (want[0][0], want), "transcribe.cpp's")
+    code, out, _ = run("model", "inspect", "small-Q8_0", "--json", env=env)
+    check(code == 0 and json.loads(out)["file"] == os.path.join(own, "whisper-small-Q8_0.gguf"), "small-Q8_0", out)
+    cpp = hub_cache(hub, "ggerganov/whisper.cpp", "ggml", "d" * 40)
+    want.insert(0, (os.path.join(cpp, "ggml-small.bin"), "whisper.cpp"))
+    check_equal(places(env), (want[0][0], want), "whisper.cpp's on the hub")
+    data = os.path.join(home, ".local", "share", "pywhispercpp", "models")
+    os.makedirs(data)
+    want.insert(0, (generate("ggml", os.path.join(data, "ggml-small.bin"), "small"), "whisper.cpp"))
+    check_equal(places(env), (want[0][0], want), "pywhispercpp's before it")
+    generate("ggml", os.path.join(data, "ggml-small-q5_1.bin"), "small")
+    code, out, _ = run("model", "inspect", "small-q5_1", "--json", env=env)
+    check(code == 0 and json.loads(out)["file"] == os.path.join(data, "ggml-small-q5_1.bin"), "small-q5_1", out)
     faster = hub_cache(hub, "Systran/faster-whisper-small", "ct2", "b" * 40)
     want.insert(0, (os.path.join(faster, "model.bin"), "faster-whisper"))
     check_equal(places(env), (want[0][0], want), "faster-whisper's")

@@ -17,7 +17,7 @@
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x) {   /* splitmix64's output function */
+uint64_t gen_mix(uint64_t x) {   /* splitmix64's output function */
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -44,13 +44,13 @@ static void spread(const char *name, const mx_tensor *t, float *centre, float *w
 }
 
 void gen_values(const gen_options *o, const char *canonical, const mx_tensor *shape, float *out) {
-    uint64_t key = mix(o->seed);
+    uint64_t key = gen_mix(o->seed);
     float centre, width;
     for (const char *p = canonical; *p; p++)
-        key = mix(key ^ (unsigned char)*p);
+        key = gen_mix(key ^ (unsigned char)*p);
     spread(canonical, shape, &centre, &width);
     for (int64_t i = 0; i < mx_tensor_count(shape); i++)
-        out[i] = centre + width * ((float)(mix(key + (uint64_t)i) >> 40) * 0x1p-23f - 1.0f);
+        out[i] = centre + width * ((float)(gen_mix(key + (uint64_t)i) >> 40) * 0x1p-23f - 1.0f);
 }
 
 void gen_round_to(mxw_dtype dtype, const float *values, int64_t n, void *out) {
@@ -77,11 +77,11 @@ int gen_fail(const char *path) {
     return 1;
 }
 
-gen_item gen_get_item(const mx_format *format, const gen_options *o, int64_t index) {
+gen_item gen_get_item(const mx_naming *naming, const gen_options *o, int64_t index) {
     mx_arch_tensor t = mx_arch_get(&o->dims, index);
-    gen_item it = {.shape = mx_tensor_of(o->dtype == MXW_I8 ? MXW_F32 : o->dtype, t.rank, t.dims, NULL)};
+    gen_item it = {.shape = mx_tensor_of(mx_dtype_is_float(o->dtype) ? o->dtype : o->rest, t.rank, t.dims, NULL)};
     mx_arch_name(t.pattern, t.layer, it.name, sizeof(it.name));
-    format->source(t.pattern, t.layer, &it.source);
+    naming->source(t.pattern, t.layer, &it.source);
     snprintf(it.file_name, sizeof(it.file_name), "%s", it.source.name);
     it.left_out = o->without && (strcmp(o->without, it.name) == 0 || strcmp(o->without, it.file_name) == 0);
     return it;
@@ -171,7 +171,7 @@ static void pickle_tensor(mx_str *p, const gen_item *it, const char *key, int cu
         t.strides[1] = t.dims[0];
     }
     t.dims[0] -= cut;
-    pickle_text(p, it->name);
+    pickle_text(p, it->file_name);
     mx_str_text(p, "ctorch._utils\n_rebuild_tensor_v2\n((");
     pickle_text(p, "storage");
     mx_str_print(p, "ctorch\n%sStorage\n", storages[t.dtype]);
@@ -230,12 +230,13 @@ int gen_pt(const char *path, const gen_options *o) {
     }
     mx_str_text(&p, "(");
     int64_t n = mx_arch_count(&o->dims);
+    const mx_naming *naming = !o->hub_names ? &mx_names_openai : o->bare ? &mx_names_hf_bare : &mx_names_hf;
     for (int64_t i = 0; i <= n && !bad; i++) {
-        gen_item it = gen_get_item(&mx_format_pt, o, i < n ? i : 1);
+        gen_item it = gen_get_item(naming, o, i < n ? i : 1);
         char key[24];
         snprintf(key, sizeof(key), "%lld", (long long)i);
         if (i == n && o->extra)
-            snprintf(it.name, sizeof(it.name), "%s", o->extra);
+            snprintf(it.file_name, sizeof(it.file_name), "%s", o->extra);
         if (it.left_out || (i == n && !o->extra))
             continue;
         pickle_tensor(&p, &it, key, o->cut && strcmp(o->cut, it.name) == 0);
@@ -281,17 +282,33 @@ static void quantise(const float *values, int64_t rows, int64_t columns, mx_str 
     }
 }
 
+/* One scale for all: 10 bits for the largest. */
+static void quantise_16(const float *values, int64_t n, mx_str *q, mx_str *scales) {
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        largest = fmaxf(largest, fabsf(values[i]));
+    float scale = 1024.0f / largest;
+    for (int64_t i = 0; i < n; i++)
+        gen_number(q, (uint64_t)(int64_t)rintf(values[i] * scale), 2);
+    mx_str_add(scales, &scale, 4);
+}
+
+int gen_is_quantized(const gen_options *o, const char *canonical, int rank) {
+    return !mx_dtype_is_float(o->dtype) && rank > 1 && !strstr(canonical, "positional_embedding") &&
+           !(rank == 3 && o->float_kernels);
+}
+
 /* One record of the file from the canonical tensors that lie in it; parts that none fills are 0 (the key's bias). */
 static int ct2_tensor(mx_str *s, const gen_options *o, const gen_item *first, int64_t index, int64_t n_items,
                       int *records) {
     mx_tensor shape = first->shape;
     int64_t part = mx_tensor_count(&shape);
-    int parts = first->source.parts, quantised = o->dtype == MXW_I8 && shape.rank > 1;
+    int parts = first->source.parts, quantised = gen_is_quantized(o, first->name, shape.rank);
     float *values = mx_alloc_zero((size_t)(part * parts), 4);
     if (!values)
         return 1;
     for (int64_t i = index; i < n_items && i < index + 8; i++) {
-        gen_item it = gen_get_item(&mx_format_ct2, o, i);
+        gen_item it = gen_get_item(&mx_names_ct2, o, i);
         if (strcmp(it.file_name, first->file_name) == 0)
             gen_values(o, it.name, &it.shape, values + it.source.part * part);
     }
@@ -303,12 +320,16 @@ static int ct2_tensor(mx_str *s, const gen_options *o, const gen_item *first, in
     if (quantised) {
         char scale_name[200];
         mx_str q = {0}, scales = {0};
+        int wide = o->dtype == MXW_I32;
         snprintf(scale_name, sizeof(scale_name), "%s_scale", first->file_name);
-        quantise(values, shape.dims[0], count / shape.dims[0], &q, &scales);
-        ct2_record(s, first->file_name, shape.rank, shape.dims, 1, q.n);
+        if (wide)
+            quantise_16(values, count, &q, &scales);
+        else
+            quantise(values, shape.dims[0], count / shape.dims[0], &q, &scales);
+        ct2_record(s, first->file_name, shape.rank, shape.dims, wide ? 2 : 1, q.n);
         mx_str_add(s, q.data, q.n);
         if (!o->without || strcmp(o->without, scale_name) != 0) {
-            ct2_record(s, scale_name, 1, shape.dims, 0, scales.n);
+            ct2_record(s, scale_name, wide ? 0 : 1, shape.dims, 0, scales.n);
             mx_str_add(s, scales.data, scales.n);
             *records += 1;
         }
@@ -351,7 +372,7 @@ static void ct2_settings(mx_str *s, const gen_options *o, int *records) {
 static int ct2_left_out(const gen_options *o, const gen_item *first, int64_t index, int64_t n_items) {
     int left_out = 0;
     for (int64_t i = index; i < n_items && i < index + 8; i++) {
-        gen_item it = gen_get_item(&mx_format_ct2, o, i);
+        gen_item it = gen_get_item(&mx_names_ct2, o, i);
         left_out |= it.left_out && strcmp(it.file_name, first->file_name) == 0;
     }
     return left_out;
@@ -362,7 +383,7 @@ static int ct2_body(mx_str *s, const gen_options *o, int *records) {
     char last[2][160] = {"", ""};   /* weights and biases of fused records alternate */
     ct2_settings(s, o, records);
     for (int64_t i = 0; i < n; i++) {
-        gen_item it = gen_get_item(&mx_format_ct2, o, i);
+        gen_item it = gen_get_item(&mx_names_ct2, o, i);
         if (strcmp(it.file_name, last[0]) == 0 || strcmp(it.file_name, last[1]) == 0)
             continue;
         memcpy(last[0], last[1], sizeof(last[0]));

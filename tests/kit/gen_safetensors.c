@@ -103,7 +103,7 @@ static int write_config(const char *folder, const gen_options *o) {
 }
 
 int gen_safetensors(const char *folder, const gen_options *o) {
-    const mx_format *format = o->bare ? &mx_format_safetensors_bare : &mx_format_safetensors;
+    const mx_naming *naming = o->bare ? &mx_names_hf_bare : &mx_names_hf;
     int64_t n = mx_arch_count(&o->dims);
     int shards = o->shards ? o->shards : 1, bad = 0;
     mx_str index = {0};
@@ -113,7 +113,7 @@ int gen_safetensors(const char *folder, const gen_options *o) {
         return gen_fail(folder);
     mx_str_text(&index, "{\"metadata\": {\"total_size\": 0}, \"weight_map\": {");
     for (int64_t i = 0; i < n && !bad; i++) {
-        gen_item it = gen_get_item(format, o, i);
+        gen_item it = gen_get_item(naming, o, i);
         int64_t shard = i * shards / n;
         char leaf[64];
         snprintf(leaf, sizeof(leaf), "model-%05d-of-%05d.safetensors", (int)shard + 1, shards);

@@ -34,7 +34,8 @@ static const option_row inspect_rows[] = {
     MODEL_DIR_ROW(model_options, model_dir),
     JSON_ROW(model_options, json),
     {.name = "tensors", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",
-     .target = offsetof(model_options, tensors), .help = "Also list every tensor: name, dtype, shape, bytes, CRC-32."},
+     .target = offsetof(model_options, tensors),
+     .help = "Also list every tensor: type and bits in the file, shape, bytes, CRC-32, name."},
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -108,7 +109,8 @@ static int run_list(const void *chosen, char **words, int n_words) {
         json_list(&json, "models");
     } else {
         out_print("models in %s%s\n", mxw_model_dir(options->model_dir),
-                  options->model_dir ? "" : " and in the caches of openai-whisper, Hugging Face and faster-whisper");
+                  options->model_dir ? "" : " and in the caches of openai-whisper, Hugging Face, faster-whisper, "
+                                            "whisper.cpp, transcribe.cpp and MLX");
     }
     for (int i = 0; (name = mxw_model_name(i, options->model_dir, NULL)); i++)
         list_places(options->json ? &json : NULL, name, i, options);
@@ -130,9 +132,19 @@ enum { N_DTYPES = sizeof(dtype_names) / sizeof(dtype_names[0]) };
 
 static const char *dtype_name(mxw_dtype dtype) { return (unsigned)dtype < N_DTYPES ? dtype_names[dtype] : "unknown"; }
 
+/* The tensors that a file has in one of its types. */
+typedef struct stored_type {
+    const char *name;
+    int64_t tensors;
+    uint64_t bytes, elements;
+} stored_type;
+
+enum { MAX_STORED = 32 };
+
 typedef struct summary {
-    int64_t tensors[N_DTYPES];
-    uint64_t bytes[N_DTYPES];
+    int64_t tensors[N_DTYPES]; /* as they are read */
+    stored_type stored[MAX_STORED];
+    int n_stored;
     int64_t mapped;
     char sha256[65];       /* of an OpenAI .pt of a released size; else empty */
     const char *published; /* what OpenAI published for it */
@@ -149,6 +161,29 @@ static uint32_t crc32_add(uint32_t crc, uint32_t word) {
     return ~crc;
 }
 
+static uint64_t elements(const mxw_tensor_info *tensor) {
+    uint64_t n = 1;
+    for (int d = 0; d < tensor->rank; d++)
+        n *= (uint64_t)tensor->dims[d];
+    return n;
+}
+
+/* Bits of a weight in the file, scales included. */
+static double bits(uint64_t bytes, uint64_t n) { return n ? 8.0 * (double)bytes / (double)n : 0; }
+
+static void count_stored(summary *s, const mxw_tensor_info *tensor) {
+    int i = 0;
+    while (i < s->n_stored && strcmp(s->stored[i].name, tensor->stored) != 0)
+        i++;
+    if (i == MAX_STORED)
+        return;
+    if (i == s->n_stored)
+        s->stored[s->n_stored++] = (stored_type){.name = tensor->stored};
+    s->stored[i].tensors++;
+    s->stored[i].bytes += tensor->stored_bytes;
+    s->stored[i].elements += elements(tensor);
+}
+
 static mxw_status summarize(const mxw_checkpoint *checkpoint, int64_t n, summary *s) {
     memset(s, 0, sizeof(*s));
     for (int64_t i = 0; i < n; i++) {
@@ -159,10 +194,9 @@ static mxw_status summarize(const mxw_checkpoint *checkpoint, int64_t n, summary
             status = mxw_checkpoint_crc32(checkpoint, i, &crc);
         if (status < 0)
             return status;
-        if ((unsigned)tensor.dtype < N_DTYPES) {
+        if ((unsigned)tensor.dtype < N_DTYPES)
             s->tensors[tensor.dtype]++;
-            s->bytes[tensor.dtype] += tensor.bytes;
-        }
+        count_stored(s, &tensor);
         s->mapped += tensor.mapped != 0;
         s->checksum = crc32_add(s->checksum, crc);
     }
@@ -211,15 +245,33 @@ static void print_info(const mxw_checkpoint_info *info, const summary *s) {
     out_print("tensors     %" PRId64 ": encoder %" PRId64 " + decoder %" PRId64 "; %" PRId64
               " readable from the file's pages\n",
               info->n_tensors, info->n_encoder_tensors, info->n_decoder_tensors, s->mapped);
-    for (int i = 0; i < N_DTYPES; i++)
-        if (s->tensors[i])
-            out_print("dtype       %s: %" PRId64 " tensors, %" PRIu64 " bytes\n", dtype_names[i], s->tensors[i],
-                      s->bytes[i]);
+    for (int i = 0; i < s->n_stored; i++)
+        out_print("dtype       %s: %" PRId64 " tensors, %.4g bits, %" PRIu64 " bytes\n", s->stored[i].name,
+                  s->stored[i].tensors, bits(s->stored[i].bytes, s->stored[i].elements), s->stored[i].bytes);
     out_print("parameters  %" PRId64 "\nchecksum    %08" PRIx32 " (CRC-32 of the tensors' CRC-32s)\n",
               info->n_parameters, s->checksum);
     if (s->sha256[0])
         out_print("sha256      %s (%s)\n", s->sha256,
                   strcmp(s->sha256, s->published) == 0 ? "OpenAI's own file" : "not the one that OpenAI published");
+}
+
+/* What the checkpoint lacks and what stands in for it: lines, or a list. */
+static void list_missing(json_writer *json, const mxw_checkpoint *checkpoint) {
+    const char *piece, *instead;
+    if (json)
+        json_list(json, "missing");
+    for (int i = 0; (piece = mxw_checkpoint_missing(checkpoint, i, &instead)); i++) {
+        if (!json) {
+            out_print("missing     %s: %s\n", piece, instead);
+            continue;
+        }
+        json_begin(json, NULL);
+        json_text(json, "piece", piece);
+        json_text(json, "instead", instead);
+        json_end(json);
+    }
+    if (json)
+        json_end(json);
 }
 
 static void write_info(json_writer *json, const mxw_checkpoint_info *info, const summary *s) {
@@ -244,6 +296,10 @@ static void write_info(json_writer *json, const mxw_checkpoint_info *info, const
         if (s->tensors[i])
             json_whole(json, dtype_names[i], s->tensors[i]);
     json_end(json);
+    json_begin(json, "stored");
+    for (int i = 0; i < s->n_stored; i++)
+        json_whole(json, s->stored[i].name, s->stored[i].tensors);
+    json_end(json);
     json_whole(json, "n_parameters", info->n_parameters);
     json_text(json, "checksum", checksum);
     if (s->sha256[0]) {
@@ -261,6 +317,9 @@ static void write_tensor(json_writer *json, const mxw_tensor_info *tensor, const
     json_whole(json, "bytes", (int64_t)tensor->bytes);
     json_bool(json, "mapped", tensor->mapped);
     json_text(json, "crc32", crc);
+    json_text(json, "stored", tensor->stored);
+    json_whole(json, "stored_bytes", (int64_t)tensor->stored_bytes);
+    json_number(json, "bits", bits(tensor->stored_bytes, elements(tensor)), 4);
     json_end(json);
 }
 
@@ -270,7 +329,8 @@ static void print_tensor(const mxw_tensor_info *tensor, const char *crc) {
         size_t used = strlen(shape);
         snprintf(shape + used, sizeof(shape) - used, "%s%" PRId64, d ? "x" : "", tensor->dims[d]);
     }
-    out_print("%s  %-4s %-14s %10" PRIu64 "  %s\n", crc, dtype_name(tensor->dtype), shape, tensor->bytes, tensor->name);
+    out_print("%s  %-5s %6.4g %-14s %10" PRIu64 "  %s\n", crc, tensor->stored,
+              bits(tensor->stored_bytes, elements(tensor)), shape, tensor->stored_bytes, tensor->name);
 }
 
 /* Each tensor as a line, or as a member of the JSON list. */
@@ -306,12 +366,14 @@ static mxw_status inspect(const mxw_checkpoint *checkpoint, const model_options 
         return status;
     if (!options->json) {
         print_info(&info, &s);
+        list_missing(NULL, checkpoint);
         return options->tensors ? list_tensors(checkpoint, info.n_tensors, NULL) : MXW_OK;
     }
     json_writer json;
     json_start(&json, stdout, 1);
     json_begin(&json, NULL);
     write_info(&json, &info, &s);
+    list_missing(&json, checkpoint);
     if (options->tensors) {
         json_list(&json, "tensors");
         status = list_tensors(checkpoint, info.n_tensors, &json);
@@ -417,7 +479,7 @@ const command command_model_list = {
 const command command_model_inspect = {
     .arguments = "[MODEL]",
     .max_words = 1,
-    .summary = "Show what is in a checkpoint: format, dimensions, tensors, types, parameters, checksums.",
+    .summary = "Show what is in a checkpoint: format, dimensions, types, parameters, checksums, what it lacks.",
     .details = "MODEL is a released name, OWNER/NAME from the Hugging Face hub, a checkpoint file or its folder; the "
                "default is tiny.en.",
     .options = inspect_rows,

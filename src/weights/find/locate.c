@@ -9,9 +9,14 @@
 #include "weights/format/cursor.h"
 #include "weights/store.h"
 
-/* The weights of a model folder, in order of preference; else its only .pt. */
-static const char *const folder_files[] = {"model.bin", "model.safetensors", "model.safetensors.index.json"};
+/* The weights of a model folder, in order of preference; else its only .pt; else its only file of the other endings
+ * that is a checkpoint by its first bytes. */
+static const char *const folder_files[] = {
+    "model.bin", "model.safetensors", "model.safetensors.index.json", "model.safetensors.index.fp32.json",
+    "weights.safetensors", "weights.npz", "pytorch_model.bin", "pytorch_model.bin.index.json"};
+static const char *const other_suffixes[] = {".bin", ".gguf", ".safetensors", ".npz"};
 #define PT_SUFFIX ".pt"
+#define PROBE_BYTES 64
 
 const char *mx_model_dir(const char *option) {
     static _Thread_local char dir[4096];
@@ -37,36 +42,77 @@ static mxw_status set_path(mx_str *path, const char *folder, const char *leaf, c
     return mx_str_status(path);
 }
 
+static int ends_in(const char *name, const char *suffix) {
+    size_t n = strlen(name), m = strlen(suffix);
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+static int is_other(const char *folder, const char *name) {
+    uint8_t bytes[PROBE_BYTES];
+    char path[4096];
+    size_t n = 0;
+    int suffix = 0;
+    for (size_t i = 0; i < MX_COUNT(other_suffixes); i++)
+        suffix |= ends_in(name, other_suffixes[i]);
+    int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = suffix && length > 0 && length < (int)sizeof(path) && is_file(path) ? fopen(path, "rb") : NULL;
+    if (file) {
+        n = fread(bytes, 1, sizeof(bytes), file);
+        fclose(file);
+    }
+    return n && mx_is_checkpoint(bytes, n);
+}
+
+/* Files of the folder that are .pt, or that are another checkpoint; the path of the first. */
+static mxw_status scan_folder(const char *folder, int other, int *found, mx_str *path) {
+    mxw_status status = MXW_OK;
+    DIR *dir = opendir(folder);
+    *found = 0;
+    if (!dir)
+        return mx_fail(MXW_E_IO, "%s: cannot read the folder", folder);
+    for (struct dirent *entry; status == MXW_OK && (entry = readdir(dir));) {
+        if (other ? !is_other(folder, entry->d_name) : !ends_in(entry->d_name, PT_SUFFIX))
+            continue;
+        if (++*found == 1)
+            status = set_path(path, folder, entry->d_name, "");
+    }
+    closedir(dir);
+    return status;
+}
+
 mxw_status mx_look_in_folder(const char *folder, mx_str *path) {
-    int found = 0;
+    int found = 0, other = 0;
     mxw_status status = MXW_OK;
     for (size_t i = 0; i < MX_COUNT(folder_files); i++) {
         status = set_path(path, folder, folder_files[i], "");
         if (status < 0 || is_file(mx_str_get(path)))
             return status;
     }
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return mx_fail(MXW_E_IO, "%s: cannot read the folder", folder);
-    for (struct dirent *entry; status == MXW_OK && (entry = readdir(dir));) {
-        size_t n = strlen(entry->d_name);
-        if (n <= 3 || strcmp(entry->d_name + n - 3, PT_SUFFIX) != 0)
-            continue;
-        if (++found == 1)
-            status = set_path(path, folder, entry->d_name, "");
+    status = scan_folder(folder, 0, &found, path);
+    if (status == MXW_OK && found == 0) {
+        other = 1;
+        status = scan_folder(folder, 1, &found, path);
     }
-    closedir(dir);
     if (status < 0)
         return status;
     if (found == 0)
-        return mx_fail(MXW_E_NOT_FOUND, "%s: no model.bin, model.safetensors or .pt file in this folder", folder);
+        return mx_fail(MXW_E_NOT_FOUND, "%s: no model.bin, model.safetensors, .pt or other checkpoint in this folder",
+                       folder);
     if (found > 1)
-        return mx_fail(MXW_E_ARGUMENT, "%s: %d .pt files in this folder; name one of them", folder, found);
+        return mx_fail(MXW_E_ARGUMENT, "%s: %d %s in this folder; name one of them", folder, found,
+                       other ? "checkpoints" : ".pt files");
     return MXW_OK;
 }
 
 mxw_status mx_look_by_name(const char *dir, const char *name, mx_str *path) {
     mxw_status status = set_path(path, dir, name, PT_SUFFIX);
+    if (status < 0 || is_file(mx_str_get(path)))
+        return status;
+    mx_str_clear(path);
+    mx_str_print(path, "%s/ggml-%s.bin", dir, name);
+    if (mx_str_status(path) < 0 || is_file(mx_str_get(path)))
+        return mx_str_status(path);
+    status = set_path(path, dir, name, ".gguf");
     if (status < 0 || is_file(mx_str_get(path)))
         return status;
     status = set_path(path, dir, name, "");
@@ -116,8 +162,8 @@ static mxw_status unknown(const char *name) {
 }
 
 static mxw_status fail_not_found(const char *name, const char *model_dir) {
-    const char *beside = model_dir && *model_dir ? "" : ", nor in the caches of openai-whisper, Hugging Face and "
-                                                        "faster-whisper";
+    const char *beside = model_dir && *model_dir ? "" : ", nor in the caches of openai-whisper, Hugging Face, "
+                                                        "faster-whisper, whisper.cpp, transcribe.cpp and MLX";
     return mx_fail(MXW_E_NOT_FOUND, "model '%s' is not in %s (looked for %s.pt and a folder %s)%s; "
                    "`max-whisper model fetch %s` gets it", name, mx_model_dir(model_dir), name, name, beside, name);
 }
@@ -134,7 +180,7 @@ mxw_status mx_model_locate(const char *name_or_path, const char *model_dir, mx_s
     if (r)
         status = mx_model_find(r, model_dir, 0, path, NULL);
     if (!r && is_name && !mx_file_exists(name_or_path))
-        status = mx_look_by_name(mx_model_dir(model_dir), name_or_path, path);
+        status = mx_look_for_name(name_or_path, model_dir, path);
     if (status != MXW_E_NOT_FOUND)
         return status;
     if (mx_file_is_dir(name_or_path))

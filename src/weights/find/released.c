@@ -31,11 +31,16 @@ const mx_released *mx_released_find(const char *name) {
 
 /* ---- where they are published -------------------------------------------------------------------- */
 
-enum who { HUGGING_FACE, FASTER_WHISPER };
+enum {
+    HUGGING_FACE = MX_BY_HUGGING_FACE,
+    FASTER_WHISPER = MX_BY_FASTER_WHISPER,
+    TRANSCRIBE_CPP = MX_BY_TRANSCRIBE_CPP,
+    MLX = MX_BY_MLX,
+};
 
 static const struct {
     const char *name;
-    enum who who;
+    int who;
     const char *repository;
 } repositories[] = {
 #define MX_PT(name, sha256)
@@ -45,10 +50,9 @@ static const struct {
 #undef MX_REPO
 };
 
-const char *mx_released_repository(const mx_released *r, int faster_whisper, int which) {
+const char *mx_released_repository(const mx_released *r, mx_publisher by, int which) {
     for (size_t i = 0; i < MX_COUNT(repositories); i++)
-        if ((repositories[i].who == FASTER_WHISPER) == !!faster_whisper && strcmp(repositories[i].name, r->name) == 0 &&
-            which-- == 0)
+        if (repositories[i].who == (int)by && strcmp(repositories[i].name, r->name) == 0 && which-- == 0)
             return repositories[i].repository;
     return NULL;
 }
@@ -71,10 +75,11 @@ const char *mx_released_sha256(const mx_released *r) {
 
 /* ---- the model that a path names ------------------------------------------------------------------- */
 
-/* The part of a path that can name its model: without .pt, or the folder of a model.bin or model.safetensors, or the
- * folder above the snapshot in a hub cache. */
+/* The part of a path that can name its model: without .pt, or of ggml-NAME.bin, or of NAME-F16.gguf, or the folder of a
+ * model.bin or model.safetensors, or the folder above the snapshot in a hub cache. */
 static void naming_part(const char *path, const char **part, size_t *n) {
-    static const char *const leaves[] = {".pt", "/model.bin", "/model.safetensors", "/model.safetensors.index.json"};
+    static const char *const leaves[] = {".pt", "/model.bin", "/model.safetensors", "/model.safetensors.index.json",
+                                         ".bin", ".gguf"};
     const char *end = path + strlen(path);
     for (size_t i = 0; i < MX_COUNT(leaves); i++) {
         size_t m = strlen(leaves[i]);
@@ -83,12 +88,20 @@ static void naming_part(const char *path, const char **part, size_t *n) {
             break;
         }
     }
-    const char *snapshots = strstr(path, "/snapshots/");
+    int ggml = strcmp(end, ".bin") == 0, gguf = strcmp(end, ".gguf") == 0;
+    const char *snapshots = ggml || gguf ? NULL : strstr(path, "/snapshots/");
     if (snapshots && snapshots < end && !memchr(snapshots + 11, '/', (size_t)(end - snapshots) - 11))
         end = snapshots;
     *part = end;
     while (*part > path && (*part)[-1] != '/')
         (*part)--;
+    if (ggml && strncmp(*part, "ggml-", 5) == 0)
+        *part += 5;
+    for (const char *dash = end; gguf && dash > *part; dash--)   /* the type: -F16, -Q5_K_M */
+        if (*dash == '-') {
+            end = strchr("BFQ", dash[1]) ? dash : end;
+            break;
+        }
     *n = (size_t)(end - *part);
 }
 
@@ -97,7 +110,8 @@ static int path_names(const char *path, const mx_released *r) {
     const char *part;
     size_t n;
     naming_part(path, &part, &n);
-    if (n == strlen(r->name) && memcmp(part, r->name, n) == 0)
+    size_t name_n = strlen(r->name);   /* or "large-v1-q5_0" */
+    if (n >= name_n && memcmp(part, r->name, name_n) == 0 && (n == name_n || strncmp(part + name_n, "-q", 2) == 0))
         return 1;
     for (size_t i = 0; i < MX_COUNT(repositories); i++) {
         if (strcmp(repositories[i].name, r->name) != 0)

@@ -66,6 +66,23 @@ static int in_range(const json_t *number, int32_t limit) {
     return json_is_integer(number) && json_integer_value(number) >= 0 && json_integer_value(number) < limit;
 }
 
+mxw_status mx_heads_take(mx_weights *w, size_t n, const int32_t (*heads)[2]) {
+    int foreign = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (heads[i][0] < 0 || heads[i][1] < 0 || heads[i][1] >= w->dims.n_text_head)
+            return mx_fail(MXW_E_FORMAT, "alignment_heads: item %zu is not a [layer, head] of this model", i);
+        foreign |= heads[i][0] >= w->dims.n_text_layer;
+    }
+    if (foreign) {   /* distilled models were published with their teacher's list, which has more layers */
+        mx_log(MXW_LOG_WARN, "weights", "%s: alignment_heads is that of a model with more layers; it is not used",
+               w->path);
+        return MXW_OK;
+    }
+    w->heads = heads;
+    w->n_heads = n;
+    return MXW_OK;
+}
+
 static mxw_status read_heads(const json_t *list, mx_weights *w) {
     size_t n = json_array_size(list);
     if (!json_is_array(list) || n == 0 || n > MAX_HEADS)
@@ -73,24 +90,14 @@ static mxw_status read_heads(const json_t *list, mx_weights *w) {
     int32_t(*heads)[2] = mx_arena_alloc(&w->arena, n * sizeof(*heads));
     if (!heads)
         return MXW_E_MEMORY;
-    int foreign = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(list, i);
         const json_t *layer = json_array_get(pair, 0), *head = json_array_get(pair, 1);
-        if (json_array_size(pair) != 2 || !in_range(layer, INT32_MAX) || !in_range(head, w->dims.n_text_head))
-            return mx_fail(MXW_E_FORMAT, "alignment_heads: item %zu is not a [layer, head] of this model", i);
-        foreign |= !in_range(layer, w->dims.n_text_layer);
-        heads[i][0] = (int32_t)json_integer_value(layer);
-        heads[i][1] = (int32_t)json_integer_value(head);
+        int sound = json_array_size(pair) == 2 && in_range(layer, INT32_MAX) && in_range(head, INT32_MAX);
+        heads[i][0] = sound ? (int32_t)json_integer_value(layer) : -1;
+        heads[i][1] = sound ? (int32_t)json_integer_value(head) : -1;
     }
-    if (foreign) {   /* distilled models were published with their teacher's list, which has more layers */
-        mx_log(MXW_LOG_WARN, "weights", "%s: alignment_heads is that of a model with more layers; it is not used",
-               w->path);
-        return MXW_OK;
-    }
-    w->heads = (const int32_t(*)[2])heads;
-    w->n_heads = n;
-    return MXW_OK;
+    return mx_heads_take(w, n, (const int32_t(*)[2])heads);
 }
 
 mxw_status mx_config_parse(const uint8_t *bytes, size_t n, mx_weights *w) {
@@ -141,9 +148,35 @@ mxw_status mx_open_beside(const mx_weights *w, const char *leaf, mx_str *path, m
     return mx_str_status(path) < 0 ? mx_str_status(path) : mx_map_open(mx_str_get(path), map);
 }
 
-static mxw_status check_vocabulary(const mx_weights *w, const mx_map *map, int json) {
+mxw_status mx_with_beside(mx_weights *w, const char *leaf, void *user,
+                          mxw_status (*use)(mx_weights *w, void *user, const mx_map *map)) {
+    mx_str path = {0};
+    mx_map map = {0};
+    if (!w->map.data)
+        return MXW_OK;
+    mxw_status status = mx_open_beside(w, leaf, &path, &map);
+    if (status == MXW_E_NOT_FOUND) {
+        mx_log(MXW_LOG_DEBUG, "weights", "%s: not there", mx_str_get(&path));
+        status = MXW_OK;
+    } else if (status == MXW_OK) {
+        status = use(w, user, &map);
+        if (status < 0)
+            mx_fail_in(status, "%s", leaf);
+        mx_map_close(&map);
+    }
+    mx_str_free(&path);
+    return status;
+}
+
+static mxw_status use_config(mx_weights *w, void *user, const mx_map *map) {
+    (void)user;
+    return mx_config_parse(map->data, map->n, w);
+}
+
+/* json: an int, whether it is a list, not lines. */
+static mxw_status use_vocabulary(mx_weights *w, void *json, const mx_map *map) {
     int64_t count = 0;
-    mxw_status status = mx_vocabulary_count(map->data, map->n, json, &count);
+    mxw_status status = mx_vocabulary_count(map->data, map->n, *(const int *)json, &count);
     if (status == MXW_OK && count != w->dims.n_vocab)
         return mx_fail(MXW_E_FORMAT, "%lld tokens, but the embedding has %d rows", (long long)count,
                        (int)w->dims.n_vocab);
@@ -151,24 +184,11 @@ static mxw_status check_vocabulary(const mx_weights *w, const mx_map *map, int j
 }
 
 mxw_status mx_config_load(mx_weights *w) {
-    static const char *const leaves[] = {"config.json", "vocabulary.json", "vocabulary.txt"};
-    mx_str path = {0};
-    mxw_status status = MXW_OK;
-    for (size_t i = 0; i < MX_COUNT(leaves) && status == MXW_OK; i++) {
-        mx_map map;
-        status = mx_open_beside(w, leaves[i], &path, &map);
-        if (status == MXW_E_NOT_FOUND) {
-            mx_log(MXW_LOG_DEBUG, "weights", "%s: not there", mx_str_get(&path));
-            status = MXW_OK;
-            continue;
-        }
-        if (status < 0)
-            break;
-        status = i == 0 ? mx_config_parse(map.data, map.n, w) : check_vocabulary(w, &map, i == 1);
-        if (status < 0)
-            mx_fail_in(status, "%s", leaves[i]);
-        mx_map_close(&map);
-    }
-    mx_str_free(&path);
+    int json = 1, lines = 0;
+    mxw_status status;
+    MX_TRY(mx_with_beside(w, "config.json", NULL, use_config));
+    MX_TRY(mx_with_beside(w, "vocabulary.json", &json, use_vocabulary));
+    MX_TRY(mx_with_beside(w, "vocabulary.txt", &lines, use_vocabulary));
+out:
     return status;
 }

@@ -4,7 +4,6 @@
  * (docs/formats.md); a checkpoint that has them elsewhere is refused, since its text would be wrong. */
 #include <string.h>
 
-#include "base/log.h"
 #include "weights/format/cursor.h"
 #include "weights/format/json.h"
 #include "weights/store.h"
@@ -64,27 +63,8 @@ out:
     return status;
 }
 
-/* Passes a file of the folder to `use`; does nothing if there is none, or no folder (a test's bytes). */
-static mxw_status with_file(mx_weights *w, const char *leaf, mxw_status (*use)(mx_weights *, const mx_map *)) {
-    mx_str path = {0};
-    mx_map map = {0};
-    if (!w->map.data)
-        return MXW_OK;
-    mxw_status status = mx_open_beside(w, leaf, &path, &map);
-    if (status == MXW_E_NOT_FOUND) {
-        mx_log(MXW_LOG_DEBUG, "weights", "%s: not there", mx_str_get(&path));
-        status = MXW_OK;
-    } else if (status == MXW_OK) {
-        status = use(w, &map);
-        if (status < 0)
-            mx_fail_in(status, "%s", leaf);
-        mx_map_close(&map);
-    }
-    mx_str_free(&path);
-    return status;
-}
-
-static mxw_status take_heads(mx_weights *w, const mx_map *map) {
+static mxw_status take_heads(mx_weights *w, void *user, const mx_map *map) {
+    (void)user;
     mxw_dims stated;
     mxw_status status = mx_hf_config_parse(map->data, map->n, &stated);
     if (status == MXW_OK) {
@@ -94,9 +74,10 @@ static mxw_status take_heads(mx_weights *w, const mx_map *map) {
     return status;
 }
 
-mxw_status mx_hf_config_load(mx_weights *w) { return with_file(w, "config.json", take_heads); }
+mxw_status mx_hf_config_load(mx_weights *w) { return mx_with_beside(w, "config.json", NULL, take_heads); }
 
-static mxw_status compare_dims(mx_weights *w, const mx_map *map) {
+static mxw_status compare_dims(mx_weights *w, void *user, const mx_map *map) {
+    (void)user;
     mxw_dims stated;
     mxw_status status = mx_hf_config_parse(map->data, map->n, &stated);
     for (size_t i = 0; i < MX_COUNT(fields) && status == MXW_OK; i++)
@@ -128,7 +109,8 @@ mxw_status mx_hf_generation_parse(const uint8_t *bytes, size_t n, mx_weights *w)
     return status < 0 ? status : mx_config_parse(bytes, n, w);
 }
 
-static mxw_status use_generation(mx_weights *w, const mx_map *map) {
+static mxw_status use_generation(mx_weights *w, void *user, const mx_map *map) {
+    (void)user;
     return mx_hf_generation_parse(map->data, map->n, w);
 }
 
@@ -149,15 +131,16 @@ mxw_status mx_hf_vocabulary_check(const uint8_t *bytes, size_t n, int32_t n_voca
     return status;
 }
 
-static mxw_status use_vocabulary(mx_weights *w, const mx_map *map) {
+static mxw_status use_vocabulary(mx_weights *w, void *user, const mx_map *map) {
+    (void)user;
     return mx_hf_vocabulary_check(map->data, map->n, w->dims.n_vocab);
 }
 
 mxw_status mx_hf_config_check(mx_weights *w) {
     mxw_status status;
-    MX_TRY(with_file(w, "config.json", compare_dims));
-    MX_TRY(with_file(w, "generation_config.json", use_generation));
-    MX_TRY(with_file(w, "vocab.json", use_vocabulary));
+    MX_TRY(mx_with_beside(w, "config.json", NULL, compare_dims));
+    MX_TRY(mx_with_beside(w, "generation_config.json", NULL, use_generation));
+    MX_TRY(mx_with_beside(w, "vocab.json", NULL, use_vocabulary));
 out:
     return status;
 }

@@ -1,7 +1,6 @@
 /* weights/format/ct2.c - CTranslate2's model.bin: a header, then one entry per tensor (name, shape, type, bytes), then
  * aliases. Tensors become views of the file, possibly unaligned; fused rows are split by names/ct2.def.
- * Quantised ones (int8 with a scale a row, int16 with one scale) are widened to f32 once, in memory. */
-#include <limits.h>
+ * Quantised ones (int8 with a scale a row, int16 with one scale) stay as they are until they are asked for. */
 #include <math.h>
 
 #include "weights/format/cursor.h"
@@ -18,7 +17,7 @@ static const struct type {
     mxw_dtype dtype;
     int bytes, known;
 } types[] = {
-    {MXW_F32, 4, 1}, {MXW_I8, 1, 1}, {MXW_I32, 2, 1 /* int16: widened when read */},
+    {MXW_F32, 4, 1}, {MXW_I8, 1, 1}, {MXW_I8, 2, 1 /* int16: pairs of bytes */},
     {MXW_I32, 4, 1}, {MXW_F16, 2, 1}, {MXW_BF16, 2, 1},
 };
 enum { TYPE_INT16 = 2 };
@@ -83,18 +82,6 @@ static mxw_status read_shape(mx_cursor *c, const char *name, mx_tensor *view, ui
     return MXW_OK;
 }
 
-/* int16 is not one of our dtypes: widened to int32. */
-static mxw_status widen_int16(mx_weights *w, const uint8_t *data, uint64_t count, mx_raw *raw) {
-    int32_t *wide = mx_arena_alloc(&w->arena, (size_t)count * sizeof(*wide));
-    if (!wide)
-        return MXW_E_MEMORY;
-    for (uint64_t i = 0; i < count; i++)
-        wide[i] = (int16_t)(uint16_t)mx_little(data + 2 * i, 2);
-    raw->view.data = wide;
-    raw->mapped = 0;
-    return MXW_OK;
-}
-
 static mxw_status read_record(mx_weights *w, mx_cursor *c) {
     const char *name = take_text(c);
     mx_tensor view;
@@ -123,7 +110,8 @@ static mxw_status read_record(mx_weights *w, mx_cursor *c) {
     if (status < 0)
         return status;
     raw->mapped = 1;
-    return type == TYPE_INT16 ? widen_int16(w, data, count, raw) : MXW_OK;
+    raw->stored = type == TYPE_INT16 ? "int16" : NULL;
+    return MXW_OK;
 }
 
 /* Another name for an entry that was already read. */
@@ -138,6 +126,7 @@ static mxw_status read_alias(mx_weights *w, mx_cursor *c, size_t n_records) {
         mxw_status status = mx_raw_add(w, alias, strlen(alias), &of.view, &raw);
         if (status == MXW_OK) {
             raw->mapped = of.mapped;
+            raw->stored = of.stored;
             raw->alias_of = of.name;
         }
         return status;
@@ -146,8 +135,8 @@ static mxw_status read_alias(mx_weights *w, mx_cursor *c, size_t n_records) {
                    mx_show(alias, strlen(alias)).text);
 }
 
-static mxw_status read_ct2(mx_weights *w) {
-    mx_cursor c = {w->bytes, w->n_bytes, 0};
+static mxw_status read_ct2(mx_weights *w, const uint8_t *bytes, size_t n_bytes) {
+    mx_cursor c = {bytes, n_bytes, 0};
     uint64_t n = 0;
     int ok = 1;
     mxw_status status;
@@ -176,36 +165,32 @@ static mxw_status find_scale(const mx_weights *w, const mx_raw *raw, const mx_ra
     if (!found)
         return mx_fail(MXW_E_MISSING, "tensor %s is missing", mx_show(name, strlen(name)).text);
     int64_t n = mx_tensor_count(&found->view);
-    if (found->view.dtype != MXW_F32 || (n != 1 && n != raw->view.dims[0]))
+    if (found->view.dtype != MXW_F32 || found->quantized || (n != 1 && n != raw->view.dims[0]))
         return mx_fail(MXW_E_FORMAT, "tensor %s is not one f32 a row", mx_show(name, strlen(name)).text);
     found->used = 1;
     *scale = found;
     return MXW_OK;
 }
 
-static mxw_status dequantise(mx_weights *w, mx_raw *raw) {
+static mxw_status quantise(mx_weights *w, mx_raw *raw) {
     const mx_raw *scale = NULL;
     mxw_status status = find_scale(w, raw, &scale);
     if (status < 0)
         return status;
-    int64_t rows = raw->view.dims[0], columns = rows ? mx_tensor_count(&raw->view) / rows : 0;
-    int64_t step = mx_tensor_count(&scale->view) == 1 ? 0 : 1;
-    float *wide = mx_arena_alloc(&w->arena, (size_t)(rows * columns) * sizeof(*wide));
-    if (!wide)
-        return MXW_E_MEMORY;
-    mx_tensor_to_f32(&raw->view, wide);
-    for (int64_t r = 0; r < rows; r++) {
-        float s;
-        memcpy(&s, (const char *)scale->view.data + r * step * 4, sizeof(s));
-        if (!(s > 0) || !isfinite(s))
-            return mx_fail(MXW_E_FORMAT, "tensor %s: the scale of row %lld is not a positive number",
-                           mx_show(raw->name, strlen(raw->name)).text, (long long)r);
-        for (int64_t i = 0; i < columns; i++)
-            wide[r * columns + i] /= s;
-    }
-    raw->view = mx_tensor_of(MXW_F32, raw->view.rank, raw->view.dims, wide);
-    raw->mapped = 0;
-    return MXW_OK;
+    const int wide = raw->stored != NULL;
+    const int64_t rows = raw->view.dims[0], columns = mx_tensor_count(&raw->view) / rows;
+    const mx_quantized q = {
+        .kind = wide ? MX_QUANTIZED_INT16 : MX_QUANTIZED_INT8,
+        .type = wide ? "int16" : "int8",
+        .divide = 1,
+        .rows = rows,
+        .columns = columns,
+        .data = raw->view.data,
+        .row_bytes = (size_t)columns * (wide ? 2 : 1),
+        .scales = scale->view,
+    };
+    status = mx_quantized_check(&q, mx_show(raw->name, strlen(raw->name)).text);
+    return status < 0 ? status : mx_raw_quantize(w, raw, raw->view.rank, raw->view.dims, &q);
 }
 
 /* ---- settings ---------------------------------------------------------------------------------------- */
@@ -214,7 +199,11 @@ static mxw_status dequantise(mx_weights *w, mx_raw *raw) {
 static int64_t setting(mx_weights *w, const char *name) {
     mx_raw *raw = mx_raw_find(w, name);
     float value = 0;
-    if (!raw || mx_tensor_count(&raw->view) != 1 || mx_tensor_to_f32(&raw->view, &value) < 0 || !(fabsf(value) < 1e6f))
+    if (!raw || raw->quantized || mx_tensor_count(&raw->view) != 1)
+        return INT64_MIN;
+    if (raw->stored)   /* int16 */
+        value = (float)(int16_t)(uint16_t)mx_little(raw->view.data, 2);
+    else if (mx_tensor_to_f32(&raw->view, &value) < 0 || !(fabsf(value) < 1e6f))
         return INT64_MIN;
     raw->used = 1;
     return (int64_t)value;
@@ -246,14 +235,17 @@ static mxw_status settle_ct2(mx_weights *w) {
     mxw_status status = check_settings(w);
     for (size_t i = 0; i < w->n_raws && status == MXW_OK; i++) {
         mx_raw *raw = &w->raws[i];
-        if ((raw->view.dtype == MXW_I8 || raw->view.dtype == MXW_I32) && raw->view.rank >= 2 && !raw->alias_of)
-            status = dequantise(w, raw);
+        if (raw->view.dtype == MXW_I8 && raw->view.rank >= 2 && !raw->alias_of)
+            status = quantise(w, raw);
     }
     for (size_t i = 0; i < w->n_raws && status == MXW_OK; i++) {
         const mx_raw *of = w->raws[i].alias_of ? mx_raw_find(w, w->raws[i].alias_of) : NULL;
         if (of) {
             w->raws[i].view = of->view;
             w->raws[i].mapped = of->mapped;
+            w->raws[i].stored = of->stored;
+            w->raws[i].stored_bytes = of->stored_bytes;
+            w->raws[i].quantized = of->quantized;
         }
     }
     int64_t audio = setting(w, "encoder/num_heads"), text = setting(w, "decoder/num_heads");
@@ -297,8 +289,12 @@ static mxw_status check_ct2(mx_weights *w) {
     mx_raw *scale = mx_raw_find(w, "decoder/projection/weight_scale");
     if (scale)
         scale->used = 1;
-    mxw_status status = check_zeros(w);
-    return status < 0 ? status : mx_rule_tied(w, "decoder/embeddings/weight", "decoder/projection/weight");
+    mxw_status status;
+    MX_TRY(check_zeros(w));
+    MX_TRY(mx_rule_tied(w, "decoder/embeddings/weight", "decoder/projection/weight"));
+    MX_TRY(mx_config_load(w));
+out:
+    return status;
 }
 
 static void source_ct2(const char *pattern, int layer, mx_tensor_source *source) {
@@ -325,13 +321,19 @@ static void source_ct2(const char *pattern, int layer, mx_tensor_source *source)
     }
 }
 
-const mx_format mx_format_ct2 = {
-    .label = "CTranslate2 model.bin",
+const mx_naming mx_names_ct2 = {
     .encoder_layer = "encoder/layer_",
     .decoder_layer = "decoder/layer_",
-    .probe = probe_ct2,
-    .read = read_ct2,
+    .folder = 1,
     .settle = settle_ct2,
     .source = source_ct2,
     .check = check_ct2,
+};
+
+const mx_format mx_format_ct2 = {
+    .label = "CTranslate2 model.bin",
+    .naming = &mx_names_ct2,
+    .fixed = 1,
+    .probe = probe_ct2,
+    .read = read_ct2,
 };

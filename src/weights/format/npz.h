@@ -19,6 +19,8 @@ void mx_npz_abort(mx_npz_writer *w);          /* NULL is fine */
 typedef struct mx_npz_array {
     const char *name;      /* without ".npy" */
     mx_tensor tensor;      /* a view of the file or of inflated data; possibly unaligned or strided */
+    int inflated;          /* the latter */
+    int words;             /* unsigned words, as i32 */
 } mx_npz_array;
 
 typedef struct mx_npz {
@@ -30,5 +32,7 @@ typedef struct mx_npz {
 
 mxw_status mx_npz_open(const char *path, mx_npz *npz);
 mxw_status mx_npz_open_bytes(const uint8_t *bytes, size_t n, mx_npz *npz);   /* which must outlive it */
+/* The same for weights, which may be packed into unsigned words of 32 bits. */
+mxw_status mx_npz_open_words(const uint8_t *bytes, size_t n, mx_npz *npz);
 void mx_npz_close(mx_npz *npz);
 #endif

@@ -114,10 +114,11 @@ static int dtype_of(const char *descr, mxw_dtype *out) {
 }
 
 /* The view of an array whose bytes follow the header; E_NOT_FOUND if its elements are not numbers. */
-static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_tensor *out) {
+static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_npz_array *array) {
     mx_cursor c = {bytes, n, 0};
     header h = {0};
-    mxw_dtype dtype;
+    mxw_dtype dtype = MXW_I32;
+    mx_tensor *out = &array->tensor;
     int ok = 1;
     const uint8_t *magic = mx_cursor_take(&c, 8);
     if (!magic || memcmp(magic, "\x93NUMPY", 6) != 0 || magic[6] < 1 || magic[6] > 3)
@@ -128,7 +129,8 @@ static mxw_status read_npy(const uint8_t *bytes, size_t n, const char *name, mx_
     if (!text || !read_literal(&l, &h))
         return mx_fail(MXW_E_FORMAT, "array %s: its header is not numpy's, or has more than %d axes", name,
                        MX_MAX_RANK);
-    if (!dtype_of(h.descr, &dtype)) {
+    array->words = array->words && strcmp(h.descr, "<u4") == 0;
+    if (!array->words && !dtype_of(h.descr, &dtype)) {
         if (strpbrk(h.descr, "UOSV"))
             return MXW_E_NOT_FOUND;
         return mx_fail(MXW_E_UNSUPPORTED, "array %s: type %s is not a little-endian number", name,
@@ -193,7 +195,7 @@ static int by_offset(const void *a, const void *b) {
     return (x->header > y->header) - (x->header < y->header);
 }
 
-static mxw_status read_members(mx_npz *npz, const mx_zip *zip) {
+static mxw_status read_members(mx_npz *npz, const mx_zip *zip, int words) {
     uint64_t total = 0;
     const mx_zip_entry **order = mx_arena_alloc(&npz->arena, (zip->n_entries + 1) * sizeof(*order));
     npz->arrays = mx_arena_alloc(&npz->arena, (zip->n_entries + 1) * sizeof(*npz->arrays));
@@ -212,11 +214,11 @@ static mxw_status read_members(mx_npz *npz, const mx_zip *zip) {
         if (!name)
             return MXW_E_MEMORY;
         memcpy(name, e->name, e->name_n - 4);
-        a->name = name;
+        *a = (mx_npz_array){.name = name, .inflated = e->method != 0, .words = words};
         mx_shown shown = mx_show(name, strlen(name));
         mxw_status status = member_bytes(npz, zip, e, shown.text, &total, &bytes);
         if (status >= 0)
-            status = read_npy(bytes, (size_t)e->size, shown.text, &a->tensor);
+            status = read_npy(bytes, (size_t)e->size, shown.text, a);
         if (status < 0 && status != MXW_E_NOT_FOUND)
             return status;
         npz->n += status >= 0;
@@ -224,17 +226,21 @@ static mxw_status read_members(mx_npz *npz, const mx_zip *zip) {
     return MXW_OK;
 }
 
-mxw_status mx_npz_open_bytes(const uint8_t *bytes, size_t n, mx_npz *npz) {
+static mxw_status open_bytes(const uint8_t *bytes, size_t n, int words, mx_npz *npz) {
     mx_zip zip;
     mxw_status status;
     memset(npz, 0, sizeof(*npz));
     MX_TRY(mx_zip_read(bytes, n, &npz->arena, &zip));
-    MX_TRY(read_members(npz, &zip));
+    MX_TRY(read_members(npz, &zip, words));
     return MXW_OK;
 out:
     mx_npz_close(npz);
     return status;
 }
+
+mxw_status mx_npz_open_bytes(const uint8_t *bytes, size_t n, mx_npz *npz) { return open_bytes(bytes, n, 0, npz); }
+
+mxw_status mx_npz_open_words(const uint8_t *bytes, size_t n, mx_npz *npz) { return open_bytes(bytes, n, 1, npz); }
 
 mxw_status mx_npz_open(const char *path, mx_npz *npz) {
     mx_map map;

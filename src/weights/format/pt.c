@@ -1,6 +1,7 @@
-/* weights/format/pt.c - OpenAI's .pt: a ZIP of one pickle (data.pkl) and one entry per storage (data/KEY), written by
- * torch.save; or a TorchScript module (.jit), which has code besides, and is not run. Tensors become views of the
- * storages, with PyTorch's offsets and strides, each checked against its storage. */
+/* weights/format/pt.c - OpenAI's .pt and Hugging Face's pytorch_model.bin: a ZIP of one pickle (data.pkl) and one
+ * entry per storage (data/KEY), written by torch.save; or a TorchScript module (.jit), which has code besides, and is
+ * not run. Tensors become views of the storages, with PyTorch's offsets and strides, each checked against its
+ * storage. */
 #include <zlib.h>
 
 #include "weights/format/cursor.h"
@@ -192,7 +193,7 @@ static mxw_status read_module(reader *r, const mx_pickle *object, mx_str *path, 
     return status;
 }
 
-static mxw_status read_pt(mx_weights *w) {
+static mxw_status read_pt(mx_weights *w, const uint8_t *bytes, size_t n_bytes) {
     reader r = {.w = w};
     const uint8_t *data = NULL;
     uint64_t n = 0;
@@ -200,7 +201,7 @@ static mxw_status read_pt(mx_weights *w) {
     mx_str path = {0};
     int visits = 0;
     mxw_status status;
-    MX_TRY(mx_zip_read(w->bytes, w->n_bytes, &r.arena, &r.zip));
+    MX_TRY(mx_zip_read(bytes, n_bytes, &r.arena, &r.zip));
     MX_TRY(find_pickle(&r, &data, &n));
     MX_TRY(check_byte_order(&r));
     MX_TRY(mx_pickle_load(data, (size_t)n, &r.arena, &root));
@@ -212,18 +213,9 @@ out:
     return status;
 }
 
-/* The file's names are the canonical ones. */
-static void source_pt(const char *pattern, int layer, mx_tensor_source *source) {
-    mx_arch_name(pattern, layer, source->name, sizeof(source->name));
-    source->part = 0;
-    source->parts = 1;
-}
-
 const mx_format mx_format_pt = {
     .label = "OpenAI .pt",
-    .encoder_layer = "encoder.blocks.",
-    .decoder_layer = "decoder.blocks.",
+    .naming = &mx_names_openai,
     .probe = mx_zip_probe,
     .read = read_pt,
-    .source = source_pt,
 };

@@ -12,7 +12,7 @@ static mxw_status from_shape(mx_weights *w, const char *name, int axis, int32_t 
     mx_tensor_source source;
     if (*to)
         return MXW_OK;
-    w->format->source(name, 0, &source);
+    w->naming->source(name, 0, &source);
     const mx_raw *raw = mx_raw_find(w, source.name);
     if (!raw)
         return mx_fail(MXW_E_MISSING, "tensor %s is missing", source.name);
@@ -48,8 +48,8 @@ mxw_status mx_dims_derive(mx_weights *w) {
     MX_TRY(from_shape(w, "decoder.token_embedding.weight", 0, &d->n_vocab));
     MX_TRY(from_shape(w, "decoder.token_embedding.weight", 1, &d->n_text_state));
     MX_TRY(from_shape(w, "decoder.positional_embedding", 0, &d->n_text_ctx));
-    MX_TRY(from_layers(w, w->format->encoder_layer, &d->n_audio_layer));
-    MX_TRY(from_layers(w, w->format->decoder_layer, &d->n_text_layer));
+    MX_TRY(from_layers(w, w->naming->encoder_layer, &d->n_audio_layer));
+    MX_TRY(from_layers(w, w->naming->decoder_layer, &d->n_text_layer));
     if (!d->n_audio_head)
         d->n_audio_head = MX_MAX(1, d->n_audio_state / HEAD_SIZE);
     if (!d->n_text_head)

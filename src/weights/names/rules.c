@@ -20,7 +20,7 @@ mxw_status mx_rule_zero_bias(mx_raw *raw, const mx_tensor_source *source) {
     if (status < 0)
         return status;
     raw->used = 1;
-    if (view.rank != 1 || !all_zero(&view))
+    if (view.rank != 1 || raw->quantized || !all_zero(&view))
         return mx_fail(MXW_E_UNSUPPORTED, "tensor %s has a bias for the key; Whisper's attention has none",
                        source->name);
     return MXW_OK;
@@ -32,9 +32,11 @@ mxw_status mx_rule_tied(const mx_weights *w, const char *embedding_name, const c
     if (!projection || !embedding)
         return MXW_OK;
     projection->used = 1;
-    if (projection->view.data == embedding->view.data)
+    if (projection->quantized && embedding->quantized && mx_quantized_same(projection->quantized, embedding->quantized))
         return MXW_OK;
-    if (projection->view.dtype != embedding->view.dtype ||
+    if (!projection->quantized && projection->view.data == embedding->view.data)
+        return MXW_OK;
+    if (projection->quantized || embedding->quantized || projection->view.dtype != embedding->view.dtype ||
         mx_tensor_bytes(&projection->view) != mx_tensor_bytes(&embedding->view) ||
         memcmp(projection->view.data, embedding->view.data, mx_tensor_bytes(&embedding->view)) != 0)
         return mx_fail(MXW_E_UNSUPPORTED, "tensor %s differs from %s; Whisper's output matrix is its embedding",

@@ -1,0 +1,7 @@
+/* Any bytes as a ggml file of whisper.cpp. */
+#include "fuzz_checkpoint.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    try_checkpoint(data, n);
+    return 0;
+}
