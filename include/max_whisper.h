@@ -27,6 +27,7 @@
 #include "max_whisper/tensor.h"
 #include "max_whisper/device.h"
 #include "max_whisper/checkpoint.h"
+#include "max_whisper/convert.h"
 #include "max_whisper/hub.h"
 #include "max_whisper/model.h"
 #include "max_whisper/audio.h"

@@ -1,7 +1,7 @@
 /* api/checkpoint.c - the public functions of checkpoints, over weights/. */
 #include "api/api.h"
-#include "base/mem.h"
-#include "pipeline/pipeline.h"
+#include "base/base.h"
+#include "convert/convert.h"
 #include "weights/weights.h"
 
 /* The public handle is the checkpoint itself. */
@@ -12,7 +12,7 @@ mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, 
     *out = NULL;
     MX_NEED(name_or_path, MXW_E_ARGUMENT);
     mx_weights *w = NULL;
-    mxw_status status = mx_weights_open(name_or_path, model_dir, &w);
+    mxw_status status = mx_weights_open_packed(name_or_path, model_dir, &w);
     *out = (mxw_checkpoint *)(void *)w;
     return status;
 }
@@ -80,16 +80,40 @@ mxw_status mxw_checkpoint_sha256(const mxw_checkpoint *checkpoint, char text[65]
     return MXW_OK;
 }
 
-mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const char *path) {
+void (mxw_convert_options_default)(mxw_convert_options *options, size_t struct_size) {
+    const mxw_convert_options full = {0};
+    mx_give_defaults(options, struct_size, &full, sizeof(full));
+}
+
+mxw_status mxw_checkpoint_convert(const mxw_checkpoint *checkpoint, const char *path,
+                                  const mxw_convert_options *options) {
     MX_NEED(checkpoint, MXW_E_ARGUMENT);
     MX_NEED(path, MXW_E_ARGUMENT);
-    return mx_weights_export_npz(inner(checkpoint), path);
+    MX_NEED(options, MXW_E_ARGUMENT);
+    mxw_convert_options full;
+    mxw_convert_options_default(&full);
+    mxw_status status = mx_take_options(&full, sizeof(full), options, options->struct_size, "mxw_convert_options");
+    return status < 0 ? status : mx_convert(inner(checkpoint), path, &full);
+}
+
+const char *mxw_convert_format(int index) { return mx_convert_format(index); }
+
+const char *mxw_convert_type(const char *format, int index) { return mx_convert_type(format, index); }
+
+static mxw_status export_as(const mxw_checkpoint *checkpoint, const char *path, const char *format, const char *type) {
+    mxw_convert_options options;
+    mxw_convert_options_default(&options);
+    options.format = format;
+    options.type = type;
+    return mxw_checkpoint_convert(checkpoint, path, &options);
+}
+
+mxw_status mxw_checkpoint_export_npz(const mxw_checkpoint *checkpoint, const char *path) {
+    return export_as(checkpoint, path, "npz", NULL);
 }
 
 mxw_status mxw_checkpoint_export_ggml(const mxw_checkpoint *checkpoint, mxw_dtype matrices, const char *path) {
-    MX_NEED(checkpoint, MXW_E_ARGUMENT);
-    MX_NEED(path, MXW_E_ARGUMENT);
     if (matrices != MXW_F16 && matrices != MXW_F32)
         return mx_fail(MXW_E_ARGUMENT, "matrices: type %d is neither f16 nor f32", (int)matrices);
-    return mx_export_ggml(inner(checkpoint), matrices, path);
+    return export_as(checkpoint, path, "ggml", matrices == MXW_F32 ? "f32" : "f16");
 }

@@ -46,6 +46,4 @@ const mxw_result *mx_session_result(mx_session *s);
 mxw_status mx_session_manifest(mx_session *s, const char **json);
 mxw_status mx_session_resume(mx_session *s, const void *record, size_t n);
 
-/* A checkpoint as one file that whisper.cpp loads: weights (matrices: MXW_F16 or MXW_F32), filter bank, tokens. */
-mxw_status mx_export_ggml(const mx_weights *w, mxw_dtype matrices, const char *path);
 #endif

@@ -45,6 +45,11 @@ mxw_status mx_text_decode_with_timestamps(const mx_text *text, const int32_t *to
  * is not in the vocabulary; *n may be 0 otherwise. */
 const char *mx_text_token_bytes(const mx_text *text, int32_t token, size_t *n);
 
+/* For files of other programs. The two tokens that merge into a token; 0 if it is a byte, special, or none of both. */
+int mx_text_merge(const mx_text *text, int32_t token, int32_t *left, int32_t *right);
+/* Adds a token as text: its bytes as characters of GPT-2's byte-level alphabet, or a special token's text. */
+void mx_text_byte_level(const mx_text *text, int32_t token, mx_str *out);
+
 /* The non-speech tokens (annotations, speaker tags) that decoding suppresses; ascending, valid as long as text. */
 void mx_text_non_speech(const mx_text *text, const int32_t **ids, size_t *n);
 

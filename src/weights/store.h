@@ -189,8 +189,6 @@ mxw_status mx_look_in_folder(const char *folder, mx_str *path);
  * possibly without an error line, if none. */
 mxw_status mx_look_by_name(const char *dir, const char *name, mx_str *path);
 
-/* format/npz.c: the export, with ZIP64 fields for offsets from zip64_limit on, so that a test need not write 4 GiB. */
-mxw_status mx_npz_write(const mx_weights *w, const char *path, uint64_t zip64_limit);
 /* find/search_paths.c: a name that is not a released one ("tiny.en-q5_1"): in the model folder and, unless that is
  * given, in the caches of whisper.cpp, transcribe.cpp ("tiny.en-Q8_0") and MLX ("tiny-4bit"). E_NOT_FOUND, possibly
  * without an error line, if there is none. */

@@ -39,19 +39,6 @@ const mx_quantized *mx_weights_quantized(const mx_weights *w, int64_t i, int64_t
 mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc);
 /* SHA-256 of the file's bytes (of an index: of its files, concatenated), 64 digits, 0-terminated. */
 void mx_weights_sha256(const mx_weights *w, char text[65]);
-/* Weights (bf16 widened to f32: numpy has none), "dims.NAME" scalars and "alignment_heads" as one .npz. */
-mxw_status mx_weights_export_npz(const mx_weights *w, const char *path);
-/* What a whisper.cpp file has besides weights; supplied by the caller. */
-typedef struct mx_ggml_extras {
-    const float *filters;         /* [n_mels][n_bins]: the mel filter bank */
-    int n_bins;
-    int32_t n_tokens;             /* ids 0 .. n_tokens - 1 are text */
-    const char *(*token)(void *context, int32_t id, size_t *n);   /* the token's bytes */
-    void *context;
-} mx_ggml_extras;
-/* Writes one file that whisper.cpp loads; matrices: MXW_F16 or MXW_F32 (vectors and positions are f32 in both). */
-mxw_status mx_weights_export_ggml(const mx_weights *w, const mx_ggml_extras *extras, mxw_dtype matrices,
-                                  const char *path);
 /* The folder of the checkpoint, with the final '/' (empty: the working folder), if the files beside it belong to it;
  * *n is its length. NULL: a file alone. */
 const char *mx_weights_folder(const mx_weights *w, size_t *n);

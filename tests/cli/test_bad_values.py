@@ -9,7 +9,8 @@ COMMANDS = {   # and what must stand behind them
     "transcribe": ["x.wav"], "vad": ["x.wav"], "language": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"],
     "report": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
     "features compare": ["a.npz", "b.npz"], "features diverge": ["a.npz", "b.npz"], "features decode": ["a.npz"],
-    "model list": [], "model fetch": ["tiny"], "model inspect": [], "model export": ["tiny.en", "out.npz"],
+    "model list": [], "model fetch": ["tiny"], "model inspect": [],
+    "model convert": ["tiny.en", "out.npz"], "model export": ["tiny.en", "out.npz"],
     "devices": [], "gpu-check": [], "graph dump": [], "graph test": [], "version": [], "help": [],
 }
 SWITCH = ["maybe", "", "2", "None"]

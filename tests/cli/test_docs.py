@@ -16,7 +16,7 @@ HEADERS = os.path.join(ROOT, "include", "max_whisper")
 COMPLETION = os.path.join(DOCS, "max-whisper")
 COMMANDS = ["transcribe", "vad", "language", "bench", "demo", "report", "verify", "features extract",
             "features compare", "features diverge", "features decode", "model list", "model fetch", "model inspect",
-            "model export", "devices", "gpu-check", "graph dump", "graph test", "version", "help"]
+            "model convert", "model export", "devices", "gpu-check", "graph dump", "graph test", "version", "help"]
 MESSAGES = {"--quiet", "--log-level", "--log-format", "--help"}   # of every subcommand, in the main page
 
 
@@ -144,7 +144,7 @@ def test_completion(options):
         offered = completed(*command.split(), "--")
         check_equal(offered, set(options[command]), f"completion of {command}")
     check_equal(completed("--mo"), {"--model", "--model-dir"}, "completion without a subcommand")
-    check_equal(completed("model", ""), {"list", "fetch", "inspect", "export"}, "completion of model")
+    check_equal(completed("model", ""), {"list", "fetch", "inspect", "convert", "export"}, "completion of model")
     check_equal(completed("graph", ""), {"dump", "test"}, "completion of graph")
     check_equal(completed("features", ""), {"extract", "compare", "diverge", "decode"}, "completion of features")
     told = re.search(r"to see it found: ([a-z, -]*)\.", " ".join(run("help", "verify")[1].split()))
@@ -153,7 +153,8 @@ def test_completion(options):
                 "completion of --channel")
     check_equal(completed("x.wav", "--engine", ""), {"cpu", "gpu", "max"}, "completion of --engine")
     check_equal(completed("x.wav", "--format", "=", "s"), {"srt"}, "completion of --format=s")
-    check_equal(completed("model", "export", "x", "--format", ""), {"npz", "ggml"}, "completion of export's --format")
+    check_equal(completed("model", "convert", "x", "--format", ""),
+                {"auto", "ggml", "gguf", "ct2", "safetensors", "npz"}, "completion of convert's --format")
     check_equal(completed("x.wav", "--log-level", ""), {"error", "warn", "info", "debug"}, "completion of --log-level")
     code, out, _ = run("model", "list")
     check_equal(code, 0, "model list")

@@ -1,4 +1,4 @@
-/* cli/info/model.c - `model list`, `model inspect`, `model export`: checkpoints, without running them. */
+/* cli/info/model.c - `model list`, `model inspect`: checkpoints, without running them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +13,7 @@ typedef struct model_options {
     common_options common;
     const char *model_dir;
     int json, tensors;
-    int format, type; /* of an export: see the names below */
 } model_options;
-
-enum export_format { EXPORT_NPZ, EXPORT_GGML };
-enum export_type { TYPE_OWN, TYPE_F16, TYPE_F32 };
-static const char *const format_names[] = {"npz", "ggml", NULL};
-static const char *const type_names[] = {"auto", "f16", "f32", NULL};
 
 /* A table reads by rows. */
 /* clang-format off */
@@ -36,18 +30,6 @@ static const option_row inspect_rows[] = {
     {.name = "tensors", .kind = OPTION_FLAG, .fallback = "False", .group = "Output",
      .target = offsetof(model_options, tensors),
      .help = "Also list every tensor: type and bits in the file, shape, bytes, CRC-32, name."},
-    COMMON_ROWS,
-    {.name = NULL},
-};
-
-static const option_row export_rows[] = {
-    {.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .fallback = "npz", .placeholder = "npz|ggml",
-     .group = "Output", .target = offsetof(model_options, format), .choices = format_names,
-     .help = "npz: weights and configuration for numpy; ggml: one file for whisper.cpp."},
-    {.name = "type", .kind = OPTION_CHOICE, .fallback = "auto", .placeholder = "auto|f16|f32", .group = "Output",
-     .target = offsetof(model_options, type), .choices = type_names,
-     .help = "Type of the matrices in ggml; auto: f16. npz keeps the types of the checkpoint."},
-    MODEL_DIR_ROW(model_options, model_dir),
     COMMON_ROWS,
     {.name = NULL},
 };
@@ -439,35 +421,6 @@ static int run_inspect(const void *chosen, char **words, int n_words) {
     return exit_status;
 }
 
-/* ---- export --------------------------------------------------------------------------------------------- */
-
-static mxw_status export_as(const mxw_checkpoint *checkpoint, const model_options *options, const char *path) {
-    if (options->format == EXPORT_NPZ)
-        return mxw_checkpoint_export_npz(checkpoint, path);
-    return mxw_checkpoint_export_ggml(checkpoint, options->type == TYPE_F32 ? MXW_F32 : MXW_F16, path);
-}
-
-static int run_export(const void *chosen, char **words, int n_words) {
-    const model_options *options = chosen;
-    (void)n_words;
-    if (options->format == EXPORT_NPZ && options->type != TYPE_OWN) {
-        log_error("--type: %s requires --format ggml; npz keeps the checkpoint's types",
-                  type_names[options->type]);
-        return EXIT_USAGE;
-    }
-    mxw_checkpoint *checkpoint = NULL;
-    int exit_status = open_checkpoint(words[0], options->model_dir, &checkpoint);
-    if (exit_status == EXIT_OK) {
-        mxw_status status = export_as(checkpoint, options, words[1]);
-        if (status < 0) {
-            log_failure(words[1], status);
-            exit_status = EXIT_FAILED;
-        }
-    }
-    mxw_checkpoint_close(checkpoint);
-    return exit_status;
-}
-
 const command command_model_list = {
     .arguments = "",
     .summary = "List the released models and where each was found.",
@@ -486,17 +439,4 @@ const command command_model_inspect = {
     .options_size = sizeof(model_options),
     .values = model_value,
     .run = run_inspect,
-};
-
-const command command_model_export = {
-    .arguments = "MODEL OUT",
-    .min_words = 2,
-    .max_words = 2,
-    .word_name = "a model and the file to write",
-    .summary = "Convert a checkpoint into one file for numpy (.npz) or whisper.cpp (ggml).",
-    .details = "MODEL is a released name, a checkpoint file or its folder. OUT is written completely or not at all.",
-    .options = export_rows,
-    .options_size = sizeof(model_options),
-    .values = model_value,
-    .run = run_export,
 };

@@ -1,11 +1,11 @@
-/* weights/format/npz.c - writes a ZIP of stored .npy members that numpy.load reads, atomically; and exports a
- * checkpoint. ZIP64 fields are written where an offset needs them, so the file may be of any size. */
+/* weights/format/npz.c - writes a ZIP of stored .npy members that numpy.load reads, atomically. ZIP64 fields are
+ * written where an offset needs them, so the file may be of any size. */
 #include <string.h>
 #include <zlib.h>
 
+#include "base/base.h"
 #include "base/file.h"
 #include "weights/format/npz.h"
-#include "weights/store.h"
 
 #define ZIP64_MARK 0xffffffffu   /* in a 32-bit field: see the ZIP64 one */
 
@@ -148,30 +148,6 @@ static mxw_status add_tensor(writer *w, const char *name, const mx_tensor *t) {
     return status;
 }
 
-static mxw_status add_config(writer *w, const mx_weights *weights) {
-    const mxw_dims *d = &weights->dims;
-    const struct {
-        const char *name;
-        int32_t value;
-    } fields[] = {
-        {"dims.n_mels", d->n_mels},               {"dims.n_audio_ctx", d->n_audio_ctx},
-        {"dims.n_audio_state", d->n_audio_state}, {"dims.n_audio_head", d->n_audio_head},
-        {"dims.n_audio_layer", d->n_audio_layer}, {"dims.n_vocab", d->n_vocab},
-        {"dims.n_text_ctx", d->n_text_ctx},       {"dims.n_text_state", d->n_text_state},
-        {"dims.n_text_head", d->n_text_head},     {"dims.n_text_layer", d->n_text_layer},
-    };
-    mxw_status status;
-    for (size_t i = 0; i < MX_COUNT(fields); i++) {
-        int32_t value = fields[i].value;
-        mx_tensor scalar = mx_tensor_of(MXW_I32, 0, NULL, &value);
-        status = add_member(w, fields[i].name, &scalar);
-        if (status < 0)
-            return status;
-    }
-    mx_tensor heads = mx_tensor_of_const(MXW_I32, 2, (int64_t[]){(int64_t)weights->n_heads, 2}, weights->heads);
-    return add_member(w, "alignment_heads", &heads);
-}
-
 static mxw_status add_end(writer *w) {
     uint64_t offset = w->at, bytes = w->directory.n;
     mx_str *s = &w->head;
@@ -207,10 +183,6 @@ static mxw_status add_end(writer *w) {
     return status < 0 ? status : put(w, s->data, s->n);
 }
 
-mxw_status mx_weights_export_npz(const mx_weights *weights, const char *path) {
-    return mx_npz_write(weights, path, ZIP64_MARK);
-}
-
 static void free_writer(writer *w) {
     mx_save_abort(w->save);
     mx_str_free(&w->directory);
@@ -226,25 +198,16 @@ static mxw_status commit(writer *w) {
     return mx_save_commit(save);
 }
 
-mxw_status mx_npz_write(const mx_weights *weights, const char *path, uint64_t zip64_limit) {
-    writer w = {.limit = zip64_limit};
-    mxw_status status;
-    MX_TRY(mx_save_open(path, &w.save));
-    for (int64_t i = 0; i < weights->n_tensors; i++)
-        MX_TRY(add_tensor(&w, weights->tensors[i].name, &weights->tensors[i].view));
-    MX_TRY(add_config(&w, weights));
-    status = commit(&w);
-out:
-    free_writer(&w);
-    return status;
-}
+static uint64_t zip64_from = ZIP64_MARK;
+
+void mx_npz_zip64_from(uint64_t limit) { zip64_from = limit ? limit : ZIP64_MARK; }
 
 mxw_status mx_npz_create(const char *path, mx_npz_writer **out) {
     writer *w = mx_alloc_zero(1, sizeof(*w));
     *out = NULL;
     if (!w)
         return MXW_E_MEMORY;
-    w->limit = ZIP64_MARK;
+    w->limit = zip64_from;
     mxw_status status = mx_save_open(path, &w->save);
     if (status < 0)
         mx_free(w);

@@ -13,6 +13,9 @@ typedef struct mx_npz_writer mx_npz_writer;
 mxw_status mx_npz_create(const char *path, mx_npz_writer **out);
 /* Adds an array; bf16, which numpy lacks, is widened. */
 mxw_status mx_npz_add(mx_npz_writer *w, const char *name, const mx_tensor *t);
+/* For tests: ZIP64 fields for offsets from `limit` on in files created later, so that none need have 4 GiB; 0: only
+ * where they are needed. */
+void mx_npz_zip64_from(uint64_t limit);
 mxw_status mx_npz_commit(mx_npz_writer *w);   /* closes it; on failure no file remains */
 void mx_npz_abort(mx_npz_writer *w);          /* NULL is fine */
 

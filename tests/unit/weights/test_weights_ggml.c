@@ -6,8 +6,9 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "convert/convert.h"
 #include "feature/feature.h"
-#include "pipeline/pipeline.h"
+#include "text/text.h"
 #include "weights/store.h"
 
 /* What is left of the file. */
@@ -51,6 +52,12 @@ static mx_weights *generated(const char *folder, mxw_dtype dtype, int n_vocab, i
     if (gen_pt(path, &o) != 0 || mx_weights_open(path, NULL, &w) != MXW_OK)
         printf("%s\n", mxw_last_error());
     return w;
+}
+
+static mxw_status convert(const mx_weights *w, mxw_dtype matrices, const char *path) {
+    const mxw_convert_options options = {
+        .struct_size = sizeof(options), .format = "ggml", .type = matrices == MXW_F32 ? "f32" : "f16"};
+    return mx_convert(w, path, &options);
 }
 
 static void check_sizes(reader *r, const mxw_dims *d, int type) {
@@ -140,7 +147,7 @@ static void test_read_back(const char *folder, mxw_dtype dtype, mxw_dtype matric
     mxw_checkpoint_info info;
     mx_weights *w = generated(folder, dtype, n_vocab, n_mels);
     snprintf(path, sizeof(path), "%s/out.bin", folder);
-    if (!CHECK(w && mx_export_ggml(w, matrices, path) == MXW_OK) || !CHECK(mx_map_open(path, &map) == MXW_OK)) {
+    if (!CHECK(w && convert(w, matrices, path) == MXW_OK) || !CHECK(mx_map_open(path, &map) == MXW_OK)) {
         mx_weights_close(w);
         return;
     }
@@ -161,32 +168,25 @@ static void test_read_back(const char *folder, mxw_dtype dtype, mxw_dtype matric
     mx_weights_close(w);
 }
 
-static const char *no_tokens(void *context, int32_t id, size_t *n) {
-    (void)context;
-    (void)id;
-    *n = 0;
-    return NULL;
-}
-
 static void test_faults(const char *folder) {
     char path[4200];
-    float filters[80] = {0};
-    mx_ggml_extras extras = {.filters = filters, .n_bins = 1, .n_tokens = 3, .token = no_tokens};
     mx_weights *w = generated(folder, MXW_F32, 32, 80);
     if (!CHECK(w))
         return;
     snprintf(path, sizeof(path), "%s/never.bin", folder);
-    CHECK_EQ_INT(mx_export_ggml(w, MXW_F16, path), MXW_E_UNSUPPORTED);   /* 32 tokens are no vocabulary of ours */
+    CHECK_EQ_INT(convert(w, MXW_F16, path), MXW_E_UNSUPPORTED);   /* 32 tokens are no vocabulary of ours */
     CHECK(!mx_file_exists(path));
+    mx_weights_close(w);
+    w = generated(folder, MXW_F32, 51864, 80);
     snprintf(path, sizeof(path), "%s/no/such/folder.bin", folder);
-    CHECK_EQ_INT(mx_weights_export_ggml(w, &extras, MXW_F16, path), MXW_E_IO);
+    CHECK_EQ_INT(convert(w, MXW_F16, path), MXW_E_IO);
     CHECK(strstr(mxw_last_error(), "folder.bin: cannot write") != NULL);
     snprintf(path, sizeof(path), "%s/never.bin", folder);
     int64_t live = mx_mem_live(), i = 0;
     for (mxw_status status = MXW_E_MEMORY; status == MXW_E_MEMORY && i < 10000; i++) {
         CHECK(!mx_file_exists(path));
         mx_mem_fail_after(i);
-        status = mx_weights_export_ggml(w, &extras, MXW_F16, path);
+        status = convert(w, MXW_F16, path);
         mx_mem_fail_after(-1);
         CHECK(status == MXW_OK || status == MXW_E_MEMORY);
         CHECK_EQ_INT(mx_mem_live(), live);
@@ -213,10 +213,10 @@ static void test_too_large(const char *folder) {
     CHECK_EQ_INT(mx_weights_find(w, name, &view), MXW_OK);
     memcpy(view.data, &large, sizeof(large));
     snprintf(path, sizeof(path), "%s/large.bin", folder);
-    CHECK_EQ_INT(mx_export_ggml(w, MXW_F16, path), MXW_E_UNSUPPORTED);
-    CHECK(strstr(mxw_last_error(), "decoder.blocks.0.mlp.2.weight: 70000 is too large for f16") != NULL);
+    CHECK_EQ_INT(convert(w, MXW_F16, path), MXW_E_UNSUPPORTED);
+    CHECK(strstr(mxw_last_error(), "decoder.blocks.0.mlp.2.weight: 70000 does not fit into f16") != NULL);
     CHECK(!mx_file_exists(path));
-    CHECK_EQ_INT(mx_export_ggml(w, MXW_F32, path), MXW_OK);
+    CHECK_EQ_INT(convert(w, MXW_F32, path), MXW_OK);
     mx_weights_close(w);
     mx_free(bytes);
     mx_map_close(&map);

@@ -1,0 +1,251 @@
+/* test_convert.c - every format in every type that it has: opened again, the values are those of the source rounded to
+ * the type; converted again, the bytes are the same. Nothing is left of a conversion that fails. */
+#include "kit/check.h"
+#include "kit/gen_checkpoint.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "base/file.h"
+#include "convert/convert.h"
+#include "weights/names/names.h"
+
+#define STATE 64
+
+static char folder[4096];
+
+static void at(const char *leaf, char *path) { snprintf(path, 4300, "%s/%s", folder, leaf); }
+
+static mx_weights *open_at(const char *leaf) {
+    char path[4300];
+    mx_weights *w = NULL;
+    at(leaf, path);
+    if (!CHECK_EQ_INT(mx_weights_open_packed(path, NULL, &w), MXW_OK))
+        printf("    %s\n", mxw_last_error());
+    return w;
+}
+
+static mxw_status convert(const mx_weights *w, const char *leaf, const char *format, const char *type) {
+    const mxw_convert_options options = {.struct_size = sizeof(options), .format = format, .type = type};
+    char path[4300];
+    at(leaf, path);
+    return mx_convert(w, path, &options);
+}
+
+static int entries(const char *path) {
+    DIR *dir = opendir(path);
+    int n = 0;
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------- */
+
+static int is_matrix(const mx_tensor *view, const char *name) {
+    return view->rank == 2 && !strstr(name, "positional_embedding");
+}
+
+/* n values as the type has them. */
+static void round_to(const char *type, const mx_tensor *view, float *x) {
+    const int64_t n = mx_tensor_count(view);
+    const mx_block_type *blocks = mx_block_type_find(type);
+    if (blocks) {
+        uint8_t *packed = mx_alloc((size_t)(n / blocks->elements) * (size_t)blocks->bytes);
+        mx_blocks_pack(blocks, x, n, packed);
+        mx_blocks_widen(blocks, packed, n, x);
+        mx_free(packed);
+    } else if (strcmp(type, "int8") == 0) {
+        const int64_t columns = n / view->dims[0];
+        for (int64_t r = 0; r < view->dims[0]; r++) {
+            float largest = 0;
+            for (int64_t i = 0; i < columns; i++)
+                largest = MX_MAX(largest, fabsf(x[r * columns + i]));
+            const float scale = 127.0f / largest;
+            for (int64_t i = 0; i < columns; i++)
+                x[r * columns + i] = (float)(int8_t)rintf(x[r * columns + i] * scale) * (1.0f / scale);
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            x[i] = strcmp(type, "f16") == 0    ? mx_f16_to_f32(mx_f32_to_f16(x[i]))
+                   : strcmp(type, "bf16") == 0 ? mx_bf16_to_f32(mx_f32_to_bf16(x[i]))
+                                               : x[i];
+    }
+}
+
+/* The type that a tensor has in a file of this format and type; the source is f32. */
+static const char *type_in(const char *format, const char *type, const mx_tensor *view, const char *name) {
+    const int quantized = mx_block_type_find(type) || strcmp(type, "int8") == 0;
+    const int ggml = strcmp(format, "ggml") == 0, gguf = strcmp(format, "gguf") == 0;
+    if (strcmp(format, "safetensors") == 0 && quantized && strstr(name, "token_embedding"))
+        return "f32";
+    if (is_matrix(view, name))
+        return type;
+    if (ggml && view->rank == 3 && strcmp(type, "f32") != 0)
+        return "f16";
+    return ggml || gguf || quantized ? "f32" : type;
+}
+
+static void check_values(const mx_weights *source, const char *leaf, const char *format, const char *type) {
+    mx_weights *w = open_at(leaf);
+    for (int64_t i = 0; w && i < mx_weights_count(source); i++) {
+        mxw_tensor_info info, got_info;
+        mx_tensor view;
+        mx_weights_tensor(source, i, &info, &view);
+        mx_weights_tensor(w, i, &got_info, NULL);
+        const char *want_type = type_in(format, type, &view, info.name);
+        size_t n = (size_t)mx_tensor_count(&view);
+        float *want = mx_alloc(n * 4), *got = mx_alloc(n * 4);
+        mx_weights_read_f32(source, i, want);
+        round_to(want_type, &view, want);
+        CHECK_EQ_INT(mx_weights_read_f32(w, i, got), MXW_OK);
+        if (!CHECK(memcmp(want, got, n * 4) == 0 && strcmp(got_info.stored, want_type) == 0))
+            printf("    %s as %s: %s is %s, want %s\n", format, type, info.name, got_info.stored, want_type);
+        mx_free(want);
+        mx_free(got);
+    }
+    mx_weights_close(w);
+}
+
+/* ---- round trips ----------------------------------------------------------------------------------------------- */
+
+static int same_files(const char *a, const char *b) {
+    mx_map x = {0}, y = {0};
+    int same = mx_map_open(a, &x) == MXW_OK && mx_map_open(b, &y) == MXW_OK && x.n == y.n &&
+               memcmp(x.data, y.data, x.n) == 0;
+    mx_map_close(&x);
+    mx_map_close(&y);
+    return same;
+}
+
+/* The same again from what was written, in its own type: the same bytes, quantized ones without being rounded twice. */
+static void check_again(const char *leaf, const char *format, const char *type, const char *weights) {
+    char again[80], a[4400], b[4400];
+    mx_weights *w = open_at(leaf);
+    snprintf(again, sizeof(again), "again-%s", leaf);
+    if (!w || !CHECK_EQ_INT(convert(w, again, format, strcmp(format, "ggml") == 0 ? type : NULL), MXW_OK))
+        return;
+    at(leaf, a);
+    at(again, b);
+    strcat(a, weights);
+    strcat(b, weights);
+    if (!CHECK(same_files(a, b)))
+        printf("    %s as %s differs the second time\n", format, type);
+    mx_weights_close(w);
+}
+
+static void test_formats(const mx_weights *source) {
+    const char *format, *type;
+    for (int f = 0; (format = mx_convert_format(f)); f++)
+        for (int t = 1; (type = mx_convert_type(format, t)); t++) {
+            char leaf[64];
+            const int is_folder = strcmp(format, "ct2") == 0 || strcmp(format, "safetensors") == 0;
+            snprintf(leaf, sizeof(leaf), "%s-%s", format, type);
+            if (!CHECK_EQ_INT(convert(source, leaf, format, type), MXW_OK)) {
+                printf("    %s\n", mxw_last_error());
+                continue;
+            }
+            check_values(source, leaf, format, type);
+            check_again(leaf, format, type,
+                        !is_folder ? "" : strcmp(format, "ct2") == 0 ? "/model.bin" : "/model.safetensors");
+        }
+}
+
+/* Quantized by one program, copied for the other: blocks from ggml to GGUF and back, without rounding. */
+static void test_across(void) {
+    mx_weights *w = open_at("ggml-q5_1");
+    char a[4300], b[4300];
+    CHECK_EQ_INT(convert(w, "across.gguf", "gguf", NULL), MXW_OK);
+    mx_weights_close(w);
+    at("across.gguf", a);
+    w = open_at("across.gguf");
+    mxw_tensor_info info;
+    mx_weights_tensor(w, mx_weights_index(w, "decoder.token_embedding.weight"), &info, NULL);
+    CHECK(strcmp(info.stored, "q5_1") == 0);
+    CHECK_EQ_INT(convert(w, "across.bin", "ggml", NULL), MXW_OK);
+    mx_weights_close(w);
+    at("across.bin", a);
+    at("ggml-q5_1", b);
+    CHECK(same_files(a, b));
+}
+
+/* ---- failures -------------------------------------------------------------------------------------------------- */
+
+static int stop_at;
+
+static int stop(void *user, const char *tensor, uint64_t done, uint64_t total) {
+    uint64_t *last = user;
+    CHECK(tensor && done > *last && done <= total);
+    *last = done;
+    return stop_at-- == 0;
+}
+
+static void test_failures(const mx_weights *source) {
+    char path[4300];
+    const int before = entries(folder);
+    uint64_t last = 0;
+    mxw_convert_options options = {.struct_size = sizeof(options), .format = "ct2", .progress = stop, .user = &last};
+    at("stopped", path);
+    stop_at = 5;
+    CHECK_EQ_INT(mx_convert(source, path, &options), MXW_E_ABORTED);
+    options.format = "gguf";
+    last = 0;
+    stop_at = 5;
+    CHECK_EQ_INT(mx_convert(source, path, &options), MXW_E_ABORTED);
+    CHECK_EQ_INT(entries(folder), before);
+    CHECK_EQ_INT(convert(source, "ct2-f16", "ct2", "f16"), MXW_E_IO);   /* it is there */
+    CHECK(strstr(mxw_last_error(), "ct2-f16: is not empty; name a folder that is new or empty"));
+    CHECK_EQ_INT(convert(source, "no/such/x", "safetensors", "f16"), MXW_E_IO);
+    CHECK(strstr(mxw_last_error(), "no/such/x: cannot make the folder"));
+    CHECK_EQ_INT(convert(source, "x", "gguff", NULL), MXW_E_ARGUMENT);
+    CHECK_EQ_INT(convert(source, "x", "ct2", "q5_0"), MXW_E_ARGUMENT);
+    CHECK(strstr(mxw_last_error(), "type 'q5_0': format ct2 has auto, f32, f16, bf16, int8"));
+    CHECK_EQ_INT(entries(folder), before);
+    at("empty", path);
+    CHECK(mkdir(path, 0777) == 0);
+    CHECK_EQ_INT(convert(source, "empty/", "ct2", "f16"), MXW_OK);
+    CHECK_EQ_INT(entries(folder), before + 1);
+}
+
+/* Allocations fail one after the other: no crash, no leak, no file. */
+static void test_no_memory(const mx_weights *source, const char *format) {
+    const int before = entries(folder);
+    int64_t i = 0, live = mx_mem_live();
+    for (mxw_status status = MXW_E_MEMORY; status == MXW_E_MEMORY && i < 10000000; i += 1 + i) {
+        CHECK_EQ_INT(entries(folder), before);
+        mx_mem_fail_after(i);
+        status = convert(source, format, format, "f16");
+        mx_mem_fail_after(-1);
+        if (!CHECK(status == MXW_OK || status == MXW_E_MEMORY))
+            printf("    %s\n", mxw_last_error());
+        CHECK_EQ_INT(mx_mem_live(), live);
+    }
+    CHECK_EQ_INT(entries(folder), before + 1);
+}
+
+int main(void) {
+    char path[4300];
+    gen_options o = {.dims = gen_small_dims(), .dtype = MXW_F32, .seed = 9};
+    mx_weights *source = NULL;
+    if (gen_temp(folder, sizeof(folder)) != 0)
+        return 1;
+    o.dims.n_audio_state = o.dims.n_text_state = STATE;
+    o.dims.n_vocab = 51864;
+    at("source.pt", path);
+    if (!CHECK(gen_pt(path, &o) == 0 && mx_weights_open_packed(path, NULL, &source) == MXW_OK))
+        return 1;
+    test_formats(source);
+    test_across();
+    test_failures(source);
+    for (int f = 0; mx_convert_format(f); f++)
+        test_no_memory(source, mx_convert_format(f));
+    mx_weights_close(source);
+    gen_remove(folder);
+    return check_done();
+}
