@@ -17,10 +17,12 @@ typedef enum mxw_engine {
     MXW_ENGINE_MAX = 2    /* the compiled graph, on a GPU or on the CPU: the default */
 } mxw_engine;
 
-/* The precision of engine max's matrix products on a GPU. Sums are f32 in both, and so is everything else. */
+/* The precision of engine max's matrix products. Everything else is f32 in all of them. */
 typedef enum mxw_precision {
-    MXW_PRECISION_EXACT = 0,   /* operands split into two f16 terms (22 bits); f16 weights are exact */
-    MXW_PRECISION_F16 = 1      /* operands rounded to f16: faster */
+    MXW_PRECISION_EXACT = 0,   /* CPU: f32. GPU: operands split into two f16 terms (22 bits); f16 weights are exact */
+    MXW_PRECISION_F16 = 1,     /* GPU: operands rounded to f16, sums f32: faster */
+    MXW_PRECISION_INT8 = 2     /* CPU: operands of linear layers rounded to 8 bits, a scale for each row, integer sums:
+                                * faster, smaller, and the same bits on every processor */
 } mxw_precision;
 
 typedef struct mxw_device_info {
@@ -47,6 +49,7 @@ typedef struct mxw_device_peak {
     double gflops;           /* f32 multiply-adds in registers, all threads together: 1e9 a second, each counts two */
     double read_gbs;         /* bytes read from memory, all threads together: 1e9 a second */
     double tensor_gflops;    /* f16 products summed in f32 on tensor cores, counted alike; 0: the device has none */
+    double int8_gops;        /* of a CPU: 8-bit products summed exactly in 32 bits, counted alike; else 0 */
 } mxw_device_peak;
 
 /* Measures what a device can do at most, with so many threads (0: as many as the process may use; of no effect on a

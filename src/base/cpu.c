@@ -29,6 +29,12 @@ static int has_avx512(void) {
 static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 #endif
 
+#ifdef __aarch64__
+#include <sys/auxv.h>
+
+static int has_dot(void) { return (getauxval(AT_HWCAP) & (1 << 20)) != 0; }   /* HWCAP_ASIMDDP */
+#endif
+
 static const struct {
     const char *name;
     int (*has)(void);
@@ -40,6 +46,7 @@ static const struct {
     {"avx512vnni", has_vnni},
 #elif defined(__aarch64__)
     {"neon", always},   /* mandatory on 64-bit ARM */
+    {"neondot", has_dot},
 #endif
 };
 

@@ -46,7 +46,8 @@ static mxw_status check_precision(const mx_program_options *options, const mx_de
         return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by engine %s: expected engine max", name,
                        options->engine == MXW_ENGINE_CPU ? "cpu" : "gpu");
     if (!device->supports_precision(device, options->precision))
-        return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by device %s", name, device->info.id);
+        return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by device %s%s", name, device->info.id,
+                       options->precision == MXW_PRECISION_INT8 ? ": expected device cpu" : "");
     return MXW_OK;
 }
 

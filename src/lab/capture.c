@@ -4,6 +4,7 @@
 
 #include "base/arrays.h"
 #include "base/base.h"
+#include "device/device.h"
 #include "lab/lab.h"
 #include "pipeline/inspect.h"
 
@@ -115,7 +116,7 @@ static mxw_status add_notes(const mx_recognizer *r, const char *language, mx_fea
     MX_TRY(mx_features_set_note(f, "model", info.checkpoint->size_name));
     MX_TRY(mx_features_set_note(f, "engine", engines[info.engine]));
     MX_TRY(mx_features_set_note(f, "device", info.device));
-    MX_TRY(mx_features_set_note(f, "precision", info.precision == MXW_PRECISION_F16 ? "f16" : "exact"));
+    MX_TRY(mx_features_set_note(f, "precision", mx_precision_name(info.precision)));
     MX_TRY(mx_features_set_note(f, "heads", heads));
     MX_TRY(mx_features_set_note(f, "language", language));
     MX_TRY(mx_features_set_note(f, "injected", mx_recognizer_fault(r)));

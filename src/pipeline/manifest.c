@@ -54,12 +54,14 @@ static void add_flag(mx_str *out, const char *key, int value) {
 }
 
 static void add_model(mx_str *out, const mx_recognizer *r, const char *sha256) {
-    static const char *const engines[] = {"cpu", "gpu", "max"};
+    static const char *const engines[] = {"cpu", "gpu", "max"}, *const precisions[] = {"exact", "f16", "int8"};
     mxw_model_info info;
     mx_recognizer_info(r, &info);
     add_text(out, "engine", engines[info.engine]);
     add_text(out, "device", info.device);
     add_whole(out, "threads", info.threads);
+    if (info.precision != MXW_PRECISION_EXACT)
+        add_text(out, "precision", precisions[info.precision]);
     mx_output_json_key(out, "model");
     mx_str_text(out, "{\"name\": ");
     mx_output_json_string(out, info.checkpoint->size_name);

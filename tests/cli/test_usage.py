@@ -265,6 +265,9 @@ def test_graph():
     for device, unable in ((["--engine", "max", "--device", "cpu"], "device cpu"), (["--engine", "cpu"], "engine cpu")):
         code, out, err = run("graph", "test", *device, "--precision", "f16")
         check(code == 1 and "precision f16 is not supported by " + unable in err, "f16 on a processor", (code, err))
+    code, out, err = run("graph", "test", "--engine", "cpu", "--precision", "int8")
+    check(code == 1 and "precision int8 is not supported by engine cpu: expected engine max" in err, "int8",
+          (code, err))
     code, out, err = run("graph", "test", "--quiet")
     check(code == 0 and err == "" and out.endswith("MAX Graph ready\n"), "graph test", (code, out, err))
     check("100 of 100 runs bit-identical" in out and "accelerator_count" in out, "graph test: what it found", out)

@@ -195,10 +195,10 @@ static void test_constants(void) {
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
-static void check_refused(mxw_engine engine, const char *device, const char *line) {
+static void check_refused(mxw_engine engine, const char *device, mxw_precision precision, const char *line) {
     mx_program *program;
     mx_program_options options = {.engine = engine, .device = device, .weights = &source,
-                                  .precision = MXW_PRECISION_F16};
+                                  .precision = precision};
     CHECK(mx_exec_load(G, &options, &program) == MXW_E_UNSUPPORTED && !program);
     if (!CHECK(strstr(mx_error(), line)))
         printf("    %s\n", mx_error());
@@ -229,10 +229,14 @@ static void test_precision(void) {
     }
     for (int i = 2; i >= 0; i--)
         mx_exec_unload(programs[i]);
-    check_refused(MXW_ENGINE_MAX, "cpu", "precision f16 is not supported by device cpu");
-    check_refused(MXW_ENGINE_MAX, "fake", "precision f16 is not supported by device fake");
-    check_refused(MXW_ENGINE_CPU, "cpu", "precision f16 is not supported by engine cpu");
-    check_refused(MXW_ENGINE_GPU, "pattern", "precision f16 is not supported by engine gpu");
+    check_refused(MXW_ENGINE_MAX, "cpu", MXW_PRECISION_F16, "precision f16 is not supported by device cpu");
+    check_refused(MXW_ENGINE_MAX, "fake", MXW_PRECISION_F16, "precision f16 is not supported by device fake");
+    check_refused(MXW_ENGINE_CPU, "cpu", MXW_PRECISION_F16, "precision f16 is not supported by engine cpu");
+    check_refused(MXW_ENGINE_GPU, "pattern", MXW_PRECISION_F16, "precision f16 is not supported by engine gpu");
+    check_refused(MXW_ENGINE_CPU, "cpu", MXW_PRECISION_INT8,
+                  "precision int8 is not supported by engine cpu: expected engine max");
+    check_refused(MXW_ENGINE_MAX, "pattern", MXW_PRECISION_INT8,
+                  "precision int8 is not supported by device pattern: expected device cpu");
 }
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */

@@ -108,6 +108,7 @@ static void measure_peak(bench_record *record) {
     peak->gflops = now.gflops > peak->gflops ? now.gflops : peak->gflops;
     peak->read_gbs = now.read_gbs > peak->read_gbs ? now.read_gbs : peak->read_gbs;
     peak->tensor_gflops = now.tensor_gflops > peak->tensor_gflops ? now.tensor_gflops : peak->tensor_gflops;
+    peak->int8_gops = now.int8_gops > peak->int8_gops ? now.int8_gops : peak->int8_gops;
 }
 
 /* others: where the runs of the program that this one is compared with are kept, in turn with its own; or NULL. */

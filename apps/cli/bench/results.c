@@ -152,8 +152,11 @@ void bench_device_of(const bench_record *record, mxw_device_info *info) {
 }
 
 /* The roof of a stage's arithmetic: that of tensor cores where engine max has them; engine gpu multiplies in f32. At
- * --precision exact, a product of f32 values is two or more of f16, so that half of this roof is the most. */
+ * --precision exact, a product of f32 values is two or more of f16, so that half of this roof is the most. In
+ * int8, that of products in 8 bits, although convolutions and attention stay f32. */
 static double arithmetic_peak(const bench_record *record) {
+    if (record->model.precision == MXW_PRECISION_INT8 && record->peak.int8_gops > 0)
+        return record->peak.int8_gops;
     int tensor = record->model.engine == MXW_ENGINE_MAX && record->peak.tensor_gflops > 0;
     return tensor ? record->peak.tensor_gflops : record->peak.gflops;
 }
@@ -195,6 +198,8 @@ static void print_head(const bench_record *record) {
                   record->peak.read_gbs);
     if (record->peak.tensor_gflops > 0)
         out_print("measured here: %.1f GFLOP/s of f16 on tensor cores\n", record->peak.tensor_gflops);
+    if (record->model.precision == MXW_PRECISION_INT8 && record->peak.int8_gops > 0)
+        out_print("measured here: %.1f GOP/s of int8 in registers\n", record->peak.int8_gops);
     const bench_counters *counters = &record->runs[0].counters;
     out_print("%s: %.1f s; windows %" PRId64 ", steps %" PRId64 " of %.1f sequences; %" PRId64 " bytes of text, %s\n\n",
               record->path, record->audio_s, counters->encode.items, counters->step.runs, sequences_per_step(record),
@@ -278,6 +283,8 @@ static void write_machine(json_writer *json, const bench_record *record) {
     json_number(json, "peak_read_gbs", record->peak.read_gbs, 2);
     if (record->peak.tensor_gflops > 0)
         json_number(json, "peak_tensor_gflops", record->peak.tensor_gflops, 2);
+    if (record->peak.int8_gops > 0)
+        json_number(json, "peak_int8_gops", record->peak.int8_gops, 2);
     json_end(json);
 }
 

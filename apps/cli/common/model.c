@@ -10,7 +10,7 @@
 #include "max_whisper/lab.h"
 
 const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
-const char *const precision_names[] = {"exact", "f16", NULL};
+const char *const precision_names[] = {"exact", "f16", "int8", NULL};
 const char *const half_engine_names[] = {"same", "cpu", "gpu", "max", NULL};
 
 const char *const device_examples[] = {"auto", "cpu", "cuda", "cuda:0", NULL};
@@ -87,6 +87,11 @@ int check_languages(const char *value, char *message, size_t size) {
         if (!*p)
             return 1;
     }
+}
+
+int precision_for(int wanted, int engine, const char *device) {
+    int cpu = !strcmp(device, "cpu"), fits = wanted == MXW_PRECISION_INT8 ? cpu : !cpu;
+    return engine == MXW_ENGINE_MAX && fits ? wanted : MXW_PRECISION_EXACT;
 }
 
 /* ---- opening -------------------------------------------------------------------------------------------- */

@@ -42,6 +42,9 @@ int model_uses_accelerator(const model_choice *choice);
 
 extern const char *const engine_names[];      /* in the order of mxw_engine */
 extern const char *const precision_names[];   /* in the order of mxw_precision */
+/* The precision that an engine runs with on a device if `wanted` was asked for everywhere: f16 is for engine max on a
+ * GPU, int8 for engine max on a CPU, and whatever else is exact. */
+int precision_for(int wanted, int engine, const char *device);
 extern const char *const half_engine_names[]; /* "same", then engine_names */
 extern const char *const device_examples[];   /* for completion */
 /* Released names, for completion. */
@@ -79,7 +82,7 @@ int check_languages(const char *value, char *message, size_t size);
 #define PRECISION_ROW(type, member)                                                                                    \
     {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
      .group = "Model and device", .target = offsetof(type, member), .choices = precision_names,                        \
-     .help = "Engine max on a GPU: exact, or f16: faster, with half-precision GEMMs. Always exact elsewhere."}
+     .help = "With engine max: exact; f16, faster, on a GPU; int8, faster and smaller, on a CPU."}
 
 #define ENGINE_ROWS(type, engine_, device_, threads_, precision_)                                                      \
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \

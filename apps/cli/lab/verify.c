@@ -108,10 +108,8 @@ static int ops_hold(const session *s) {
 
 /* ---- an engine against it ------------------------------------------------------------------------------- */
 
-/* Only engine max on a GPU has a choice. */
 static int precision_of(const session *s, const proof *p) {
-    int gpu = p->engine == MXW_ENGINE_MAX && !strncmp(p->device, "cuda", 4);
-    return gpu ? s->options->precision : MXW_PRECISION_EXACT;
+    return precision_for(s->options->precision, (int)p->engine, p->device);
 }
 
 static mxw_features *capture(const session *s, const proof *p, int names) {
@@ -142,7 +140,7 @@ static void measure(proof *p, const mxw_comparison *c) {
             snprintf(p->worst, sizeof(p->worst), "%s", d.name);
         }
         if (!strcmp(d.name, "recording.text"))
-            p->text_equal = !d.bad;
+            p->text_equal = d.relative == 0;
     }
 }
 

@@ -24,7 +24,7 @@ static void add_engine(report_run *r, mxw_engine engine, const char *device, con
         return;
     report_engine *e = &r->engines[r->n_engines++];
     e->engine = engine;
-    e->precision = engine == MXW_ENGINE_MAX && strcmp(device, "cpu") ? r->options->precision : MXW_PRECISION_EXACT;
+    e->precision = precision_for(r->options->precision, (int)engine, device);
     snprintf(e->device, sizeof(e->device), "%s", device);
     snprintf(e->name, sizeof(e->name), engine == MXW_ENGINE_CPU ? "%s" : "%s on %s", engine_names[engine], device);
     snprintf(e->why, sizeof(e->why), "%s", why ? why : "");

@@ -215,6 +215,8 @@ static const char *draw_roofline(const report_run *r, sheet *s) {
         const mxw_device_peak *peak = &e->record->peak;
         add_roof(&p, e->device, "in registers", peak->gflops, peak->read_gbs);
         add_roof(&p, e->device, "of f16 on tensor cores", peak->tensor_gflops, peak->read_gbs);
+        if (e->precision == MXW_PRECISION_INT8)
+            add_roof(&p, e->device, "of int8 in registers", peak->int8_gops, peak->read_gbs);
     }
     const char *why = begin(s, picture_roofline_height(&p)) ? NULL : no_memory;
     if (!why) {

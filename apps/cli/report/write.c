@@ -42,6 +42,8 @@ static void write_peak(doc *d, const report_run *r, int which) {
     int n = snprintf(text, sizeof(text), "%.1f GFLOP/s in registers, ", peak.gflops);
     if (peak.tensor_gflops > 0)
         n += snprintf(text + n, sizeof(text) - (size_t)n, "%.1f GFLOP/s of f16 on tensor cores, ", peak.tensor_gflops);
+    if (peak.int8_gops > 0 && r->options->precision == MXW_PRECISION_INT8)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "%.1f GOP/s of int8 in registers, ", peak.int8_gops);
     snprintf(text + n, sizeof(text) - (size_t)n, "%.1f GB/s read from memory", peak.read_gbs);
     snprintf(name, sizeof(name), "%s at most, measured here", device);
     row(d, name, text);

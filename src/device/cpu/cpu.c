@@ -97,14 +97,16 @@ static size_t cpu_scratch_bytes(const mx_device *device, const mx_call *call) {
 }
 
 static int cpu_supports_precision(const mx_device *device, mxw_precision precision) {
-    return precision == MXW_PRECISION_EXACT;
+    return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_INT8;
 }
 
 static mxw_status cpu_run_op(const mx_device *device, const mx_call *call) {
     const mx_cpu_op *op = op_of(call->op, call->compiled);
     if (!op->run)
         return mx_fail(MXW_E_UNSUPPORTED, "cpu does not run %s", mx_op_name(call->op));
-    return op->run(call, call->compiled ? mx_cpu_fast_kernels() : mx_cpu_kernels());
+    return op->run(call, !call->compiled                          ? mx_cpu_kernels()
+                         : call->precision == MXW_PRECISION_INT8 ? mx_cpu_int8_kernels()
+                                                                 : mx_cpu_fast_kernels());
 }
 
 static mx_device cpu = {

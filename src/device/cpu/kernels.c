@@ -9,8 +9,9 @@
 #include "base/module.h"
 #include "device/device.h"
 
-static mx_kernels eager, fast;
-static pthread_once_t once = PTHREAD_ONCE_INIT, fast_once = PTHREAD_ONCE_INIT;
+static mx_kernels eager, fast, int8;
+static pthread_once_t once = PTHREAD_ONCE_INIT, fast_once = PTHREAD_ONCE_INIT,
+                      int8_once = PTHREAD_ONCE_INIT;
 
 /* The best that the processor has, up to the one that MXW_CPU names. */
 const mx_isa *mx_cpu_best_isa(void) {
@@ -68,4 +69,19 @@ static void choose_fast(void) { mx_cpu_fast_for(mx_cpu_best_isa(), &fast); }
 const mx_kernels *mx_cpu_fast_kernels(void) {
     pthread_once(&fast_once, choose_fast);
     return &fast;
+}
+
+/* ---- in 8 bits --------------------------------------------------------------------------------------------------- */
+
+static void choose_int8(void) {
+    int8 = *mx_cpu_fast_kernels();
+    int8.layer_norm = int8.same_layer_norm;
+    int8.gelu_erf = int8.same_gelu_erf;
+    int8.gelu_tanh = int8.same_gelu_tanh;
+    int8.select_range = int8.same_select_range;
+}
+
+const mx_kernels *mx_cpu_int8_kernels(void) {
+    pthread_once(&int8_once, choose_int8);
+    return &int8;
 }

@@ -67,6 +67,33 @@ typedef struct mx_gemm_tile {
     int64_t prefetch_stride;
 } mx_gemm_tile;
 
+/* The blocking of a product in 8 bits, and how a number q of a row is stored: as q + offset in `bytes` bytes. */
+typedef struct mx_w8a8_blocks {
+    int64_t tile_rows;      /* of one w8a8_tile call */
+    int64_t tile_panels;    /* of one w8a8_tile call, at most MX_TILE_PANELS */
+    int64_t row_block;      /* rows of a piece of many */
+    int64_t bytes;          /* 1 or 2 */
+    int32_t offset;         /* 0 or 128 */
+} mx_w8a8_blocks;
+
+/* One tile of a product in 8 bits: y = (sum of q w) * (scale of the column * scale of the row) + bias + residual, each
+ * step rounded to f32, in this order. */
+typedef struct mx_w8a8_tile {
+    int64_t rows, quads, panels;
+    const void *a;            /* [quads][a_rows][4] numbers of rows */
+    int64_t a_rows;
+    const float *row_scales;  /* [rows] */
+    const int8_t *b;          /* [panels][quads][MX_PANEL][4], |w| <= 127 */
+    const float *scales;      /* [panels * MX_PANEL] */
+    const int32_t *sums;      /* [panels * MX_PANEL]: the sum of each column's w, which undoes the offset */
+    const float *bias;        /* [panels * MX_PANEL] or NULL */
+    const float *residual;    /* [rows][panels * MX_PANEL], rows ld_residual apart, or NULL */
+    int64_t ld_residual;
+    float *y;                 /* [rows][panels * MX_PANEL], rows ldy apart */
+    int64_t ldy;
+    int streams;              /* b is read from memory, once: prefetch it */
+} mx_w8a8_tile;
+
 typedef struct mx_kernels {
 #define MX_KERNEL(name, parameters) void(*name) parameters;
 #include "device/cpu/kernels.def"
@@ -112,6 +139,9 @@ const mx_kernels *mx_cpu_kernels(void);
 /* The table of compiled calls: the reference loops, overlaid with the vector kernels of each instruction set up to the
  * best one. No BLAS. */
 const mx_kernels *mx_cpu_fast_kernels(void);
-/* The same for one instruction set, for tests; 0 if this processor does not have it. */
+/* The table of compiled calls in 8 bits: the same, with the kernels whose bits depend on the instruction set replaced
+ * by the same_.. ones. */
+const mx_kernels *mx_cpu_int8_kernels(void);
+/* mx_cpu_fast_kernels for one instruction set, for tests; 0 if this processor does not have it. */
 int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out);
 #endif

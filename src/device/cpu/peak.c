@@ -1,5 +1,5 @@
-/* device/cpu/peak.c - the measured peak of the processor: fused multiply-adds in registers, and bytes read from
- * memory.
+/* device/cpu/peak.c - the measured peak of the processor: fused multiply-adds and products in 8 bits in
+ * registers, and bytes read from memory.
  * The loops are written for each instruction set with the compiler's target attribute, so that no flag is needed. */
 #include "device/cpu/peak.h"
 
@@ -27,7 +27,8 @@ typedef float vec16 __attribute__((vector_size(64)));
                              : constraint(c0), constraint(c1), constraint(c2), constraint(c3), constraint(c4),         \
                                constraint(c5), constraint(c6), constraint(c7), constraint(c8), constraint(c9),         \
                                constraint(c10), constraint(c11)                                                        \
-                             : INPUT(x));                                                                              \
+                             : INPUT(x)                                                                                \
+                             : CLOBBERS);                                                                              \
         type sum = c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7 + c8 + c9 + c10 + c11;                                        \
         return sum[0];                                                                                                 \
     }
@@ -36,8 +37,17 @@ typedef float vec16 __attribute__((vector_size(64)));
 #define FMA(i) "vfmadd231ps %12, %12, %" #i "\n"
 #define IN_OUT(c) "+v"(c)
 #define INPUT(x) "v"(x)
+#define CLOBBERS "xmm15"
 LOOP(fma_avx2, vec8, __attribute__((target("avx2,fma"))), FMA, IN_OUT)
 LOOP(fma_avx512, vec16, __attribute__((target("avx512f"))), FMA, IN_OUT)
+
+/* Pairs of 16-bit numbers, or fours of bytes where there is an instruction that does not saturate. */
+#define PAIRS_AVX2(i) "vpmaddwd %12, %12, %%ymm15\nvpaddd %%ymm15, %" #i ", %" #i "\n"
+#define PAIRS_AVX512(i) "vpmaddwd %12, %12, %%zmm15\nvpaddd %%zmm15, %" #i ", %" #i "\n"
+#define FOURS_VNNI(i) "vpdpbusd %12, %12, %" #i "\n"
+LOOP(int8_avx2, vec8, __attribute__((target("avx2"))), PAIRS_AVX2, IN_OUT)
+LOOP(int8_avx512, vec16, __attribute__((target("avx512f,avx512bw"))), PAIRS_AVX512, IN_OUT)
+LOOP(int8_vnni, vec16, __attribute__((target("avx512f,avx512vnni"))), FOURS_VNNI, IN_OUT)
 
 __attribute__((target("avx2"))) static float read_avx2(const char *x, size_t bytes) {
     vec8 s0 = {0}, s1 = s0, s2 = s0, s3 = s0;
@@ -55,7 +65,13 @@ __attribute__((target("avx2"))) static float read_avx2(const char *x, size_t byt
 #define FMA(i) "fmla %" #i ".4s, %12.4s, %12.4s\n"
 #define IN_OUT(c) "+w"(c)
 #define INPUT(x) "w"(x)
+#define CLOBBERS "v31"
 LOOP(fma_neon, vec4, , FMA, IN_OUT)
+
+#define PAIRS(i) "smull v31.8h, %12.8b, %12.8b\nsadalp %" #i ".4s, v31.8h\n"
+#define FOURS(i) "sdot %" #i ".4s, %12.16b, %12.16b\n"
+LOOP(int8_neon, vec4, , PAIRS, IN_OUT)
+LOOP(int8_dot, vec4, __attribute__((target("arch=armv8.2-a+dotprod"))), FOURS, IN_OUT)
 #endif
 
 /* Whatever the compiler makes of it. */
@@ -67,6 +83,18 @@ static float fma_plain(int64_t steps) {
     for (int j = 1; j < 12; j++)
         c[0] += c[j];
     return c[0][0];
+}
+
+static float int8_plain(int64_t steps) {
+    int32_t c[12] = {0};
+    int8_t x[12];
+    memset(x, (int)steps, sizeof(x));
+    for (int64_t i = 0; i < steps; i++)
+        for (int j = 0; j < 12; j++)
+            c[j] += x[j] * x[11 - j] + (int32_t)i;
+    for (int j = 1; j < 12; j++)
+        c[0] += c[j];
+    return (float)c[0];
 }
 
 static float read_plain(const char *x, size_t bytes) {
@@ -84,6 +112,8 @@ static float read_plain(const char *x, size_t bytes) {
 typedef struct loops {
     float (*fma)(int64_t steps);
     int64_t flops;   /* of a step */
+    float (*int8)(int64_t steps);
+    int64_t int8_ops;
     float (*read)(const char *x, size_t bytes);
     const char *bytes;
     size_t n_each;
@@ -91,20 +121,35 @@ typedef struct loops {
 } loops;
 
 static loops choose(const char *isa) {
-    loops l = {.fma = fma_plain, .flops = 12 * 4 * 2, .read = read_plain};
+    loops l = {.fma = fma_plain, .flops = 12 * 4 * 2, .read = read_plain, .int8 = int8_plain, .int8_ops = 12 * 2};
 #if defined(__x86_64__)
     if (strcmp(isa, "ref") != 0)
         l.read = read_avx2;
     if (strcmp(isa, "avx2") == 0) {
         l.fma = fma_avx2;
         l.flops = 12 * 8 * 2;
+        l.int8 = int8_avx2;
+        l.int8_ops = 12 * 16 * 2;
     } else if (strncmp(isa, "avx512", 6) == 0) {
         l.fma = fma_avx512;
         l.flops = 12 * 16 * 2;
+        l.int8 = int8_avx512;
+        l.int8_ops = 12 * 32 * 2;
+    }
+    if (strcmp(isa, "avx512vnni") == 0) {
+        l.int8 = int8_vnni;
+        l.int8_ops = 12 * 64 * 2;
     }
 #elif defined(__aarch64__)
-    if (strcmp(isa, "ref") != 0)
+    if (strcmp(isa, "ref") != 0) {
         l.fma = fma_neon;
+        l.int8 = int8_neon;
+        l.int8_ops = 12 * 8 * 2;
+    }
+    if (strcmp(isa, "neondot") == 0) {
+        l.int8 = int8_dot;
+        l.int8_ops = 12 * 16 * 2;
+    }
 #endif
     return l;
 }
@@ -112,6 +157,11 @@ static loops choose(const char *isa) {
 static void run_fma(void *context, int64_t i) {
     loops *l = context;
     l->sink = l->fma(STEPS);
+}
+
+static void run_int8(void *context, int64_t i) {
+    loops *l = context;
+    l->sink = l->int8(STEPS);
 }
 
 static void run_read(void *context, int64_t i) {
@@ -125,6 +175,14 @@ double mx_peak_gflops(const char *isa, mx_pool *pool) {
     int64_t start = mx_now_ns();
     mx_pool_for(pool, threads, run_fma, &l);
     return (double)l.flops * STEPS * threads / (double)(mx_now_ns() - start);
+}
+
+double mx_peak_int8_gops(const char *isa, mx_pool *pool) {
+    loops l = choose(isa);
+    int threads = mx_pool_threads(pool);
+    int64_t start = mx_now_ns();
+    mx_pool_for(pool, threads, run_int8, &l);
+    return (double)l.int8_ops * STEPS * threads / (double)(mx_now_ns() - start);
 }
 
 double mx_peak_read_gbs(const char *isa, mx_pool *pool, const void *bytes, size_t n) {
@@ -143,10 +201,11 @@ mxw_status mx_cpu_measure(const mx_device *device, mx_pool *pool, mxw_device_pea
     if (!bytes)
         return MXW_E_MEMORY;
     memset(bytes, 1, READ_BYTES);
-    peak->gflops = peak->read_gbs = 0;
+    peak->gflops = peak->read_gbs = peak->int8_gops = 0;
     for (int i = 0; i < 10 * ROUNDS; i++) {
-        double gflops = mx_peak_gflops(isa, pool);
+        double gflops = mx_peak_gflops(isa, pool), int8_gops = mx_peak_int8_gops(isa, pool);
         peak->gflops = MX_MAX(peak->gflops, gflops);
+        peak->int8_gops = MX_MAX(peak->int8_gops, int8_gops);
         double read_gbs = i % 10 ? 0 : mx_peak_read_gbs(isa, pool, bytes, READ_BYTES);
         peak->read_gbs = MX_MAX(peak->read_gbs, read_gbs);
     }

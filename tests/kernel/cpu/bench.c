@@ -50,7 +50,7 @@ typedef struct bench {
     bench_machine on;
     bench_library libraries[2];
     int n_libraries;
-    double flops, read;   /* the best seen with this pool */
+    double flops, read, int8;   /* the best seen with this pool */
 } bench;
 
 /* ---- one shape --------------------------------------------------------------------------------------------------- */
@@ -61,6 +61,7 @@ typedef struct job {
     mx_attrs attrs;
     mx_tensor in[2], out, half;
     float *plain, *result;
+    mxw_precision precision;
 } job;
 
 static mx_tensor fill(mxw_dtype dtype, int rank, const int64_t *dims) {
@@ -76,7 +77,7 @@ static mx_tensor fill(mxw_dtype dtype, int rank, const int64_t *dims) {
     return t;
 }
 
-static void open_job(bench *b, job *j, const shape *s) {
+static void open_job(bench *b, job *j, const shape *s, mxw_precision precision) {
     int64_t depth = s->taps ? s->k * s->taps : s->k;
     *j = (job){.s = s, .attrs = {.stride = {s->stride, 1}, .pad = {1, 0}, .dilation = 1}};
     if (s->taps) {
@@ -89,8 +90,10 @@ static void open_job(bench *b, job *j, const shape *s) {
         j->out = fill(MXW_F32, 2, (int64_t[]){s->m, s->n});
     }
     j->call = (mx_call){.op = s->taps ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR, .attrs = &j->attrs, .n_inputs = 2,
-                        .n_outputs = 1, .inputs = j->in, .outputs = &j->out, .pool = b->on.pool, .compiled = 1};
-    mx_weight_use use = {.op = j->call.op, .attrs = &j->attrs, .input = 1, .sources = &j->half, .n_sources = 1};
+                        .n_outputs = 1, .inputs = j->in, .outputs = &j->out, .pool = b->on.pool, .compiled = 1,
+                        .precision = precision};
+    mx_weight_use use = {.op = j->call.op, .attrs = &j->attrs, .input = 1, .sources = &j->half, .n_sources = 1,
+                         .precision = precision};
     j->in[1] = j->half;
     j->in[1].layout = MX_LAYOUT_PACKED;
     j->in[1].packing = b->on.cpu->packing(b->on.cpu, &use);
@@ -121,30 +124,36 @@ static double time_side(bench *b, job *j, int side, int calls) {
     return (double)(mx_now_ns() - start) / calls;
 }
 
-static void run_shape(bench *b, const shape *s) {
+static void run_shape(bench *b, const shape *s, mxw_precision precision) {
     job j;
     double best[MAX_SIDES] = {0};
     int64_t depth = s->taps ? s->k * s->taps : s->k;
     double flops = 2.0 * (double)s->m * (double)s->n * (double)depth, bytes = 2.0 * (double)s->n * (double)depth;
-    open_job(b, &j, s);
+    int int8 = precision == MXW_PRECISION_INT8, sides = int8 ? 1 : 1 + b->n_libraries;
+    bytes /= int8 ? 2 : 1;
+    open_job(b, &j, s, precision);
     int few = s->m <= 16, calls = flops < 5e7 ? (int)(5e7 / flops) + 1 : 1;
     for (int turn = 0; turn < b->on.turns; turn++) {
         double flop_rate = mx_peak_gflops(b->on.isa, b->on.pool);
+        double int8_rate = mx_peak_int8_gops(b->on.isa, b->on.pool);
         double read_rate = few ? mx_peak_read_gbs(b->on.isa, b->on.pool, b->on.memory, b->on.memory_bytes / 8) : 0;
         b->flops = MX_MAX(b->flops, flop_rate);
         b->read = MX_MAX(b->read, read_rate);
-        for (int side = 0; side < 1 + b->n_libraries; side++) {
+        b->int8 = MX_MAX(b->int8, int8_rate);
+        for (int side = 0; side < sides; side++) {
             double ns = time_side(b, &j, side, calls);
             if (turn == 0 || ns < best[side])
                 best[side] = ns;
         }
     }
-    printf("%-26s %5d x %5d x %4d  %9.1f us ", s->what, (int)s->m, (int)s->n, (int)depth, best[0] / 1e3);
+    double roof = int8 ? b->int8 : b->flops;
+    printf("%-26s %s%5d x %5d x %4d  %9.1f us ", s->what, int8 ? "int8 " : "", (int)s->m, (int)s->n,
+           (int)depth, best[0] / 1e3);
     if (few)
         printf("%7.1f GB/s  %3.0f %% of %.0f ", bytes / best[0], 100 * bytes / best[0] / b->read, b->read);
     else
-        printf("%7.1f GFLOP/s %3.0f %% of %.0f", flops / best[0], 100 * flops / best[0] / b->flops, b->flops);
-    for (int side = 1; side < 1 + b->n_libraries; side++)
+        printf("%7.1f GFLOP/s %3.0f %% of %.0f", flops / best[0], 100 * flops / best[0] / roof, roof);
+    for (int side = 1; side < sides; side++)
         printf("  %s x%.2f", b->libraries[side - 1].name, best[side] / best[0]);
     printf("\n");
     fflush(stdout);
@@ -156,7 +165,7 @@ static void run_shape(bench *b, const shape *s) {
 static int bench_threads(bench *b, int threads, const char *filter) {
     if (mx_pool_open(threads, &b->on.pool) < 0)
         return 1;
-    b->flops = b->read = 0;
+    b->flops = b->read = b->int8 = 0;
     for (int i = 0; i < 20; i++) {
         double flops = mx_peak_gflops(b->on.isa, b->on.pool), read = 0;
         if (i < 4)
@@ -167,8 +176,11 @@ static int bench_threads(bench *b, int threads, const char *filter) {
     printf("%s, %d thread%s: %.1f GFLOP/s of fused multiply-adds, %.1f GB/s read\n", b->on.isa,
            mx_pool_threads(b->on.pool), mx_pool_threads(b->on.pool) == 1 ? "" : "s", b->flops, b->read);
     for (size_t i = 0; i < MX_COUNT(shapes); i++)
-        if (strstr(shapes[i].what, filter))
-            run_shape(b, &shapes[i]);
+        if (strstr(shapes[i].what, filter)) {
+            run_shape(b, &shapes[i], MXW_PRECISION_EXACT);
+            if (!shapes[i].taps && !strstr(shapes[i].what, "vocabulary"))
+                run_shape(b, &shapes[i], MXW_PRECISION_INT8);
+        }
     bench_ops(&b->on, filter, b->flops, b->read);
     mx_pool_close(b->on.pool);
     return 0;

@@ -12,6 +12,7 @@
 #define EPS 5.9604644775390625e-8   /* half a unit in the last place of 1.0f */
 static const mx_device *cpu;
 static mx_pool *pool;
+static mxw_precision precision;   /* of compiled calls */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -113,7 +114,7 @@ static inline int same_bits(const mx_tensor *a, const mx_tensor *b) {
 static inline mxw_status run(mx_op op, const mx_attrs *attrs, const mx_tensor *inputs, int n_inputs, mx_tensor *outputs,
                              int compiled, mx_pool *with) {
     mx_call call = {.op = op, .attrs = attrs, .n_inputs = n_inputs, .n_outputs = mx_op_outputs(op), .inputs = inputs,
-                    .outputs = outputs, .pool = with, .compiled = compiled};
+                    .outputs = outputs, .pool = with, .compiled = compiled, .precision = precision};
     call.scratch = take(cpu->scratch_bytes(cpu, &call));
     CHECK(cpu->kernel(cpu, &call)[0] != 0);
     return cpu->run_op(cpu, &call);

@@ -1,5 +1,5 @@
 /* check_select.c - select_range against a plain reading of op/select.h: which ids are left, the best of them, the
- * largest and the sum, text and timestamps apart. */
+ * largest and the sum, text and timestamps apart. Of same_select_range the sums' bits count, too. */
 #include "kcheck.h"
 
 #include <float.h>
@@ -51,7 +51,7 @@ static void check_side(const range *f, int side, const mx_select_side *got, cons
     }
 }
 
-static void one_range(range f, int kind) {
+static void one_range(range f, int kind, int same) {
     float *x = floats(f.n, 9, 4), *values = take((size_t)(2 * f.k) * sizeof(float), 4);
     float *left = take((size_t)f.n * sizeof(float), 4);
     int32_t *ids = take((size_t)(2 * f.k) * sizeof(int32_t), 4);
@@ -66,11 +66,13 @@ static void one_range(range f, int kind) {
     }
     f.x = x;
     f.suppress = suppress;
-    K->select_range(part, values, ids, x, &f.rule, suppress, f.first, f.n, f.k, left);
+    (same ? K->same_select_range : K->select_range)(part, values, ids, x, &f.rule, suppress, f.first, f.n, f.k, left);
     for (int side = 0; side < 2; side++) {
         check_side(&f, side, &part->side[side], values + side * f.k, ids + side * f.k);
         record(values + side * f.k, (size_t)part->side[side].n * sizeof(float));
         record(ids + side * f.k, (size_t)part->side[side].n * sizeof(int32_t));
+        if (same)
+            record(&part->side[side].sum, sizeof(double));
     }
     if (f.rule.no_speech >= 0) {
         static double raw[MOST];
@@ -79,6 +81,8 @@ static void one_range(range f, int kind) {
             if (plain(x[i]) > -INFINITY)
                 raw[n++] = (double)plain(x[i]);
         check_sum(&part->raw, raw, n);
+        if (same)
+            record(&part->raw.sum, sizeof(double));
         if (id >= 0 && id < f.n)
             near((double)part->no_speech, (double)plain(x[id]), 0);
     }
@@ -86,7 +90,7 @@ static void one_range(range f, int kind) {
     done();
 }
 
-static void test_select_range(void) {
+static void each_range(int same) {
     static const int64_t sizes[] = {1, 7, 8, 9, 15, 16, 17, 33, 100, 2048};
     for (size_t s = 0; s < MX_COUNT(sizes); s++)
         for (int i = 0; i < 24; i++) {
@@ -100,11 +104,15 @@ static void test_select_range(void) {
                 f.rule.ts_min = f.rule.ts_begin + (int32_t)(word() % 9);
                 f.rule.ts_max = f.rule.ts_min + (int32_t)(word() % 40) - 2;
             }
-            one_range(f, i % 4);
+            one_range(f, i % 4, same);
         }
 }
 
+static void test_select_range(void) { each_range(0); }
+static void test_same_select_range(void) { each_range(1); }
+
 const kcheck_test kcheck_select[] = {
     {"select_range", test_select_range, 1},
+    {"same_select_range", test_same_select_range, 1},
     {NULL, NULL, 0},
 };

@@ -19,6 +19,7 @@ static const kcheck_test *const groups[] = {
     kcheck_attention,
     kcheck_select,
     kcheck_logits_int8,
+    kcheck_w8a8,
 };
 
 const mx_kernels *K;

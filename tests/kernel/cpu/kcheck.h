@@ -24,6 +24,7 @@ extern const kcheck_test kcheck_lstm[];       /* check_lstm.c */
 extern const kcheck_test kcheck_attention[];  /* check_attention.c */
 extern const kcheck_test kcheck_select[];     /* check_select.c */
 extern const kcheck_test kcheck_logits_int8[];     /* check_logits_int8.c */
+extern const kcheck_test kcheck_w8a8[];       /* check_w8a8.c */
 
 extern const mx_kernels *K;       /* under test */
 extern const char *isa_name;

@@ -17,11 +17,13 @@ CC = "aarch64-linux-gnu-gcc"
 QEMU = ("qemu-aarch64", "qemu-aarch64-static")
 FLAGS = ["-std=c11", "-O2", "-D_GNU_SOURCE", '-DMXW_VERSION="arm64"', "-ffp-contract=off", "-fno-math-errno",
          "-fno-trapping-math", "-Iinclude", "-Isrc", "-Itests", "-pthread"]
+DOT = ["-march=armv8.2-a+dotprod"]   # of what is compiled once more; qemu's processor has it
 OTHER = {"isa_x86.c", "isa_any.c"}
 # Program, its files, its arguments: few shapes, for an emulator is slow.
 PROGRAMS = [
     ("kcheck", ["kcheck.c", "check_*.c", "bench*.c", "peak.c", "libraries.c"], []),
     ("test_gemm", ["test_gemm.c"], ["10"]),
+    ("test_w8a8", ["test_w8a8.c"], ["20"]),
     ("test_attention", ["test_attention.c"], ["5"]),
     ("test_logits_select", ["test_logits_select.c"], ["60"]),
 ]
@@ -51,11 +53,11 @@ def up_to_date(target, depfile):
         return False
 
 
-def compile_one(source, folder):
-    target = os.path.join(folder, source.replace("/", "_") + ".o")
+def compile_one(source, folder, isa="mx_neon_", flags=()):
+    target = os.path.join(folder, isa + source.replace("/", "_") + ".o")
     depfile = target + ".d"
     if not up_to_date(target, depfile):
-        extra = ["-DMX_FAST_ISA=mx_neon_"] if "/neon/" in source or "/simd/" in source else []
+        extra = ["-DMX_FAST_ISA=" + isa, *flags] if "/neon/" in source or "/simd/" in source else []
         subprocess.run([CC, *FLAGS, *extra, "-MMD", "-MF", depfile, "-c", source, "-o", target], check=True)
     return target
 
@@ -78,7 +80,9 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         def objects(sources):
             return list(pool.map(lambda source: compile_one(source, folder), sources))
-        library = objects(library_sources())
+        library = objects(source for source in library_sources() if not source.endswith("table_dot.c"))
+        library += [compile_one("src/device/cpu/neon/" + name, folder, "mx_neondot_", DOT)
+                    for name in ("w8a8.c", "table_dot.c")]
         for name, patterns, arguments in PROGRAMS:
             sources = [path for pattern in patterns for path in sorted(glob.glob("tests/kernel/cpu/" + pattern))]
             program = os.path.join(folder, name)

@@ -3,4 +3,7 @@
 
 const mx_kernels MX_FAST(table) = {
     .int8_gemm = MX_FAST(int8_gemm),
+    .w8a8_blocks = MX_FAST(w8a8_blocks),
+    .w8a8_row = MX_FAST(w8a8_row),
+    .w8a8_tile = MX_FAST(w8a8_tile),
 };

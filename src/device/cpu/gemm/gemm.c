@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cpu/gemm/w8a8.h"
+
 #define FEW_ROWS 28          /* up to here the skinny GEMM is faster (measured) */
 #define PIECES_PER_SLOT 3    /* of a large GEMM: a late core leaves the others little to wait for */
 #define LEAST_PANELS 4       /* of a piece: below, copying the rows costs too much */
@@ -78,6 +80,8 @@ static mx_cpu_scratch scratch_of(const cut *c) {
 /* Whether the weight will come packed is not known yet where it matters: room for both ways. */
 mx_cpu_scratch mx_gemm_scratch(const mx_gemm *p, const mx_kernels *kernels) {
     mx_gemm_blocks blocks;
+    if (p->in_8_bits)
+        return mx_w8a8_scratch(p, kernels);
     kernels->gemm_blocks(&blocks);
     if (p->m == 0 || p->n == 0 || p->entries == 0)
         return (mx_cpu_scratch){0};
@@ -103,11 +107,11 @@ typedef struct work {
 
 /* ---- epilogue ---------------------------------------------------------------------------------------------------- */
 
-static void activate(const work *w, float *c, int64_t ldc, const float *bias, int64_t rows, int64_t columns) {
-    void (*gelu)(float *, const float *, int64_t) =
-        w->p->act == MX_ACT_GELU_ERF ? w->kernels->gelu_erf : w->kernels->gelu_tanh;
+static void activate(const mx_gemm *p, const mx_kernels *kernels, float *c, int64_t ldc, const float *bias,
+                     int64_t rows, int64_t columns) {
+    void (*gelu)(float *, const float *, int64_t) = p->act == MX_ACT_GELU_ERF ? kernels->gelu_erf : kernels->gelu_tanh;
     if (bias)
-        w->kernels->add_rows(c, ldc, bias, rows, columns);
+        kernels->add_rows(c, ldc, bias, rows, columns);
     if (ldc == columns) {
         gelu(c, c, rows * columns);
         return;
@@ -116,21 +120,20 @@ static void activate(const work *w, float *c, int64_t ldc, const float *bias, in
         gelu(c + r * ldc, c + r * ldc, columns);
 }
 
-/* Sums in c, the rows from `row` of an entry on, the columns of `panel` and after it: to where they belong. */
-static void finish(const work *w, int64_t entry, int64_t row, int64_t rows, int64_t panel, float *c, int64_t ldc) {
-    const mx_gemm *p = w->p;
-    int64_t column = panel * MX_PANEL, columns = MX_MIN(ldc, p->n - column), at = entry * p->m + row;
+void mx_gemm_finish(const mx_gemm *p, const mx_kernels *kernels, int64_t row, int64_t rows, int64_t column, float *c,
+                    int64_t ldc) {
+    int64_t columns = MX_MIN(ldc, p->n - column);
     const float *bias = p->bias ? p->bias + column : NULL;
     if (p->act != MX_ACT_NONE) {
-        activate(w, c, ldc, bias, rows, columns);
+        activate(p, kernels, c, ldc, bias, rows, columns);
         bias = NULL;
     }
     while (rows > 0) {   /* the residual's rows repeat */
-        int64_t from = p->residual ? at % p->residual_rows : 0;
+        int64_t from = p->residual ? row % p->residual_rows : 0;
         int64_t n = p->residual ? MX_MIN(rows, p->residual_rows - from) : rows;
         const float *residual = p->residual ? p->residual + from * p->ld_residual + column : NULL;
-        w->kernels->gemm_store(p->y + at * p->n + column, p->n, c, ldc, bias, residual, p->ld_residual, n, columns);
-        at += n;
+        kernels->gemm_store(p->y + row * p->n + column, p->n, c, ldc, bias, residual, p->ld_residual, n, columns);
+        row += n;
         c += n * ldc;
         rows -= n;
     }
@@ -318,7 +321,8 @@ static void multiply_panels(const block *p, int64_t j, int64_t k_block) {
         int stored = last && set_result(w->p, p->entry * w->p->m + row, column, &tile);
         w->kernels->gemm_tile(&tile);
         if (last && !stored)
-            finish(w, p->entry, row, tile.rows, p->first + j, sums, tile.panels * MX_PANEL);
+            mx_gemm_finish(w->p, w->kernels, p->entry * w->p->m + row, tile.rows, column, sums,
+                           tile.panels * MX_PANEL);
     }
 }
 
@@ -356,10 +360,14 @@ static void run_panels(void *context, int64_t piece, int slot) {
     int64_t first = piece * w->cut.panels, panels = MX_MIN(w->cut.panels, blocks_of(p->n, MX_PANEL) - first);
     float *c = mx_cpu_slot(p->call, w->scratch, slot);
     mx_gemm_rows(w->kernels, c, panels * MX_PANEL, w->few_rows, p->m, p->packed, first, panels);
-    finish(w, 0, 0, p->m, first, c, panels * MX_PANEL);
+    mx_gemm_finish(p, w->kernels, 0, p->m, first * MX_PANEL, c, panels * MX_PANEL);
 }
 
 void mx_gemm_run(const mx_gemm *p, const mx_kernels *kernels) {
+    if (p->in_8_bits) {
+        mx_w8a8_run(p, kernels);
+        return;
+    }
     work w = {.p = p, .kernels = kernels, .scratch = mx_gemm_scratch(p, kernels)};
     if (p->m == 0 || p->n == 0 || p->entries == 0)
         return;
@@ -395,6 +403,8 @@ static void make_names(void) {
 }
 
 const char *mx_gemm_name(const mx_gemm *p) {
+    if (p->in_8_bits)
+        return mx_w8a8_name(p);
     pthread_once(&named, make_names);
     int kind = !p->packed ? 2 : p->packed->dtype == MXW_F32;
     return names[is_few(p) && p->packed][kind];

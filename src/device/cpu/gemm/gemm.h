@@ -3,6 +3,8 @@
 #define MX_CPU_GEMM_H
 #include "device/cpu/gemm/pack.h"
 
+typedef struct mx_w8a8 mx_w8a8;   /* w8a8.h */
+
 /* y [entries][m][n] = act(norm(x) b + bias) + residual */
 typedef struct mx_gemm {
     const mx_call *call;
@@ -16,6 +18,8 @@ typedef struct mx_gemm {
     double eps;
     /* Columns: packed, or plain [k][n], or [n][k] when transposed. */
     const mx_packed *packed;
+    int in_8_bits;                   /* the weight is w8a8, in place of the others */
+    const mx_w8a8 *w8a8;
     const float *b;
     int64_t ldb;
     int b_transposed;
@@ -32,5 +36,9 @@ typedef struct mx_gemm {
 mx_cpu_scratch mx_gemm_scratch(const mx_gemm *p, const mx_kernels *kernels);
 /* The kernel it will run, human-readable: "gemm 14x32 f16 avx512". */
 const char *mx_gemm_name(const mx_gemm *p);
+/* Sums in c, `rows` rows ldc apart, rows from `row` on of all entries' rows, columns from `column` on: through bias,
+ * activation and residual to where they belong. */
+void mx_gemm_finish(const mx_gemm *p, const mx_kernels *kernels, int64_t row, int64_t rows, int64_t column, float *c,
+                    int64_t ldc);
 void mx_gemm_run(const mx_gemm *p, const mx_kernels *kernels);
 #endif

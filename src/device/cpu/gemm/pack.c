@@ -1,12 +1,13 @@
 /* device/cpu/gemm/pack.c - which layout a compiled call wants its weights in, and packing them.
  * In: views of the checkpoint. Out: the bytes that pack.h describes.
- * Invariant: no element changes its value; f16 stays f16. */
+ * Invariant: no element changes its value, and f16 stays f16, unless the precision is int8 (w8a8.h). */
 #include "device/cpu/gemm/pack.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/cpu/gemm/w8a8.h"
 #include "device/cpu/logits/logits_int8.h"
 
 _Static_assert(sizeof(mx_packed) == 64, "panels start on a cache line");
@@ -94,6 +95,7 @@ static void set_direction(direction *d, const mx_weight_use *use, int64_t dir) {
     }
     d->use = *use;
     d->use.op = MX_OP_LINEAR;
+    d->use.precision = MXW_PRECISION_EXACT;   /* an LSTM's gates stay as they are */
     d->use.input = 1;
     d->use.sources = &d->matrix;
     d->use.n_sources = 1;
@@ -113,6 +115,8 @@ mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use) {
         }
         return all;
     }
+    if (mx_w8a8_fits(use))
+        return (mx_packing){mx_w8a8_bytes(use), MX_CPU_PACKED_W8A8};
     mx_packed w = header_of(use);
     if (mx_logits_int8_fits(use))
         return (mx_packing){mx_logits_int8_bytes(use), MX_CPU_PACKED_LOGITS_INT8};
@@ -194,6 +198,8 @@ mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *
     packing p = {.use = use, .to = to, .kernels = mx_cpu_fast_kernels()};
     if (mx_cpu_form(device, use) != MX_FORM_PACKED)
         return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
+    if (mx_w8a8_fits(use))
+        return mx_w8a8_pack(use, to, pool);
     if (mx_logits_int8_fits(use))
         return mx_logits_int8_pack(use, to, pool);
     if (use->op == MX_OP_LSTM)

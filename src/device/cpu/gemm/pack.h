@@ -13,6 +13,7 @@
 enum {
     MX_CPU_PACKED_PANELS,        /* mx_packed */
     MX_CPU_PACKED_LOGITS_INT8,   /* mx_logits_int8 (logits_int8.h) */
+    MX_CPU_PACKED_W8A8,          /* mx_w8a8 (w8a8.h) */
     MX_CPU_PACKED_DIRECTIONS     /* of [dirs, n, k]: an mx_packed for each direction, one after the other */
 };
 

@@ -5,14 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Rounded to nearest, ties to even, for |x| < 2^22: what is left in the low bits behind so large a number. In this form
- * compilers find the vectors; lrintf they leave alone. */
-static inline int32_t rounded(float x) {
-    float shifted = x + 12582912.0f;   /* 3 * 2^22 */
-    int32_t bits;
-    memcpy(&bits, &shifted, sizeof(bits));
-    return bits - 0x4b400000;
-}
+#include "device/cpu/ref/int8.h"
 
 /* The largest |x[i] factor[i]|; not finite if one of them is not. */
 static float largest(const float *x, const float *factor, int64_t n) {
@@ -29,17 +22,10 @@ static float largest(const float *x, const float *factor, int64_t n) {
     return value;
 }
 
-/* The factor that quantizes numbers of at most `top` to integers of at most `most`; 0 where they are too small or too
- * large. */
-static float step_of(float top, float most) {
-    float step = most / top;
-    return isfinite(top) && isfinite(step) ? step : 0;
-}
-
 void MX_REF(int8_pack)(int8_t *y, float *scale, const float *x, const float *inverse, int64_t k) {
-    float top = largest(x, inverse, k), step = step_of(top, 127);
+    float top = largest(x, inverse, k), step = mx_int8_step(top, 127);
     for (int64_t i = 0; i < k; i++)
-        y[i] = (int8_t)rounded(x[i] * inverse[i] * step);
+        y[i] = (int8_t)mx_int8_rounded(x[i] * inverse[i] * step);
     *scale = step > 0 ? top / 127 : 2 * top;
     if (step == 0)
         memset(y, 0, (size_t)k);
@@ -48,10 +34,10 @@ void MX_REF(int8_pack)(int8_t *y, float *scale, const float *x, const float *inv
 /* x c = scale (q + r), w / c = s (p + t), |r| and |t| at most a half: x w - scale s q p is at most s times the sum of
  * |x c| / 2 + scale 127 / 2. A thousandth more is for what is rounded on the way. */
 void MX_REF(int8_quantize)(int16_t *y, mx_int8_row *row, const float *x, const float *column, int64_t k, int32_t most) {
-    float top = largest(x, column, k), step = step_of(top, (float)most);
+    float top = largest(x, column, k), step = mx_int8_step(top, (float)most);
     int64_t sum = 0;
     for (int64_t i = 0; i < k; i++) {
-        int32_t q = step > 0 ? rounded(x[i] * column[i] * step) : 0;
+        int32_t q = step > 0 ? mx_int8_rounded(x[i] * column[i] * step) : 0;
         y[i] = (int16_t)q;
         sum += q < 0 ? -q : q;
     }

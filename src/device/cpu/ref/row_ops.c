@@ -87,6 +87,50 @@ void MX_REF(layer_norm)(float *y, const float *x, const float *gamma, const floa
     }
 }
 
+/* The sum of x - mean, or of its squares, in MX_SUM_LANES lanes, joined in halves. */
+static double same_sum_of(const float *x, int64_t n, double mean, int squares) {
+    double lane[MX_SUM_LANES] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        double v = (double)x[i] - mean, *to = &lane[i % MX_SUM_LANES];
+        *to = squares ? fma(v, v, *to) : *to + v;
+    }
+    for (int step = MX_SUM_LANES / 2; step > 0; step /= 2)
+        for (int l = 0; l < step; l++)
+            lane[l] += lane[l + step];
+    return lane[0];
+}
+
+void MX_REF(same_layer_norm)(float *y, const float *x, const float *gamma, const float *beta, int64_t rows, int64_t n,
+                             double eps) {
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        double mean = same_sum_of(x, n, 0, 0) / (double)n;
+        double inverse = 1.0 / sqrt(same_sum_of(x, n, mean, 1) / (double)n + eps);
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (float)fma(((double)x[i] - mean) * inverse, (double)gamma[i], (double)beta[i]);
+    }
+}
+
+/* By the steps of vf_gelu_erf (simd/math.h): the same bits. */
+void MX_REF(same_gelu_erf)(float *y, const float *x, int64_t n) {
+    static const float tail[] = {MX_TAIL_7, MX_TAIL_6, MX_TAIL_5, MX_TAIL_4,
+                                 MX_TAIL_3, MX_TAIL_2, MX_TAIL_1, MX_TAIL_0};
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i], a = fabsf(v), g = MX_TAIL_8;
+        a = MX_TAIL_MOST < a ? MX_TAIL_MOST : a;
+        for (size_t c = 0; c < MX_COUNT(tail); c++)
+            g = fmaf(g, a, tail[c]);
+        y[i] = fmaf(-a, mx_exp2f(g), v > 0 ? v : 0);
+    }
+}
+
+/* By the steps of vf_gelu_tanh. */
+void MX_REF(same_gelu_tanh)(float *y, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i], cube = v * v * (v * MX_TANH_CUBE);
+        y[i] = v / (1.0f + mx_exp_fused((v + cube) * (-2.0f * MX_TANH_SCALE)));
+    }
+}
+
 /* x Phi(x), from e = erfc(|x| / sqrt 2): small values on the left keep their relative precision. */
 void MX_REF(gelu_erf)(float *y, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {

@@ -107,6 +107,15 @@ static double exp_sum(const float *x, int64_t n, float top) {
     return sum;
 }
 
+/* The same from terms rounded to multiples of 2^-36, by the exponential of simd/math.h: the sum is exact, so that every
+ * order of the terms, in every instruction set, gives these bits. */
+static double same_exp_sum(const float *x, int64_t n, float top) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += ((double)mx_exp_fused(x[i] - top) + MX_SAME_ROUND) - MX_SAME_ROUND;
+    return sum;
+}
+
 /* log of the sum of e^x; -inf when there is nothing. */
 static double log_sum(const float *x, int64_t n) {
     float top = max_of(x, n);
@@ -161,42 +170,55 @@ static int32_t draw(const float *left, int64_t vocab, const mx_rule *rule) {
 
 static float plain(float x) { return isnan(x) ? -INFINITY : x > FLT_MAX ? FLT_MAX : x; }
 
+typedef double (*sum_fn)(const float *x, int64_t n, float top);
+
 /* top and the sum below it of x [n]. */
-static mx_select_side side_of(const float *x, int64_t n) {
+static mx_select_side side_of(const float *x, int64_t n, sum_fn sum) {
     mx_select_side s = {.top = max_of(x, n)};
-    s.sum = s.top == -INFINITY ? 0 : exp_sum(x, n, s.top);
+    s.sum = s.top == -INFINITY ? 0 : sum(x, n, s.top);
     return s;
 }
 
 /* Ids from `low` to below `high`, as far as they lie in the range; none of the others are left. */
 static mx_select_side one_side(float *values, int32_t *ids, const float *x, const uint8_t *suppress, int64_t first,
-                               int64_t n, int64_t low, int64_t high, int64_t k, float *left) {
+                               int64_t n, int64_t low, int64_t high, int64_t k, float *left, sum_fn sum) {
     heap h = {values, ids, 0};
     for (int64_t i = 0; i < n; i++) {
         left[i] = first + i < low || first + i >= high || suppress[i] ? -INFINITY : plain(x[i]);
         if (left[i] > -INFINITY && (h.n < k || left[i] > values[0]))
             offer(&h, k, left[i], (int32_t)(first + i));
     }
-    mx_select_side s = side_of(left, n);
+    mx_select_side s = side_of(left, n, sum);
     s.n = (int32_t)h.n;
     sort_heap(&h);
     return s;
 }
 
-void MX_REF(select_range)(mx_select_part *part, float *values, int32_t *ids, const float *x, const mx_rule *rule,
-                          const uint8_t *suppress, int64_t first, int64_t n, int64_t k, float *left) {
+static void select_range_by(sum_fn sum, mx_select_part *part, float *values, int32_t *ids, const float *x,
+                            const mx_rule *rule, const uint8_t *suppress, int64_t first, int64_t n, int64_t k,
+                            float *left) {
     int64_t stamps = MX_MAX(rule->ts_begin, 0), id = rule->no_speech - first;
     int64_t earliest = MX_MAX(stamps, MX_MAX(rule->min_id, rule->ts_min));
     *part = (mx_select_part){0};
     if (rule->no_speech >= 0) {
         for (int64_t i = 0; i < n; i++)
             left[i] = plain(x[i]);
-        part->raw = side_of(left, n);
+        part->raw = side_of(left, n, sum);
         part->no_speech = id >= 0 && id < n ? left[id] : 0;
     }
-    part->side[0] = one_side(values, ids, x, suppress, first, n, rule->min_id, stamps, k, left);
+    part->side[0] = one_side(values, ids, x, suppress, first, n, rule->min_id, stamps, k, left, sum);
     part->side[1] =
-        one_side(values + k, ids + k, x, suppress, first, n, earliest, (int64_t)rule->ts_max + 1, k, left);
+        one_side(values + k, ids + k, x, suppress, first, n, earliest, (int64_t)rule->ts_max + 1, k, left, sum);
+}
+
+void MX_REF(select_range)(mx_select_part *part, float *values, int32_t *ids, const float *x, const mx_rule *rule,
+                          const uint8_t *suppress, int64_t first, int64_t n, int64_t k, float *left) {
+    select_range_by(exp_sum, part, values, ids, x, rule, suppress, first, n, k, left);
+}
+
+void MX_REF(same_select_range)(mx_select_part *part, float *values, int32_t *ids, const float *x, const mx_rule *rule,
+                               const uint8_t *suppress, int64_t first, int64_t n, int64_t k, float *left) {
+    select_range_by(same_exp_sum, part, values, ids, x, rule, suppress, first, n, k, left);
 }
 
 /* ---- select ------------------------------------------------------------------------------------------------------ */

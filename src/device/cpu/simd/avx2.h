@@ -108,6 +108,7 @@ MX_INLINE vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
 MX_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
 MX_INLINE vd vd_load(const float *x) { return _mm256_cvtps_pd(_mm_loadu_ps(x)); }
 MX_INLINE void vd_store(float *y, vd x) { _mm_storeu_ps(y, _mm256_cvtpd_ps(x)); }
+MX_INLINE void vd_store_doubles(double *y, vd x) { _mm256_storeu_pd(y, x); }
 MX_INLINE vd vd_low(vf x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 MX_INLINE vd vd_high(vf x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 

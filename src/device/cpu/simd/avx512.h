@@ -94,6 +94,7 @@ MX_INLINE vd vd_mul(vd a, vd b) { return _mm512_mul_pd(a, b); }
 MX_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 MX_INLINE vd vd_load(const float *x) { return _mm512_cvtps_pd(_mm256_loadu_ps(x)); }
 MX_INLINE void vd_store(float *y, vd x) { _mm256_storeu_ps(y, _mm512_cvtpd_ps(x)); }
+MX_INLINE void vd_store_doubles(double *y, vd x) { _mm512_storeu_pd(y, x); }
 MX_INLINE vd vd_low(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 MX_INLINE vd vd_high(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 

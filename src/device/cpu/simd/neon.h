@@ -109,6 +109,7 @@ MX_INLINE vd vd_mul(vd a, vd b) { return vmulq_f64(a, b); }
 MX_INLINE vd vd_fma(vd a, vd b, vd c) { return vfmaq_f64(c, a, b); }
 MX_INLINE vd vd_load(const float *x) { return vcvt_f64_f32(vld1_f32(x)); }
 MX_INLINE void vd_store(float *y, vd x) { vst1_f32(y, vcvt_f32_f64(x)); }
+MX_INLINE void vd_store_doubles(double *y, vd x) { vst1q_f64(y, x); }
 MX_INLINE vd vd_low(vf x) { return vcvt_f64_f32(vget_low_f32(x)); }
 MX_INLINE vd vd_high(vf x) { return vcvt_high_f64_f32(x); }
 MX_INLINE vd vd_load_first(const float *x, int64_t n) {

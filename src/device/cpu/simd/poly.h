@@ -24,6 +24,7 @@
 #define MX_EXP2_4 0.009671512645f
 #define MX_EXP2_5 0.001326472712f
 #define MX_ROUND 12582912.0f          /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+#define MX_SAME_ROUND 98304.0          /* 1.5 * 2^16, a double: adding it rounds to a multiple of 2^-36 */
 
 /* log2 of the normal distribution's tail, log2(erfc(a / sqrt 2) / 2), for a >= 0: the tail comes out within 2.5e-8
  * absolute up to a = 6, and falls on from there: below 2^-150 at MX_TAIL_MOST. */

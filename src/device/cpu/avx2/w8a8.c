@@ -1,0 +1,123 @@
+/* device/cpu/avx2/w8a8.c - products in 8 bits, for AVX2.
+ *
+ * Its instruction for bytes saturates in 16 bits, so a panel's bytes are widened as they are loaded, numbers of rows
+ * are stored in 16 bits, and products of pairs are added in 32. A tile is 6 rows by a panel, eight columns at a
+ * time: 12 accumulators, of four columns each the sums of their first and their second pairs, joined at the end. */
+#include "device/cpu/kernels.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define TILE_ROWS 6
+#define STRIP 8               /* columns of a tile at a time */
+#define LINE (MX_PANEL * 4)   /* bytes of a four of k */
+#define PREFETCH 2048         /* prefetch distance in a panel, bytes */
+
+void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
+    *out = (mx_w8a8_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 126, .bytes = 2};
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+INLINE float largest(const float *x, int64_t k) {
+    const __m256i size = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
+    uint32_t lane[8], best = 0, bits;
+    int64_t i = 0;
+    for (; i + 8 <= k; i += 8)
+        most = _mm256_max_epu32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + i)), size));
+    _mm256_storeu_si256((void *)lane, most);
+    for (int l = 0; l < 8; l++)
+        best = MX_MAX(best, lane[l]);
+    for (; i < k; i++) {
+        memcpy(&bits, x + i, sizeof(bits));
+        best = MX_MAX(best, bits & 0x7fffffffu);
+    }
+    float value;
+    memcpy(&value, &best, sizeof(value));
+    return value;
+}
+
+void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
+    float top = largest(x, k), step = 127 / top, last[8] = {0};
+    char *to = y;
+    int usable = isfinite(top) && isfinite(step);
+    *scale = usable || !isfinite(top) ? top / 127 : 0;
+    for (int64_t i = 0; i < k; i += 8) {
+        int16_t stored[8] = {0};
+        if (i + 8 > k) {
+            memcpy(last, x + i, (size_t)(k - i) * sizeof(float));
+            x = last - i;
+        }
+        if (usable) {
+            __m256i q = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(step)));
+            __m128i low = _mm256_castsi256_si128(q), high = _mm256_extracti128_si256(q, 1);
+            _mm_storeu_si128((void *)stored, _mm_packs_epi32(low, high));
+        }
+        for (int64_t four = 0; four < 8 && i + four < k; four += 4, to += stride)
+            memcpy(to, stored + four, 4 * sizeof(*stored));
+    }
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+INLINE __m256i four_of(const int16_t *a) {
+    int64_t four;
+    memcpy(&four, a, sizeof(four));
+    return _mm256_set1_epi64x(four);
+}
+
+/* Added in place by hand: compilers copy every sum back. */
+INLINE void add_products(__m256i *sum, __m256i w, __m256i v) {
+    __m256i products = _mm256_madd_epi16(w, v);
+    __asm__("vpaddd %1, %0, %0" : "+x"(*sum) : "x"(products));
+}
+
+INLINE void store(const mx_w8a8_tile *t, __m256i low, __m256i high, int64_t r, int64_t at) {
+    __m256i sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xd8);
+    __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(t->scales + at), _mm256_set1_ps(t->row_scales[r]));
+    __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
+    if (t->bias)
+        v = _mm256_add_ps(v, _mm256_loadu_ps(t->bias + at));
+    if (t->residual)
+        v = _mm256_add_ps(v, _mm256_loadu_ps(t->residual + r * t->ld_residual + at));
+    _mm256_storeu_ps(t->y + r * t->ldy + at, v);
+}
+
+/* Columns [at, at + STRIP) of the panel; each strip prefetches its quarter of what comes. */
+INLINE void strip(const mx_w8a8_tile *t, int64_t at, const int rows) {
+    const int16_t *a = t->a;
+    const int8_t *b = t->b + at * 4;
+    const char *prefetch = (const char *)t->b + (t->streams ? (t->quads + at * t->quads / MX_PANEL) * LINE : 0);
+    const int64_t prefetch_step = t->streams ? LINE / 4 : 0;
+    __m256i sum[TILE_ROWS][2];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+    for (int64_t q = 0; q < t->quads; q++, a += t->a_rows * 4, b += LINE, prefetch += prefetch_step) {
+        _mm_prefetch(prefetch, _MM_HINT_T1);
+        __m256i x0 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)b));
+        __m256i x1 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(b + 16)));
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            __m256i v = four_of(a + r * 4);
+            add_products(&sum[r][0], x0, v);
+            add_products(&sum[r][1], x1, v);
+        }
+    }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+        store(t, sum[r][0], sum[r][1], r, at);
+}
+
+void MX_FAST(w8a8_tile)(const mx_w8a8_tile *t) {
+    for (int64_t at = 0; at < MX_PANEL; at += STRIP)
+        switch (t->rows) {
+#define ROWS(n)                                                                                                        \
+    case n: strip(t, at, n); break;
+            ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6)
+#undef ROWS
+        }
+}

@@ -1,0 +1,181 @@
+/* check_w8a8.c - the kernels of products in 8 bits (device/cpu/gemm/w8a8.c): numbers and scales against f64, sums
+ * against plain ones in 64 bits, the largest that 8 bits can make among them, and bit for bit against each other. */
+#include "kcheck.h"
+
+#include <math.h>
+
+static const int64_t depths[] = {1, 2, 3, 4, 5, 15, 16, 17, 31, 64, 100, 257, 384, 1500};
+
+static mx_w8a8_blocks blocks(void) {
+    mx_w8a8_blocks b = {0};
+    K->w8a8_blocks(&b);
+    return b;
+}
+
+static void test_w8a8_blocks(void) {
+    mx_w8a8_blocks b = blocks();
+    CHECK(b.tile_rows > 0 && b.tile_panels > 0 && b.tile_panels <= MX_TILE_PANELS && b.row_block >= b.tile_rows);
+    CHECK((b.bytes == 1 || b.bytes == 2) && (b.offset == 0 || b.offset == 128));
+    record("", 1);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* Number i of a row whose fours are `stride` bytes apart. */
+static int32_t number_at(const void *row, int64_t stride, int64_t i) {
+    mx_w8a8_blocks b = blocks();
+    const char *at = (const char *)row + i / 4 * stride + i % 4 * b.bytes;
+    int16_t wide;
+    memcpy(&wide, at, sizeof(wide));
+    return (b.bytes == 2 ? wide : b.offset ? *(const uint8_t *)at : *(const int8_t *)at) - b.offset;
+}
+
+static void put_number(void *row, int64_t stride, int64_t i, int32_t q) {
+    mx_w8a8_blocks b = blocks();
+    char *at = (char *)row + i / 4 * stride + i % 4 * b.bytes;
+    int16_t wide = (int16_t)q;
+    if (b.bytes == 2)
+        memcpy(at, &wide, sizeof(wide));
+    else
+        *(uint8_t *)at = (uint8_t)(q + b.offset);
+}
+
+static void one_row(int64_t k, double size) {
+    int64_t fours = (k + 3) / 4, stride = 4 * blocks().bytes;
+    float *x = floats(k, size, 4), *scale = take(sizeof(float), 4);
+    void *y = take((size_t)(fours * stride), 2);
+    int32_t largest = 0;
+    double top = 0;
+    K->w8a8_row(y, stride, scale, x, k);
+    for (int64_t i = 0; i < fours * 4; i++) {
+        int32_t q = number_at(y, stride, i);
+        double v = i < k ? (double)x[i] : 0;
+        top = fmax(top, fabs(v));
+        largest = MX_MAX(largest, abs(q));
+        near(q * (double)*scale, v, 0.50002 * (double)*scale);
+        record(&q, sizeof(q));
+    }
+    CHECK(largest == (top > 0 ? 127 : 0));
+    near((double)*scale * 127, top, 2 * EPS * top);
+    record(scale, sizeof(*scale));
+    NOTHING_OFF();
+    done();
+}
+
+/* Ties go to the even number; what is not finite shows in the scale, what is next to nothing becomes nothing. */
+static void odd_rows(void) {
+    float x[8] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, -127}, scale = 0;
+    static const int32_t want[8] = {127, 0, 2, 2, 0, -2, -2, -127};
+    char y[16];
+    int64_t stride = 4 * blocks().bytes;
+    K->w8a8_row(y, stride, &scale, x, 8);
+    CHECK(scale == 1);
+    for (int64_t i = 0; i < 8; i++)
+        CHECK_EQ_INT(number_at(y, stride, i), want[i]);
+    for (int kind = 0; kind < 3; kind++) {
+        float odd[5] = {1, -2, kind == 0 ? NAN : kind == 1 ? -INFINITY : 1, 3, 4};
+        for (int64_t i = 0; i < 5 && kind == 2; i++)
+            odd[i] *= 1e-44f;
+        K->w8a8_row(y, stride, &scale, odd, 5);
+        CHECK(kind == 2 ? scale == 0 : !isfinite(scale));
+        for (int64_t i = 0; i < 5; i++)
+            CHECK_EQ_INT(number_at(y, stride, i), 0);
+    }
+}
+
+static void test_w8a8_row(void) {
+    for (size_t d = 0; d < MX_COUNT(depths); d++)
+        for (int i = 0; i < 4; i++)
+            one_row(depths[d], i == 0 ? 0 : i == 1 ? 1e-6 : i == 2 ? 1 : 1e30);
+    odd_rows();
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+typedef struct product {
+    int64_t rows, k, panels;
+    int8_t *q, *w;   /* [rows][k], [panels * MX_PANEL][k] */
+    void *a;
+    int8_t *b;
+    int32_t *sums;
+} product;
+
+/* Numbers at random, or as large as they can be, with signs that make sums as large as they can be. */
+static int8_t number(int64_t i, int extreme) {
+    return (int8_t)(extreme == 1 ? 127 : extreme == 2 ? (i % 2 ? 127 : -127) : (int32_t)(word() % 255) - 127);
+}
+
+static void fill(product *p, int extreme) {
+    int64_t quads = (p->k + 3) / 4, n = p->panels * MX_PANEL, tile = blocks().tile_rows, four = 4 * blocks().bytes;
+    p->q = take((size_t)(p->rows * p->k), 1);
+    p->w = take((size_t)(n * p->k), 1);
+    p->a = take((size_t)(quads * tile * four), 0);
+    p->b = take((size_t)(n * quads * 4), 0);
+    p->sums = take((size_t)n * sizeof(int32_t), 0);
+    memset(p->b, 0, (size_t)(n * quads * 4));
+    memset(p->sums, 0, (size_t)n * sizeof(int32_t));
+    for (int64_t r = 0; r < tile; r++)
+        for (int64_t i = 0; i < quads * 4; i++)
+            put_number((char *)p->a + r * four, tile * four, i, 0);
+    for (int64_t i = 0; i < p->rows * p->k; i++) {
+        p->q[i] = number(i % p->k, extreme);
+        put_number((char *)p->a + i / p->k * four, tile * four, i % p->k, p->q[i]);
+    }
+    for (int64_t i = 0; i < n * p->k; i++) {
+        int64_t j = i / p->k, at = i % p->k;
+        p->w[i] = number(at + (extreme == 2 && j % 2), extreme);
+        p->b[((j / MX_PANEL * quads + at / 4) * MX_PANEL + j % MX_PANEL) * 4 + at % 4] = p->w[i];
+        p->sums[j] += p->w[i];
+    }
+}
+
+static float want_of(const product *p, const mx_w8a8_tile *t, int64_t r, int64_t j) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < p->k; i++)
+        sum += (int64_t)p->q[r * p->k + i] * p->w[j * p->k + i];
+    float y = (float)sum * (t->scales[j] * t->row_scales[r]);
+    y = t->bias ? y + t->bias[j] : y;
+    return t->residual ? y + t->residual[r * t->ld_residual + j] : y;
+}
+
+static void one_tile(int64_t rows, int64_t k, int64_t panels, int with, int extreme) {
+    product p = {.rows = rows, .k = k, .panels = panels};
+    int64_t n = panels * MX_PANEL, ld = n + 5;
+    fill(&p, extreme);
+    mx_w8a8_tile t = {.rows = rows, .quads = (k + 3) / 4, .panels = panels, .a = p.a, .a_rows = blocks().tile_rows,
+                      .row_scales = floats(rows, 1, 4), .b = p.b, .scales = floats(n, 0.01, 4), .sums = p.sums,
+                      .ld_residual = ld, .ldy = ld, .streams = with & 4};
+    t.bias = with & 1 ? floats(n, 1, 4) : NULL;
+    t.residual = with & 2 ? floats(rows * ld, 1, 4) : NULL;
+    t.y = take((size_t)(rows * ld - 5) * sizeof(float), 4);
+    for (int64_t i = 0; i < rows * ld - 5; i++)
+        t.y[i] = 7;
+    K->w8a8_tile(&t);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < n; j++)
+            near((double)t.y[r * ld + j], (double)want_of(&p, &t, r, j), 0);
+    for (int64_t r = 0; r + 1 < rows; r++)
+        for (int64_t j = n; j < ld; j++)
+            near((double)t.y[r * ld + j], 7, 0);
+    NOTHING_OFF();
+    done();
+}
+
+/* Tiles differ in size, so each is checked to the bit against integers of 64 bits rather than recorded. */
+static void test_w8a8_tile(void) {
+    mx_w8a8_blocks b = blocks();
+    for (int64_t rows = 1; rows <= b.tile_rows; rows++)
+        for (size_t d = 0; d < MX_COUNT(depths); d++)
+            for (int64_t panels = 1; panels <= b.tile_panels; panels++)
+                one_tile(rows, depths[d], panels, (int)((size_t)rows + d) % 8, 0);
+    for (int extreme = 1; extreme <= 2; extreme++)
+        one_tile(b.tile_rows, 5120, b.tile_panels, 3, extreme);
+    record("", 1);
+}
+
+const kcheck_test kcheck_w8a8[] = {
+    {"w8a8_blocks", test_w8a8_blocks, 0},
+    {"w8a8_row", test_w8a8_row, 1},
+    {"w8a8_tile", test_w8a8_tile, 1},
+    {NULL, NULL, 0},
+};
