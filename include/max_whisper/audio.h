@@ -19,7 +19,7 @@ extern "C" {
 
 typedef struct mxw_audio mxw_audio;
 
-/* Where the bytes of the recording come from: exactly one of path, data and read. */
+/* Where the recording comes from: exactly one of path, data, read and device. */
 typedef struct mxw_audio_options {
     size_t struct_size;
     const char *path;   /* a file, or "-" for standard input */
@@ -33,8 +33,14 @@ typedef struct mxw_audio_options {
     /* NULL: the bytes of read are a stream that cannot seek. Else moves to offset, counted from the start (whence 0) or
      * from the end (whence 2), and returns the new offset from the start; negative on failure. */
     int64_t (*seek)(void *user, int64_t offset, int whence);
-    void *user;         /* passed to read and seek */
+    void *user;         /* passed to the callbacks */
     const char *name;   /* NULL; what messages and mxw_audio_info.path call the recording, if it is not a path */
+    const char *device; /* NULL; a microphone: "default" (that of PulseAudio or PipeWire, else of ALSA), or an input of
+                         * FFmpeg: "pulse", "pulse:NAME", "alsa:hw:1", ... Needs the modules ffmpeg and avdevice */
+    int device_rate;    /* 0: any; the rate at which the device must record */
+    int live;           /* 0; 1: samples are wanted as soon as they come, as always from a device */
+    /* NULL; asked while a device has nothing to give: non-zero ends the call, with E_ABORTED. */
+    int (*should_abort)(void *user);
 } mxw_audio_options;
 
 typedef struct mxw_audio_info {
@@ -57,6 +63,11 @@ MXW_API void mxw_audio_close(mxw_audio *audio);
 MXW_API mxw_status mxw_audio_get_info(const mxw_audio *audio, mxw_audio_info *info);
 /* Up to n samples, 16 kHz mono, multiples of 1/32768 in [-1, 1). *got is 0 only at the end. */
 MXW_API mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *got);
+/* The microphones, and other sources of sound, that PulseAudio, PipeWire and ALSA list here, as `device` takes them;
+ * is_default: the one that its system would choose. Strings are valid during the call. */
+MXW_API mxw_status mxw_audio_list_devices(void (*found)(void *user, const char *device, const char *description,
+                                                        int is_default),
+                                          void *user);
 
 #ifdef __cplusplus
 }

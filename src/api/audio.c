@@ -8,9 +8,13 @@ void (mxw_audio_options_default)(mxw_audio_options *options, size_t struct_size)
 }
 
 static mxw_status check_source(const mxw_audio_options *o) {
-    if ((o->path != NULL) + (o->data != NULL) + (o->read != NULL) > 1)
-        return mx_fail(MXW_E_ARGUMENT, "mxw_audio_options: more than one of path, data and read is given");
-    if ((!o->path || !*o->path) && !o->data && !o->read)
+    if ((o->path != NULL) + (o->data != NULL) + (o->read != NULL) + (o->device != NULL) > 1)
+        return mx_fail(MXW_E_ARGUMENT, "mxw_audio_options: more than one of path, data, read and device is given");
+    if (o->device && !*o->device)
+        return mx_fail(MXW_E_ARGUMENT, "device: is empty");
+    if (o->device_rate < 0 || (o->device_rate && !o->device))
+        return mx_fail(MXW_E_ARGUMENT, "device_rate: %s", o->device ? "is negative" : "needs device");
+    if ((!o->path || !*o->path) && !o->data && !o->read && !o->device)
         return mx_fail(MXW_E_ARGUMENT, "path: no file was given");
     if (o->seek && !o->read)
         return mx_fail(MXW_E_ARGUMENT, "seek: needs read");
@@ -36,7 +40,9 @@ mxw_status mxw_audio_open(const mxw_audio_options *options, mxw_audio **out) {
         return mx_fail(MXW_E_ARGUMENT, "track: %d is neither 0 (the default one) nor one of 1, 2, ...", full.track);
     mx_audio_source source = {.path = full.path, .channel = full.channel, .track = full.track,
                               .bytes = {full.data, full.size, full.read, full.seek, full.user},
-                              .name = full.name ? full.name : full.data ? "audio in memory" : "audio stream"};
+                              .name = full.name ? full.name : full.data ? "audio in memory" : "audio stream",
+                              .device = full.device, .device_rate = full.device_rate, .live = full.live,
+                              .should_abort = full.should_abort, .abort_user = full.user};
     status = mx_audio_open(&source, &audio);
     *out = (mxw_audio *)audio;
     return status;
@@ -58,4 +64,11 @@ mxw_status mxw_audio_read(mxw_audio *audio, float *samples, size_t n, size_t *go
     if (n)
         MX_NEED(samples, MXW_E_ARGUMENT);
     return mx_audio_read((mx_audio *)audio, samples, n, got);
+}
+
+mxw_status mxw_audio_list_devices(void (*found)(void *user, const char *device, const char *description,
+                                                int is_default),
+                                  void *user) {
+    MX_NEED(found, MXW_E_ARGUMENT);
+    return mx_audio_list_devices(found, user);
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "audio/device.h"
 #include "audio/ffmpeg_module.h"
 #include "audio/input.h"
 #include "audio/resample.h"
@@ -19,7 +20,7 @@ typedef enum reader { READ_PLAIN, READ_CONVERTED, READ_FFMPEG } reader;
 
 struct mx_audio {
     char *path;
-    int channel, track;        /* as requested */
+    int channel, track, live;  /* as requested */
     int is_file;               /* path can be opened again and read from its start */
     reader reader;
     mx_input input;
@@ -88,7 +89,8 @@ static mxw_status open_ffmpeg(mx_audio *audio) {
                              .seek = audio->input.regular ? ffmpeg_seek : NULL,
                              .size = audio->input.size,
                              .channel = audio->channel,
-                             .track = audio->track};
+                             .track = audio->track,
+                             .live = audio->live};
     audio->reader = READ_FFMPEG;
     return audio->ffmpeg->open(&input, &audio->file);
 }
@@ -172,9 +174,17 @@ mxw_status mx_audio_open(const mx_audio_source *source, mx_audio **out) {
     audio->input.fd = -1;
     audio->channel = source->channel;
     audio->track = source->track;
-    audio->path = mx_strdup(source->path ? source->path : source->name);
+    audio->live = source->live;
+    audio->path = mx_strdup(source->path ? source->path : source->device ? source->device : source->name);
     if (!audio->path)
         goto out;
+    if (source->device) {
+        audio->reader = READ_FFMPEG;
+        audio->input.name = audio->path;
+        MX_TRY(mx_device_open(source, &audio->ffmpeg, &audio->file));
+        *out = audio;
+        goto out;
+    }
     if (source->path)
         MX_TRY(mx_input_open(&audio->input, audio->path));
     else

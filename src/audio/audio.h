@@ -26,6 +26,11 @@ typedef struct mx_audio_source {
     int track;          /* 0: the one that ffmpeg selects; 1, 2, ...: of the audio streams */
     mx_audio_bytes bytes;   /* memory or callbacks of the caller, if path is NULL */
     const char *name;   /* for messages, if path is NULL */
+    const char *device; /* instead of path and bytes, as in mxw_audio_options */
+    int device_rate;
+    int live;           /* small packets, no delay by threads of a decoder */
+    int (*should_abort)(void *user);
+    void *abort_user;
 } mx_audio_source;
 
 /* E_NOT_FOUND: no such file. E_IO: cannot be read, or is a folder. E_FORMAT: empty, damaged, or not an audio
@@ -38,6 +43,10 @@ void mx_audio_close(mx_audio *audio);   /* NULL is fine */
  * the end. Of a truncated or damaged file the readable samples are returned, with a warning in the log; E_FORMAT if
  * there are none. */
 mxw_status mx_audio_read(mx_audio *audio, float *samples, size_t n, size_t *got);
+
+/* As mxw_audio_list_devices. */
+mxw_status mx_audio_list_devices(void (*found)(void *user, const char *device, const char *description, int is_default),
+                                 void *user);
 
 /* Strings live as long as the audio. */
 void mx_audio_info(const mx_audio *audio, mxw_audio_info *info);

@@ -3,7 +3,9 @@
  * Invariants: the samples are those of `ffmpeg -i X -f s16le -ac 1 -acodec pcm_s16le -ar 16000 -` with the same
  * libraries, and with -map 0:a:N and -af "pan=mono|c0=cN" where a track or a channel is asked for. So the choice of
  * stream, the options of demuxer and decoder, the going on after damaged packets and the single conversion are the
- * command's. FFmpeg's own messages go to the host's log, never to standard error. */
+ * command's. FFmpeg's own messages go to the host's log, never to standard error. A device is a file that has no end:
+ * it is opened without waiting for others to leave it, and what it lacks is waited for in steps, so that a caller can
+ * end the wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +13,15 @@
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <libavutil/avstring.h>
+#include <libavutil/time.h>
 
 #include "audio/ffmpeg_module.h"
 #include "modules/ffmpeg/convert.h"
 
 #define IO_BYTES 32768
+#define DEVICE_RATE 48000   /* what microphones have */
+#define DEVICE_WAIT_US 5000
+#define LIVE_BYTES "1024"   /* of a packet of plain samples, where they are wanted at once; the least there is */
 #define DRAIN_ERRORS 1000   /* damaged frames in a row at the end, after which there is nothing more to hope for */
 
 static const mx_host *host;
@@ -35,6 +41,7 @@ struct mx_ffmpeg {
     convert convert;
     int ended;
     int64_t n_damaged, n_samples;
+    int device_error;              /* why a device stopped: an AVERROR, or 0 */
 };
 
 /* ---- messages ------------------------------------------------------------------------------------ */
@@ -73,6 +80,32 @@ static mxw_status fail_open(const char *name, int error) {
     if (error == AVERROR_DECODER_NOT_FOUND || error == AVERROR_DEMUXER_NOT_FOUND || error == AVERROR_PATCHWELCOME)
         return host->fail(MXW_E_UNSUPPORTED, "%s: FFmpeg does not read this format (%s)", name, text);
     return host->fail(MXW_E_IO, "%s: cannot be read (%s)", name, text);
+}
+
+/* The reason is what the device's own library says. A server of PulseAudio says nothing but a number of its own. */
+static mxw_status fail_device(const mx_ffmpeg_input *input, int error) {
+    int pulse = !strcmp(input->device, "pulse");
+    const char *line = last_line;
+    if (error == AVERROR(ENOMEM))
+        return fail_memory(input->name);
+    if (error == AVERROR_EXIT)
+        return host->fail(MXW_E_ABORTED, "%s: stopped", input->name);
+    if (error == AVERROR_DEMUXER_NOT_FOUND)
+        return host->fail(MXW_E_UNSUPPORTED, "%s: FFmpeg has no input device '%s' here", input->name, input->device);
+    if (strstr(line, "busy"))
+        return host->fail(MXW_E_IO, "%s: is in use by another program (%s)", input->name, line);
+    if (input->device_rate && strstr(line, "rate"))
+        return host->fail(MXW_E_UNSUPPORTED, "%s: does not record at %d Hz (%s)", input->name, input->device_rate,
+                          line);
+    if (strstr(line, "cannot set"))
+        return host->fail(MXW_E_UNSUPPORTED, "%s: %s", input->name, line);
+    if (pulse && !line[0] && !strcmp(input->path, "default"))
+        return host->fail(MXW_E_NOT_FOUND, "%s: no PulseAudio or PipeWire answers, or it has no microphone",
+                          input->name);
+    if (pulse && !line[0])
+        return host->fail(MXW_E_NOT_FOUND, "%s: no PulseAudio or PipeWire answers, or it has no such device",
+                          input->name);
+    return host->fail(MXW_E_NOT_FOUND, "%s: %s", input->name, line[0] ? line : "cannot be opened");
 }
 
 /* ---- opening ------------------------------------------------------------------------------------- */
@@ -117,6 +150,37 @@ static int open_io(mx_ffmpeg *file) {
     return 0;
 }
 
+static int must_stop(void *user) {
+    const mx_ffmpeg *file = user;
+    return file->input.should_abort && file->input.should_abort(file->input.abort_user);
+}
+
+/* Options that a device does not have are left over, and ignored. */
+static int open_device(mx_ffmpeg *file) {
+    const mx_ffmpeg_input *input = &file->input;
+    const AVInputFormat *device = av_find_input_format(input->device);
+    AVDictionary *options = NULL;
+    int ret = 0;
+    if (!device || !device->priv_class || !AV_IS_INPUT_DEVICE(device->priv_class->category))
+        return AVERROR_DEMUXER_NOT_FOUND;
+    file->format = avformat_alloc_context();
+    if (!file->format)
+        return AVERROR(ENOMEM);
+    file->format->flags |= AVFMT_FLAG_NONBLOCK;
+    file->format->interrupt_callback = (AVIOInterruptCB){must_stop, file};
+    int rate = input->device_rate ? input->device_rate : DEVICE_RATE;
+    ret = av_dict_set_int(&options, "sample_rate", rate, 0);
+    if (ret >= 0 && input->device_channels) {
+        ret = av_dict_set_int(&options, "channels", input->device_channels, 0);
+        if (ret >= 0)
+            ret = av_dict_set_int(&options, "fragment_size", rate / 50 * 2 * input->device_channels, 0);
+    }
+    if (ret >= 0)
+        ret = avformat_open_input(&file->format, input->path, device, &options);
+    av_dict_free(&options);
+    return ret;
+}
+
 /* "file:" keeps a path with a colon from being taken for a protocol, and a playlist from reaching the network: what
  * a local file may open is FFmpeg's own list for files. A pipe may open nothing else. */
 static int open_format(mx_ffmpeg *file) {
@@ -134,6 +198,8 @@ static int open_format(mx_ffmpeg *file) {
     }
     if (ret >= 0)
         ret = av_dict_set(&options, "scan_all_pmts", "1", 0);
+    if (ret >= 0 && file->input.live)
+        ret = av_dict_set(&options, "max_size", LIVE_BYTES, 0);
     if (ret >= 0)
         ret = avformat_open_input(&file->format, url, NULL, &options);
     av_free(url);
@@ -194,7 +260,7 @@ static int open_decoder(mx_ffmpeg *file, const AVCodec *codec) {
     if (layout->order == AV_CHANNEL_ORDER_UNSPEC)
         av_channel_layout_default(layout, layout->nb_channels);
     file->decoder->pkt_timebase = file->stream->time_base;
-    ret = av_dict_set(&options, "threads", "auto", 0);
+    ret = av_dict_set(&options, "threads", file->input.live ? "1" : "auto", 0);
     if (ret >= 0)
         ret = avcodec_open2(file->decoder, codec, &options);
     av_dict_free(&options);
@@ -202,7 +268,7 @@ static int open_decoder(mx_ffmpeg *file, const AVCodec *codec) {
 }
 
 static mxw_status open_stream(mx_ffmpeg *file) {
-    int ret = avformat_find_stream_info(file->format, NULL);
+    int ret = file->input.device ? 0 : avformat_find_stream_info(file->format, NULL);   /* a device knows itself */
     if (ret < 0 && file->format->nb_streams == 0)
         return fail_open(file->name, ret);
     mxw_status status = choose_stream(file);
@@ -251,9 +317,12 @@ static mxw_status open_file(const mx_ffmpeg_input *input, mx_ffmpeg **out) {
     if (!file->name || !file->packet || !file->frame) {
         status = fail_memory(input->name);
     } else {
-        int ret = open_format(file);
-        status = ret < 0 ? fail_open(file->name, ret) : open_stream(file);
+        int ret = input->device ? open_device(file) : open_format(file);
+        status = ret >= 0 ? open_stream(file) : input->device ? fail_device(input, ret) : fail_open(file->name, ret);
     }
+    if (status >= 0 && input->device_rate && file->stream->codecpar->sample_rate != input->device_rate)
+        status = host->fail(MXW_E_UNSUPPORTED, "%s: does not record at %d Hz, but at %d", file->name,
+                            input->device_rate, file->stream->codecpar->sample_rate);
     if (status < 0)
         close_file(file);
     else
@@ -277,7 +346,9 @@ static int receive(mx_ffmpeg *file) {
 }
 
 /* What going on would not mend. */
-static int is_final(int error) { return error == AVERROR(ENOMEM) || error == CONVERT_NO_CHANNEL; }
+static int is_final(int error) {
+    return error == AVERROR(ENOMEM) || error == CONVERT_NO_CHANNEL || error == AVERROR_EXIT;
+}
 
 /* A packet that does not decode is counted and left out, as the command does. */
 static int decode_packet(mx_ffmpeg *file) {
@@ -335,9 +406,15 @@ static mxw_status sum_up(const mx_ffmpeg *file) {
 
 /* One more packet, or the end. */
 static int advance(mx_ffmpeg *file) {
-    int ret = av_read_frame(file->format, file->packet);
+    int ret = file->input.device && must_stop(file) ? AVERROR_EXIT : av_read_frame(file->format, file->packet);
+    if (ret == AVERROR(EAGAIN) && file->input.device)
+        av_usleep(DEVICE_WAIT_US);
     if (ret == AVERROR(EAGAIN))
         return 0;
+    if (ret < 0 && ret != AVERROR_EOF && file->input.device) {
+        file->device_error = ret;
+        return AVERROR_EXIT;
+    }
     if (ret >= 0 && file->packet->stream_index == file->stream->index)
         return decode_packet(file);
     av_packet_unref(file->packet);
@@ -357,6 +434,14 @@ static mxw_status fail_channel(const mx_ffmpeg *file) {
                       file->name, (double)file->n_samples / 16000, file->input.channel);
 }
 
+static mxw_status fail_stop(const mx_ffmpeg *file) {
+    char text[AV_ERROR_MAX_STRING_SIZE];
+    if (file->device_error == AVERROR_EXIT)
+        return host->fail(MXW_E_ABORTED, "%s: stopped", file->name);
+    av_strerror(file->device_error, text, sizeof(text));
+    return host->fail(MXW_E_IO, "%s: the device gives no more sound (%s)", file->name, last_line[0] ? last_line : text);
+}
+
 static mxw_status read_samples(mx_ffmpeg *file, int16_t *samples, size_t n, size_t *got) {
     for (;;) {
         *got = convert_take(&file->convert, samples, n);
@@ -371,7 +456,8 @@ static mxw_status read_samples(mx_ffmpeg *file, int16_t *samples, size_t n, size
         }
         int ret = advance(file);
         if (is_final(ret))
-            return ret == CONVERT_NO_CHANNEL ? fail_channel(file) : fail_memory(file->name);
+            return ret == CONVERT_NO_CHANNEL ? fail_channel(file) : ret == AVERROR_EXIT ? fail_stop(file)
+                                                                                       : fail_memory(file->name);
     }
 }
 
