@@ -12,9 +12,10 @@
  *   `mxw_device_info info = {.struct_size = sizeof(info)};`. The library reads and writes only the fields that the
  *   caller's header has, so structs can grow at their end without breaking a program.
  * - Structs that the library allocates may grow as well. They are read through pointers, and the elements of arrays
- *   through functions (mxw_result_segment, mxw_segment_word, ...). Do not pass copies of them back to the library.
- * - Threads: an mxw_model and an mxw_checkpoint are immutable and may be shared; an mxw_session, mxw_audio, mxw_vad,
- *   mxw_merge, mxw_graph or mxw_program belongs to one thread at a time.
+ *   through functions (mxw_result_segment, mxw_segment_word, ...). Do not pass copies of them back to the library,
+ *   except to mxw_draft_segment and its like, which take their size.
+ * - Threads: an mxw_model, mxw_checkpoint or mxw_tokenizer is immutable and may be shared; an mxw_session, mxw_audio,
+ *   mxw_vad, mxw_merge, mxw_draft, mxw_graph or mxw_program belongs to one thread at a time.
  *
  * max_whisper/lab.h, for looking inside a model and for testing the library itself, is unstable and not included here.
  */
@@ -30,6 +31,7 @@
 #include "max_whisper/convert.h"
 #include "max_whisper/hub.h"
 #include "max_whisper/model.h"
+#include "max_whisper/tokenizer.h"
 #include "max_whisper/audio.h"
 #include "max_whisper/vad.h"
 #include "max_whisper/result.h"

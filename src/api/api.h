@@ -3,8 +3,9 @@
 #define MX_API_H
 #include <string.h>
 
-#include "base/status.h"
+#include "base/base.h"
 #include "max_whisper/session.h"
+#include "text/text.h"
 
 /* "mxw_model_open: out is NULL", and returns result. */
 #define MX_NEED(pointer, result)                                                                                       \
@@ -38,4 +39,8 @@ mxw_status mx_check_batch(int batch);
 mxw_status mx_take_session_options(const mxw_session_options *options, mxw_session_options *full);
 /* The one place where samples are checked: E_ARGUMENT if one is infinite or NaN. */
 mxw_status mx_check_samples(const float *samples, size_t n);
+/* tokenizer.c: into the caller's array, of which *n is the capacity and then the count; E_ARGUMENT if it is small. */
+mxw_status mx_give_tokens(const mx_text *text, const char *utf8, size_t n_bytes, int32_t *tokens, size_t *n);
+/* The same for text, in bytes with its final 0; frees `from`. A negative status comes back as it is. */
+mxw_status mx_give_text(mxw_status status, mx_str *from, char *text, size_t *n);
 #endif

@@ -78,22 +78,12 @@ mxw_status mxw_model_graph(const mxw_model *model, const char *which, const char
 }
 
 mxw_status mxw_model_encode(const mxw_model *model, const char *text, int32_t *tokens, size_t *n) {
-    int32_t *ids = NULL;
-    size_t count = 0;
     MX_NEED(model, MXW_E_ARGUMENT);
     MX_NEED(text, MXW_E_ARGUMENT);
     MX_NEED(n, MXW_E_ARGUMENT);
     if (*n)
         MX_NEED(tokens, MXW_E_ARGUMENT);
-    mxw_status status = mx_text_encode(mx_recognizer_text(model), text, strlen(text), &ids, &count);
-    if (status >= 0 && count > *n)
-        status = mx_fail(MXW_E_ARGUMENT, "tokens: %zu do not fit in %zu", count, *n);
-    if (status >= 0 && count)
-        memcpy(tokens, ids, count * sizeof(*ids));
-    if (ids)
-        *n = count;
-    mx_free(ids);
-    return status;
+    return mx_give_tokens(mx_recognizer_text(model), text, strlen(text), tokens, n);
 }
 
 mxw_status mxw_model_decode(const mxw_model *model, const int32_t *tokens, size_t n_tokens, char *text, size_t *n) {
@@ -112,15 +102,7 @@ mxw_status mxw_model_decode(const mxw_model *model, const int32_t *tokens, size_
             ;
         status = mx_text_decode(tokenizer, tokens + i, run - i, &out);
     }
-    if (status >= 0)
-        status = mx_str_status(&out);
-    if (status >= 0 && out.n + 1 > *n)
-        status = mx_fail(MXW_E_ARGUMENT, "text: %zu bytes do not fit in %zu", out.n + 1, *n);
-    if (status >= 0)
-        memcpy(text, mx_str_get(&out), out.n + 1);
-    *n = out.n + 1;
-    mx_str_free(&out);
-    return status;
+    return mx_give_text(status, &out, text, n);
 }
 
 const char *mxw_language_code(int index) { return mx_language_code(index); }

@@ -46,6 +46,105 @@ const mxw_result *mxw_merge_result(mxw_merge *merge) {
     return mx_merge_result(merge);
 }
 
+/* ---- drafts ------------------------------------------------------------------------------------------------------ */
+
+mxw_status mxw_draft_open(mxw_draft **out) {
+    MX_NEED(out, MXW_E_ARGUMENT);
+    return mx_draft_open(out);
+}
+
+void mxw_draft_close(mxw_draft *draft) { mx_draft_close(draft); }
+
+/* Copies the caller's struct of `size` bytes over zeros. */
+static mxw_status take_struct(void *to, size_t to_size, const void *from, size_t size, const char *what) {
+    if (size < sizeof(double) || size > 65536)
+        return mx_fail(MXW_E_ARGUMENT, "%s: a size of %zu bytes", what, size);
+    memset(to, 0, to_size);
+    memcpy(to, from, MX_MIN(to_size, size));
+    return MXW_OK;
+}
+
+mxw_status (mxw_draft_head)(mxw_draft *draft, const mxw_result *head, size_t size) {
+    mxw_result made;
+    MX_NEED(draft, MXW_E_ARGUMENT);
+    MX_NEED(head, MXW_E_ARGUMENT);
+    mxw_status status = take_struct(&made, sizeof(made), head, size, __func__);
+    return status < 0 ? status : mx_draft_head(draft, &made);
+}
+
+mxw_status (mxw_draft_times)(mxw_draft *draft, const mxw_stage_times *times, size_t size) {
+    mxw_stage_times made;
+    MX_NEED(draft, MXW_E_ARGUMENT);
+    MX_NEED(times, MXW_E_ARGUMENT);
+    mxw_status status = take_struct(&made, sizeof(made), times, size, __func__);
+    if (status >= 0)
+        mx_draft_times(draft, &made);
+    return status;
+}
+
+mxw_status (mxw_draft_segment)(mxw_draft *draft, const mxw_segment *segment, size_t size) {
+    mxw_segment made;
+    MX_NEED(draft, MXW_E_ARGUMENT);
+    MX_NEED(segment, MXW_E_ARGUMENT);
+    mxw_status status = take_struct(&made, sizeof(made), segment, size, __func__);
+    if (status < 0)
+        return status;
+    MX_NEED(made.text, MXW_E_ARGUMENT);
+    if (made.n_tokens)
+        MX_NEED(made.tokens, MXW_E_ARGUMENT);
+    return mx_draft_segment(draft, &made);
+}
+
+mxw_status (mxw_draft_word)(mxw_draft *draft, const mxw_word *word, size_t size) {
+    mxw_word made;
+    MX_NEED(draft, MXW_E_ARGUMENT);
+    if (!word)
+        return mx_draft_word(draft, NULL);
+    mxw_status status = take_struct(&made, sizeof(made), word, size, __func__);
+    if (status < 0)
+        return status;
+    MX_NEED(made.word, MXW_E_ARGUMENT);
+    return mx_draft_word(draft, &made);
+}
+
+static mxw_status take_token(mxw_token *made, const mxw_draft *draft, const mxw_token *token, size_t size) {
+    MX_NEED(draft, MXW_E_ARGUMENT);
+    MX_NEED(token, MXW_E_ARGUMENT);
+    mxw_status status = take_struct(made, sizeof(*made), token, size, __func__);
+    if (status < 0)
+        return status;
+    MX_NEED(made->text, MXW_E_ARGUMENT);
+    return MXW_OK;
+}
+
+mxw_status (mxw_draft_token)(mxw_draft *draft, const mxw_token *token, size_t size) {
+    mxw_token made;
+    mxw_status status = take_token(&made, draft, token, size);
+    return status < 0 ? status : mx_draft_token(draft, &made);
+}
+
+mxw_status (mxw_draft_alternative)(mxw_draft *draft, const mxw_token *token, size_t size) {
+    mxw_token made;
+    mxw_status status = take_token(&made, draft, token, size);
+    return status < 0 ? status : mx_draft_alternative(draft, &made);
+}
+
+mxw_status (mxw_draft_region)(mxw_draft *draft, const mxw_region *region, size_t size) {
+    mxw_region made;
+    MX_NEED(draft, MXW_E_ARGUMENT);
+    if (!region)
+        return mx_draft_region(draft, NULL);
+    mxw_status status = take_struct(&made, sizeof(made), region, size, __func__);
+    return status < 0 ? status : mx_draft_region(draft, &made);
+}
+
+const mxw_result *mxw_draft_result(mxw_draft *draft) {
+    MX_NEED(draft, NULL);
+    return mx_draft_result(draft);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
 const char *mxw_format_name(int index) { return mx_output_format(index); }
 
 void (mxw_write_options_default)(mxw_write_options *options, size_t struct_size) {

@@ -31,4 +31,17 @@ mxw_status mx_merge_open(mx_merge **out);
 void mx_merge_close(mx_merge *merge);
 mxw_status mx_merge_add(mx_merge *merge, int channel, const mxw_result *result);
 const mxw_result *mx_merge_result(mx_merge *merge);
+
+/* See mxw_draft_open. The structs are complete; the word and the region may be NULL. */
+typedef struct mxw_draft mx_draft;
+mxw_status mx_draft_open(mx_draft **out);
+void mx_draft_close(mx_draft *draft);
+mxw_status mx_draft_head(mx_draft *draft, const mxw_result *head);
+void mx_draft_times(mx_draft *draft, const mxw_stage_times *times);
+mxw_status mx_draft_segment(mx_draft *draft, const mxw_segment *segment);
+mxw_status mx_draft_word(mx_draft *draft, const mxw_word *word);
+mxw_status mx_draft_token(mx_draft *draft, const mxw_token *token);
+mxw_status mx_draft_alternative(mx_draft *draft, const mxw_token *token);
+mxw_status mx_draft_region(mx_draft *draft, const mxw_region *region);
+const mxw_result *mx_draft_result(mx_draft *draft);
 #endif

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "kit/check.h"
+#include "max_whisper/tokenizer.h"
 #include "text/pretokenize.h"
 
 static json_t *load(const char *name) {
@@ -289,6 +290,35 @@ static void check_long_word(const mx_text *text) {
     mx_free(word);
 }
 
+/* The public functions: the same vocabularies, arrays of the caller. */
+static void check_public(void) {
+    mxw_tokenizer *tokenizer = NULL;
+    int32_t tokens[16] = {0};
+    char text[64];
+    size_t n = 1, bytes = 0;
+    CHECK_EQ_INT(mxw_tokenizer_open(51863, &tokenizer), MXW_E_UNSUPPORTED);
+    CHECK_EQ_INT(mxw_tokenizer_open(51864, NULL), MXW_E_ARGUMENT);
+    if (!CHECK_EQ_INT(mxw_tokenizer_open(51864, &tokenizer), MXW_OK))
+        return;
+    CHECK_EQ_INT(mxw_tokenizer_encode(tokenizer, " Hello world", 12, tokens, &n), MXW_E_ARGUMENT);
+    CHECK_EQ_INT(n, 2);   /* what it takes */
+    CHECK_EQ_INT(mxw_tokenizer_encode(tokenizer, " Hello world", 12, tokens, &n), MXW_OK);
+    const char *world = mxw_tokenizer_token(tokenizer, tokens[1], &bytes);
+    CHECK(world && bytes == 6 && memcmp(world, " world", 6) == 0);
+    tokens[2] = 50363 + 54;
+    n = 12;
+    CHECK_EQ_INT(mxw_tokenizer_decode(tokenizer, tokens, 3, 0, text, &n), MXW_E_ARGUMENT);
+    CHECK_EQ_INT(n, 13);
+    CHECK_EQ_INT(mxw_tokenizer_decode(tokenizer, tokens, 3, 0, text, &n), MXW_OK);
+    CHECK_STR(text, " Hello world");
+    n = sizeof(text);
+    CHECK_EQ_INT(mxw_tokenizer_decode(tokenizer, tokens, 3, 1, text, &n), MXW_OK);
+    CHECK_STR(text, " Hello world<|1.08|>");
+    CHECK(!mxw_tokenizer_token(tokenizer, 51864, &bytes) && !mxw_tokenizer_token(tokenizer, -1, &bytes));
+    mxw_tokenizer_close(tokenizer);
+    mxw_tokenizer_close(NULL);
+}
+
 static void check_memory(void) {
     int64_t live = mx_mem_live();
     for (int64_t k = 0;; k++) {
@@ -338,6 +368,7 @@ int main(void) {
     check_languages(golden);
     check_classes(random_golden);
     check_random(random_golden);
+    check_public();
     check_memory();
     mx_text *none = NULL;
     const int sizes[] = {-1, 0, 51863, 51867, INT32_MAX};
