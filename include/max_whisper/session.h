@@ -102,6 +102,8 @@ typedef struct mxw_session_options {
     mxw_guard guard;                     /* OFF */
     const char *languages;               /* NULL; "en,de,uk" or "any": the language is decided for each stretch of
                                           * speech, among these; excludes language, needs mel_reference FILE */
+    const char *temperatures;            /* NULL; "0,0.4,0.8", up to 16: tried in this order, instead of temperature and
+                                          * its increment */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options, size_t struct_size);

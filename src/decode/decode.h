@@ -95,6 +95,10 @@ void mx_decoding_close(mx_decoding *decoding);
  * window: the number of the window in the recording; it seeds the sampling. */
 mxw_status mx_decoding_start(mx_decoding *decoding, const char *language, const int32_t *prompt, size_t n_prompt,
                              double temperature, uint64_t window);
+/* After start, before the first step: the text goes on after these tokens of text, which are fed as they are, after the
+ * first timestamp in a plan with timestamps, and are not part of the result. greedy: without the plan's beams.
+ * E_ARGUMENT if they do not fit beside the prompt. */
+mxw_status mx_decoding_continue(mx_decoding *decoding, const int32_t *tokens, size_t n, int greedy);
 /* 1 with *step filled, 0 when the window is decoded. */
 int mx_decoding_step(mx_decoding *decoding, mx_decode_step *step);
 int mx_decoding_candidates(const mx_decoding *decoding);   /* how many per pick the search needs */
@@ -125,6 +129,9 @@ int mx_needs_fallback(const mx_decode_result *result, const mx_thresholds *thres
 int mx_is_silence(const mx_decode_result *result, const mx_thresholds *thresholds);
 /* The temperatures numpy.arange(first, 1 + 1e-6, increment); at least one. *n is the capacity, then the count. */
 void mx_temperatures(double first, double increment, double *out, int *n);
+#define MX_LISTED_TEMPERATURES 16
+/* Temperatures that were listed, "0,0.4,0.8"; *n is their count. E_ARGUMENT if it is no such list. */
+mxw_status mx_temperatures_listed(const char *list, double out[MX_LISTED_TEMPERATURES], int *n);
 
 /* Bytes of the text over bytes of its zlib compression, 0 for no text. */
 mxw_status mx_compression_ratio(const char *text, size_t n, double *ratio);

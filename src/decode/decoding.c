@@ -6,11 +6,13 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-int mx_decoding_is_beam(const mx_decoding *d) { return d->plan->options.beam_size > 0 && d->temperature == 0; }
+int mx_decoding_is_beam(const mx_decoding *d) {
+    return d->plan->options.beam_size > 0 && d->temperature == 0 && !d->greedy;
+}
 
 int mx_decoding_group(const mx_decoding *d) {
     if (d->temperature == 0)
-        return MX_MAX(d->plan->options.beam_size, 1);
+        return d->greedy ? 1 : MX_MAX(d->plan->options.beam_size, 1);
     return MX_MAX(d->plan->options.best_of, 1);
 }
 
@@ -133,6 +135,7 @@ mxw_status mx_decoding_start(mx_decoding *d, const char *language, const int32_t
     d->window = window;
     d->n_sequences = 1;
     d->n_steps = d->complete = d->n_finished = 0;
+    d->n_continued = d->greedy = 0;
     d->no_speech_prob = 0;
     for (int i = 0; i < d->plan->n_group; i++) {
         d->sequences[i].n_tokens = d->sequences[i].done = d->sequences[i].looped = 0;
@@ -141,9 +144,26 @@ mxw_status mx_decoding_start(mx_decoding *d, const char *language, const int32_t
     return initial_tokens(d, language, prompt, n_prompt);
 }
 
+mxw_status mx_decoding_continue(mx_decoding *d, const int32_t *tokens, size_t n, int greedy) {
+    int stamp = n > 0 && !d->plan->options.without_timestamps;
+    size_t room = (size_t)(d->plan->n_initial_max - d->n_initial);
+    if (n + (size_t)stamp > room)
+        return mx_fail(MXW_E_ARGUMENT, "begin: %zu tokens, where beside the text before there is room for %zu", n,
+                       room - (size_t)stamp);
+    if (stamp)
+        d->initial[d->n_initial++] = d->plan->special.timestamp_begin;
+    if (n)
+        memcpy(d->initial + d->n_initial, tokens, n * sizeof(*tokens));
+    d->n_initial += (int)n;
+    d->n_continued = (int)n;
+    d->greedy = greedy;
+    return MXW_OK;
+}
+
 /* A sequence's rule, with its own random draw. */
 static mx_rule rule_of(const mx_decoding *d, int sequence) {
-    mx_rule rule = mx_rule_for(d->plan, d->sequences[sequence].tokens, d->sequences[sequence].n_tokens);
+    const mx_sequence *s = &d->sequences[sequence];
+    mx_rule rule = mx_rule_for(d->plan, s->tokens, s->n_tokens, d->n_continued > 0);
     uint64_t seed = d->plan->options.seed;
     rule.temperature = (float)d->temperature;
     rule.key[0] = (uint32_t)seed;
@@ -273,7 +293,7 @@ mxw_status mx_decoding_force(mx_decoding *d, const char *language, const int32_t
     int n_picks = n_rows - d->n_initial + 1;
     for (int i = 0; i < n_picks; i++) {
         d->picks[i] = d->n_initial - 1 + i;
-        d->rules[i] = mx_rule_for(d->plan, tokens, i);
+        d->rules[i] = mx_rule_for(d->plan, tokens, i, 0);
     }
     *step = (mx_decode_step){d->rows, n_rows, d->cells, 1, d->picks, d->rules, n_picks};
     return MXW_OK;

@@ -14,8 +14,10 @@ typedef struct mx_sequence {
 
 struct mx_decoding {
     const mx_decode_plan *plan;
-    int32_t *initial;              /* [plan->n_initial_max] prompt, start sequence, prefix */
+    int32_t *initial;              /* [plan->n_initial_max] prompt, start sequence, prefix, text that goes on */
     int n_initial, sot_index;
+    int n_continued;               /* of the initial ones: tokens of text that goes on */
+    int greedy;                    /* without the plan's beams */
     double temperature;
     uint64_t window;
     int n_sequences;               /* live: 1 before the first step's result */
@@ -47,7 +49,8 @@ int mx_decoding_is_beam(const mx_decoding *d);
 int mx_loop_begin(const mx_decode_plan *plan, const int32_t *tokens, int n);
 /* Ends a sequence that repeats itself, if the plan wants that; 1 if it did. */
 int mx_sequence_break_loop(const mx_decode_plan *plan, mx_sequence *s);
-mx_rule mx_rule_for(const mx_decode_plan *plan, const int32_t *sampled, int n);
+/* continued: there is text before what was sampled, after a first timestamp if there are timestamps. */
+mx_rule mx_rule_for(const mx_decode_plan *plan, const int32_t *sampled, int n, int continued);
 void mx_sequence_copy(mx_sequence *to, const mx_sequence *from);
 
 /* One step's candidates, the picks of live sequences in order. */

@@ -44,6 +44,21 @@ void mx_temperatures(double first, double increment, double *out, int *n) {
         out[(*n)++] = first;
 }
 
+mxw_status mx_temperatures_listed(const char *list, double out[MX_LISTED_TEMPERATURES], int *n) {
+    *n = 0;
+    for (const char *at = list;; at++) {
+        char *end;
+        double value = mx_parse_double(at, &end);
+        if (end == at || (*end && *end != ',') || !(value >= 0 && value <= 100) || *n == MX_LISTED_TEMPERATURES)
+            return mx_fail(MXW_E_ARGUMENT, "temperatures: '%s' is not a list of up to %d numbers from 0 to 100", list,
+                           MX_LISTED_TEMPERATURES);
+        out[(*n)++] = value;
+        if (!*end)
+            return MXW_OK;
+        at = end;
+    }
+}
+
 static voidpf zlib_alloc(voidpf opaque, uInt items, uInt size) {
     (void)opaque;
     return mx_alloc_array(items, size);

@@ -3,9 +3,9 @@
  * first token is a timestamp within max_initial_timestamp. */
 #include "decode/decoding.h"
 
-mx_rule mx_rule_for(const mx_decode_plan *plan, const int32_t *sampled, int n) {
+mx_rule mx_rule_for(const mx_decode_plan *plan, const int32_t *sampled, int n, int continued) {
     const mx_text_special *s = &plan->special;
-    mx_rule rule = {.set = n == 0 ? MX_SET_FIRST : MX_SET_USUAL,
+    mx_rule rule = {.set = n == 0 && !continued ? MX_SET_FIRST : MX_SET_USUAL,
                     .ts_begin = s->n_vocab,
                     .ts_min = s->n_vocab,
                     .ts_max = s->n_vocab,
@@ -15,14 +15,15 @@ mx_rule mx_rule_for(const mx_decode_plan *plan, const int32_t *sampled, int n) {
     rule.ts_begin = rule.ts_min = s->timestamp_begin;
     rule.ts_max = s->n_vocab - 1;
     rule.flags = MX_RULE_TIMESTAMP_SUM;
-    if (n == 0) {
+    if (n == 0 && !continued) {
         rule.min_id = s->timestamp_begin;
         if (plan->max_initial_timestamp_index >= 0)
             rule.ts_max = MX_MIN(rule.ts_max, s->timestamp_begin + plan->max_initial_timestamp_index);
         return rule;
     }
-    int last = sampled[n - 1] >= s->timestamp_begin;
-    int before = n < 2 || sampled[n - 2] >= s->timestamp_begin;
+    int last = n > 0 && sampled[n - 1] >= s->timestamp_begin;
+    int before = n < 2 ? !continued : sampled[n - 2] >= s->timestamp_begin;
+    rule.ts_min += continued;   /* after the first one */
     for (int i = n - 1; i >= 0; i--)
         if (sampled[i] >= s->timestamp_begin) {
             rule.ts_min = sampled[i] + (last && !before ? 0 : 1);

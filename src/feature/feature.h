@@ -52,6 +52,10 @@ typedef enum mx_mel_rest {
 mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, mx_mel_rest rest,
                          float *out /* [3000][n_mels] */);
 
+/* All of it at once: samples, then zeros, [n_mels][(n + padding) / MX_MEL_HOP], both ends reflected, the clamp that of
+ * these frames; openai-whisper's log_mel_spectrogram(samples, n_mels, padding). */
+mxw_status mx_log_mel(const float *samples, size_t n, size_t padding, int n_mels, float *out);
+
 /* The mel filter bank; n_mels 80 or 128, E_UNSUPPORTED otherwise. */
 mxw_status mx_mel_filters(int n_mels, float *out /* [n_mels][MX_MEL_BINS] */);
 #endif

@@ -288,3 +288,45 @@ mxw_status mx_mel_window(mx_mel *mel, int64_t seek, int64_t n_frames, mx_mel_res
         out[i] = after;
     return MXW_OK;
 }
+
+/* ---- all at once ------------------------------------------------------------------------------------------------- */
+
+/* The first `count` values of samples, zeros and their reflection at the end. The last frame that is computed needs no
+ * more than AHEAD - MX_MEL_HOP of the reflection. */
+static mxw_status feed_reflected(mx_mel *mel, const float *samples, size_t n, size_t padding, size_t count) {
+    size_t own = MX_MIN(n, count), zeros = MX_MIN(padding, count - own), total = n + padding;
+    mxw_status status = take(mel, samples, own);
+    if (status >= 0)
+        status = take(mel, NULL, zeros);
+    for (size_t i = total; i < count && status >= 0; i++) {
+        size_t back = 2 * total - 2 - i;
+        status = take(mel, back < n ? &samples[back] : NULL, 1);
+    }
+    return status;
+}
+
+/* Frames [first, first + count) of `cut`, clamped, each as a column of out. */
+static void put_columns(const mx_mel *mel, int64_t first, int64_t count, int64_t n_frames, float *out) {
+    float floor_value = mel->maximum - 8.0f;
+    for (int64_t t = 0; t < count; t++)
+        for (int i = 0; i < mel->n_mels; i++)
+            out[i * n_frames + first + t] = (larger(mel->cut[t * (mel->n_mels + 1) + i], floor_value) + 4.0f) / 4.0f;
+}
+
+mxw_status mx_log_mel(const float *samples, size_t n, size_t padding, int n_mels, float *out) {
+    mx_mel *mel;
+    int64_t n_frames = (int64_t)((n + padding) / MX_MEL_HOP);
+    mxw_status status = mx_mel_open(n_mels, MXW_MEL_RUNNING, &mel);
+    if (status < 0)
+        return status;
+    if (n_frames > 0)
+        status = feed_reflected(mel, samples, n, padding, (size_t)(n_frames - 1) * MX_MEL_HOP + AHEAD);
+    for (int64_t at = 0, count; at < n_frames && status >= 0; at += count) {
+        count = MX_MIN(n_frames - at, MX_MEL_WINDOW);
+        status = mx_spool_read(&mel->spool, at, count, mel->cut);
+        if (status >= 0)
+            put_columns(mel, at, count, n_frames, out);
+    }
+    mx_mel_close(mel);
+    return status;
+}

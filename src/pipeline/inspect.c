@@ -39,20 +39,12 @@ static mxw_status step_seen(void *context, mx_step_runner *runner, int slot) {
     return status;
 }
 
-static int next_step(void *decoding, mx_decode_step *step, int *k) {
-    *k = mx_decoding_candidates(decoding);
-    return mx_decoding_step(decoding, step);
-}
-
-static void take_step(void *decoding, const mx_candidates *candidates) { mx_decoding_take(decoding, candidates); }
-
 /* The window's own tokens: as the session would decode it at its first temperature, without a prompt. */
 static mxw_status decode_window(mx_session *s, mx_inspection *i) {
     mxw_status status;
     mx_decode_result result;
     MX_TRY(mx_decoding_start(s->decoding, s->language, NULL, 0, s->temperatures[0], 0));
-    MX_TRY(mx_slot_decode(s->slot, &(mx_steps){next_step, take_step, s->decoding}));
-    MX_TRY(mx_decoding_result(s->decoding, &result));
+    MX_TRY(mx_session_run_decoding(s, &result));
     s->at.carried.n = 0;   /* scratch that outlives the next start */
     MX_TRY(mx_tokens_add(&s->at.carried, result.tokens, result.n_tokens));
     i->tokens = s->at.carried.items;

@@ -95,6 +95,8 @@ static void add_options(mx_str *out, const mxw_session_options *o) {
     add_text(out, "language", o->language);
     add_number(out, "temperature", o->temperature);
     add_number(out, "temperature_increment", o->temperature_increment);
+    if (o->temperatures)
+        add_text(out, "temperatures", o->temperatures);
     add_whole(out, "best_of", o->best_of);
     add_whole(out, "beam_size", o->beam_size);
     add_number(out, "patience", o->patience);

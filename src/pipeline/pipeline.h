@@ -7,6 +7,7 @@
 #include "audio/audio.h"
 #include "exec/exec.h"
 #include "max_whisper/lab.h"
+#include "max_whisper/window.h"
 #include "text/text.h"
 #include "weights/weights.h"
 
@@ -45,5 +46,16 @@ mxw_status mx_session_detect_languages(mx_session *s);
 const mxw_result *mx_session_result(mx_session *s);
 mxw_status mx_session_manifest(mx_session *s, const char **json);
 mxw_status mx_session_resume(mx_session *s, const void *record, size_t n);
+
+/* One window at a time; arguments are complete and in range. See max_whisper/window.h. */
+typedef struct mxw_window mx_one_window;
+mxw_status mx_window_open(mx_recognizer *r, const mxw_session_options *options, mx_one_window **out);
+void mx_window_close(mx_one_window *window);
+mxw_status mx_window_encode(mx_one_window *window, const float *mel, size_t n_frames, float *features);
+mxw_status mx_window_set_features(mx_one_window *window, const float *features);
+mxw_status mx_window_languages(mx_one_window *window, float *probabilities, size_t n);
+mxw_status mx_window_decode(mx_one_window *window, const mxw_window_request *request, mxw_window_text *text);
+mxw_status mx_window_align(mx_one_window *window, const char *language, const int32_t *tokens, size_t n,
+                           size_t n_frames, int32_t *times, double *probabilities);
 
 #endif

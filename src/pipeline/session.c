@@ -96,7 +96,7 @@ static mxw_status copy_strings(mx_session *s) {
     const char **strings[] = {&s->options.language, &s->options.suppress_tokens, &s->options.initial_prompt,
                               &s->options.prefix, &s->options.clip_timestamps, &s->options.speaker,
                               &s->options.prepend_punctuations, &s->options.append_punctuations, &s->options.vad_model,
-                              &s->options.languages};
+                              &s->options.languages, &s->options.temperatures};
     for (size_t i = 0; i < MX_COUNT(strings); i++)
         if (*strings[i] && !(*strings[i] = mx_arena_strdup(&s->memory, *strings[i])))
             return MXW_E_MEMORY;
@@ -154,7 +154,10 @@ static mxw_status open_decoding(mx_session *s) {
     if (status < 0)
         goto out;
     s->n_temperatures = MAX_TEMPERATURES;
-    mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
+    if (o->temperatures)
+        MX_TRY(mx_temperatures_listed(o->temperatures, s->temperatures, &s->n_temperatures));
+    else
+        mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
     MX_TRY(mx_slot_attach(s->recognizer, s->plan, mx_session_forces(o),
                           o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->slot));

@@ -135,6 +135,12 @@ typedef struct mx_choice {
 mxw_status mx_session_choose(mx_session *s, mx_choice *choice);
 /* Encodes and decodes it, adds its segments, and moves at.seek on. */
 mxw_status mx_session_decode_window(mx_session *s, const mx_choice *choice);
+/* The decoding that was started, to its end. */
+mxw_status mx_session_run_decoding(mx_session *s, mx_decode_result *result);
+mxw_status mx_session_take_features(mx_session *s, const float *features);   /* instead of encoding a window */
+/* words.c: mx_session_align in the window that was encoded last. */
+mxw_status mx_session_align_encoded(mx_session *s, int64_t n_frames, const int32_t *tokens, size_t n, int32_t *frames,
+                                    double *probabilities);
 /* Detects the language, unless it is known, where that is done: OK, END if there is no speech at all, or MORE. */
 mxw_status mx_session_find_language(mx_session *s);
 int mx_session_has_frames(const mx_session *s, int64_t end);   /* [0, end), or no more frames will come */
@@ -177,6 +183,7 @@ mxw_status mx_session_align_words(mx_session *s, const mx_cut *cut);
 int mx_session_last_end(const mx_session *s, double *end);
 mxw_status mx_session_mel_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest, float *out);
 mxw_status mx_session_detect_language(mx_session *s, int64_t seek);   /* on 30 s from there on */
+mxw_status mx_session_ask_language(mx_session *s);                    /* of the window that was encoded last */
 /* words.c: shows an inspection the word times of its tokens, in the window of n_frames that was encoded last. */
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
 /* vad_windows.c: the session's detector of speech, and the guard's. */

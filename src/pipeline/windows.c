@@ -22,6 +22,10 @@ static mxw_status take_features(void *context, mx_step_runner *runner, int slot)
     return mx_step_runner_encode(runner, &(mx_request){.slot = slot, .features = *features}, 1);
 }
 
+mxw_status mx_session_take_features(mx_session *s, const float *features) {
+    return mx_slot_exclusive(s->slot, take_features, &features);
+}
+
 mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frames, mx_mel_rest rest) {
     mxw_status status;
     int64_t start = mx_now_ns();
@@ -31,7 +35,7 @@ mxw_status mx_session_encode_window(mx_session *s, int64_t seek, int64_t n_frame
     if (!s->times.first_encode_ns)
         s->times.first_encode_ns = start;
     if (s->features && s->result.n_windows == 0)
-        MX_TRY(mx_slot_exclusive(s->slot, take_features, &s->features));
+        MX_TRY(mx_session_take_features(s, s->features));
     else
         MX_TRY(mx_slot_encode(s->slot, s->window.mel));
     s->times.encode_ms += mx_since_ms(start);
@@ -41,9 +45,14 @@ out:
 
 /* The most probable language after start-of-transcript, on 30 seconds, padded with silence. */
 mxw_status mx_session_detect_language(mx_session *s, int64_t seek) {
+    mxw_status status = mx_session_encode_window(s, seek, 0, MX_MEL_CONTENT);
+    return status < 0 ? status : mx_session_ask_language(s);
+}
+
+mxw_status mx_session_ask_language(mx_session *s) {
     mxw_status status;
     const mx_text_special *special = &s->plan->special;
-    const int32_t *cells = mx_arena_alloc(&s->memory, (size_t)s->plan->options.n_text_ctx * sizeof(*cells));
+    int32_t *cells = mx_alloc_zero((size_t)s->plan->options.n_text_ctx, sizeof(*cells));
     const int32_t pick = 0;
     mx_decode_row row = {special->sot, 0, 0, 0};
     mx_rule rule = mx_decode_language_rule(s->plan);
@@ -52,7 +61,6 @@ mxw_status mx_session_detect_language(mx_session *s, int64_t seek) {
     float logprob, stats[MX_SELECT_STATS];
     if (!cells)
         return MXW_E_MEMORY;
-    MX_TRY(mx_session_encode_window(s, seek, 0, MX_MEL_CONTENT));
     int64_t start = mx_now_ns();
     MX_TRY(mx_slot_step(s->slot, &step, 1, &id, &logprob, stats));
     s->times.decode_ms += mx_since_ms(start);
@@ -64,6 +72,7 @@ mxw_status mx_session_detect_language(mx_session *s, int64_t seek) {
     }
     mx_log(MXW_LOG_INFO, "decode", "language %s, probability %.3f", s->language, s->result.language_probability);
 out:
+    mx_free(cells);
     return status;
 }
 
@@ -94,15 +103,22 @@ static int next_step(void *decoding, mx_decode_step *step, int *k) {
 
 static void take_step(void *decoding, const mx_candidates *candidates) { mx_decoding_take(decoding, candidates); }
 
+mxw_status mx_session_run_decoding(mx_session *s, mx_decode_result *result) {
+    mxw_status status;
+    MX_TRY(mx_slot_decode(s->slot, &(mx_steps){next_step, take_step, s->decoding}));
+    MX_TRY(mx_session_stop_if_asked(s));
+    MX_TRY(mx_decoding_result(s->decoding, result));
+out:
+    return status;
+}
+
 static mxw_status decode_once(mx_session *s, const int32_t *prompt, size_t n_prompt, int attempt,
                               mx_decode_result *result) {
     mxw_status status;
     uint64_t number = s->first_window + (uint64_t)s->result.n_windows;
     uint64_t window = number * (uint64_t)MX_MAX(s->n_temperatures, 1) + (uint64_t)attempt;
     MX_TRY(mx_decoding_start(s->decoding, s->language, prompt, n_prompt, s->temperatures[attempt], window));
-    MX_TRY(mx_slot_decode(s->slot, &(mx_steps){next_step, take_step, s->decoding}));
-    MX_TRY(mx_session_stop_if_asked(s));
-    MX_TRY(mx_decoding_result(s->decoding, result));
+    MX_TRY(mx_session_run_decoding(s, result));
 out:
     return status;
 }

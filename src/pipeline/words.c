@@ -108,9 +108,14 @@ out:
 
 mxw_status mx_session_align(mx_session *s, int64_t seek, int64_t n_frames, const int32_t *tokens, size_t n,
                             int32_t *frames, double *probabilities) {
-    align_context a = {.session = s, .n_tokens = n, .probabilities = probabilities};
     mxw_status status = mx_session_encode_window(s, seek, n_frames, MX_MEL_ZEROS);
-    return status < 0 ? status : force_align(&a, tokens, (size_t)(n_frames / 2), frames);
+    return status < 0 ? status : mx_session_align_encoded(s, n_frames, tokens, n, frames, probabilities);
+}
+
+mxw_status mx_session_align_encoded(mx_session *s, int64_t n_frames, const int32_t *tokens, size_t n, int32_t *frames,
+                                    double *probabilities) {
+    align_context a = {.session = s, .n_tokens = n, .probabilities = probabilities};
+    return force_align(&a, tokens, (size_t)(n_frames / 2), frames);
 }
 
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen) {

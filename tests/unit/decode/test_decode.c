@@ -227,6 +227,18 @@ static void check_ladder(double first, double increment, int n, double last) {
     CHECK(t[count - 1] == last);
 }
 
+static void check_listed(void) {
+    double t[MX_LISTED_TEMPERATURES];
+    int n;
+    CHECK(mx_temperatures_listed("0,0.4,1.5", t, &n) == MXW_OK && n == 3 && t[0] == 0 && t[1] == 0.4 && t[2] == 1.5);
+    CHECK(mx_temperatures_listed("0.2", t, &n) == MXW_OK && n == 1 && t[0] == 0.2);
+    const char *const bad[] = {"", "0,", ",0", "0;1", "-1", "0,nan", "101", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"};
+    for (size_t i = 0; i < MX_COUNT(bad); i++) {
+        CHECK_EQ_INT(mx_temperatures_listed(bad[i], t, &n), MXW_E_ARGUMENT);
+        CHECK(strstr(mx_error(), "temperatures: "));
+    }
+}
+
 static void check_thresholds(void) {
     static const struct {
         double avg_logprob, no_speech, ratio;
@@ -262,6 +274,7 @@ int main(int argc, char **argv) {
     check_ladder(0, MXW_NONE, 1, 0);
     check_ladder(0.6000000000000001, 0.2, 3, 1.0);
     check_ladder(1.5, 0.2, 1, 1.5);
+    check_listed();
     check_thresholds();
     check_strip("  a b\t\n", "a b");
     check_strip("\xc2\xa0\xe3\x80\x80x\xe2\x80\x83", "x");
