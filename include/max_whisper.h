@@ -15,7 +15,7 @@
  *   through functions (mxw_result_segment, mxw_segment_word, ...). Do not pass copies of them back to the library,
  *   except to mxw_draft_segment and its like, which take their size.
  * - Threads: an mxw_model, mxw_checkpoint or mxw_tokenizer is immutable and may be shared; an mxw_session, mxw_audio,
- *   mxw_vad, mxw_window, mxw_merge, mxw_draft, mxw_graph or mxw_program belongs to one thread at a time.
+ *   mxw_vad, mxw_live, mxw_window, mxw_merge, mxw_draft, mxw_graph or mxw_program belongs to one thread at a time.
  *
  * max_whisper/lab.h, for looking inside a model and for testing the library itself, is unstable and not included here.
  */
@@ -37,6 +37,7 @@
 #include "max_whisper/result.h"
 #include "max_whisper/session.h"
 #include "max_whisper/window.h"
+#include "max_whisper/live.h"
 #include "max_whisper/graph.h"
 
 #endif

@@ -31,6 +31,9 @@ mxw_status mx_mel_open_limited(int n_mels, mxw_mel_reference reference, size_t m
  * outlive mel. */
 mxw_status mx_mel_share(mx_mel *mel, mx_pool *pool);
 void mx_mel_close(mx_mel *mel);   /* NULL is fine */
+/* The loudest value of all frames so far (log10), and a way to say that the recording has been as loud before. */
+float mx_mel_maximum(const mx_mel *mel);
+void mx_mel_raise_maximum(mx_mel *mel, float maximum);
 
 mxw_status mx_mel_feed(mx_mel *mel, const float *samples, size_t n);
 mxw_status mx_mel_finish(mx_mel *mel);

@@ -247,6 +247,10 @@ mxw_status mx_mel_finish(mx_mel *mel) {
     return status;
 }
 
+float mx_mel_maximum(const mx_mel *mel) { return mel->maximum; }
+
+void mx_mel_raise_maximum(mx_mel *mel, float maximum) { mel->maximum = larger(mel->maximum, maximum); }
+
 int mx_mel_finished(const mx_mel *mel) { return mel->finished; }
 
 int64_t mx_mel_frames(const mx_mel *mel) { return mel->finished ? mel->n_samples / MX_MEL_HOP : mel->n_frames; }

@@ -15,6 +15,13 @@
 /* encoder: in "mel" f32 [windows, 2 n_audio_ctx, n_mels] (time major); out "features" f32 [windows, n_audio_ctx, d]. */
 mxw_status mx_model_encoder(const mxw_dims *dims, mx_graph **out);
 
+/* The encoder of one window whose end is padding, for a live stream that hears it again and again. n = n_audio_ctx: all
+ * positions are computed, and the keys and values of those from kept_from on are outputs, "rest.k.N" and "rest.v.N" f32
+ * [1, n_audio_ctx - kept_from, d]. n < n_audio_ctx: only the first n are computed, and keys and values of the others
+ * are inputs of that name: the padding's, which hardly change with what comes before it. Then "mel" is
+ * [1, 2 n + 2, n_mels] and "features" [1, n, d]. */
+mxw_status mx_model_encoder_part(const mxw_dims *dims, int64_t n, int64_t kept_from, mx_graph **out);
+
 /* cross: in "features" f32 [windows, n_audio_ctx, d], "slot" i32 [windows]; writes states
  * "decoder.blocks.N.cross_attn.k" and ".v" f32 [slots, n_audio_ctx, d], which are also its outputs. */
 mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out);

@@ -1,18 +1,21 @@
 /* pipeline/pipeline.h - public header of pipeline/, the only folder that sees the whole path from samples to segments.
  *
  * mx_recognizer: a checkpoint with its tokenizer and its programs; immutable, shared by sessions and threads.
- * mx_session:    one recording: samples in, segments out; one thread at a time. */
+ * mx_session:    one recording: samples in, segments out; one thread at a time.
+ * mx_live:       one stream, while it is spoken: samples in, events out; one thread at a time. */
 #ifndef MX_PIPELINE_H
 #define MX_PIPELINE_H
 #include "audio/audio.h"
 #include "exec/exec.h"
 #include "max_whisper/lab.h"
+#include "max_whisper/live.h"
 #include "max_whisper/window.h"
 #include "text/text.h"
 #include "weights/weights.h"
 
 typedef struct mxw_model mx_recognizer;
 typedef struct mxw_session mx_session;
+typedef struct mxw_live mx_live;
 
 typedef enum mx_part { MX_PART_ENCODER, MX_PART_CROSS, MX_PART_DECODER, MX_PART_FORCE, MX_PART_COUNT } mx_part;
 
@@ -57,5 +60,16 @@ mxw_status mx_window_languages(mx_one_window *window, float *probabilities, size
 mxw_status mx_window_decode(mx_one_window *window, const mxw_window_request *request, mxw_window_text *text);
 mxw_status mx_window_align(mx_one_window *window, const char *language, const int32_t *tokens, size_t n,
                            size_t n_frames, int32_t *times, double *probabilities);
+
+/* options are complete and in range, with `decoding`. */
+mxw_status mx_live_open(mx_recognizer *r, const mxw_live_options *options, mx_live **out);
+void mx_live_close(mx_live *live);
+mxw_status mx_live_feed(mx_live *live, const float *samples, size_t n);
+mxw_status mx_live_gap(mx_live *live, double seconds);
+mxw_status mx_live_flush(mx_live *live);
+mxw_status mx_live_finish(mx_live *live);
+mxw_status mx_live_next(mx_live *live, const mxw_live_event **event);
+const mxw_result *mx_live_result(mx_live *live);
+void mx_live_get_stats(const mx_live *live, mxw_live_stats *stats);
 
 #endif

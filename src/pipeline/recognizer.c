@@ -80,7 +80,12 @@ mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, cons
     }
     int64_t start = mx_now_ns();
     r->hooks = *hooks;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->slot_freed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     r->engine = options->engine;
     r->encode_engine = lab->encode_engine;
     r->precision = options->precision;
@@ -115,7 +120,9 @@ void mx_recognizer_close(mx_recognizer *r) {
     if (!r)
         return;
     mx_recognizer_close_detectors(r);
+    mx_recognizer_close_live(r);
     mx_batcher_close(r->batcher);
+    pthread_cond_destroy(&r->slot_freed);
     pthread_mutex_destroy(&r->lock);
     for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force shares the decoder's weights */
         mx_exec_unload(r->programs[i]);

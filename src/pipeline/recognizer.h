@@ -7,6 +7,8 @@
 #include "pipeline/fault_hooks.h"
 #include "pipeline/speech/speech.h"
 
+#define MX_LIVE_ENCODERS 5
+
 typedef struct mx_detector_model mx_detector_model;
 
 struct mxw_model {
@@ -29,15 +31,21 @@ struct mxw_model {
     int batch;                        /* sessions that share a batcher, at most */
     int encode_width;                 /* windows in one run of the encoder, at most */
     pthread_mutex_t lock;             /* guards what follows, and which slots are attached */
+    pthread_cond_t slot_freed;        /* of the shared batcher, by its session */
     char sha256[65];                  /* of the weights file; empty until it is first needed */
     uint32_t crc32;                   /* of the weights, ... */
     int has_crc32;                    /* ... once it was computed */
     struct mx_batcher *batcher;       /* shared; NULL until a session needs it */
     mx_detector_model *detectors;     /* a list of those that sessions needed so far */
+    struct {
+        mx_graph *graphs[MX_LIVE_ENCODERS];
+        mx_program *programs[MX_LIVE_ENCODERS];
+    } live;                           /* encoders of live streams; NULL until one needs them */
     char *model_dir;                  /* as given: where weights are looked for by name; may be NULL */
 };
 
 /* A detector of speech for one recording, on the recognizer's threads if it may use all of them. */
 mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, int all_threads, mx_detector *out);
 void mx_recognizer_close_detectors(mx_recognizer *r);
+void mx_recognizer_close_live(mx_recognizer *r);
 #endif

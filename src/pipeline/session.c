@@ -142,7 +142,7 @@ mxw_status mx_recognizer_reserve(mx_recognizer *r, const mxw_session_options *op
     return status;
 }
 
-static mxw_status open_decoding(mx_session *s) {
+static mxw_status open_decoding(mx_session *s, int attached) {
     mxw_status status;
     const mxw_session_options *o = &s->options;
     const mxw_dims *dims = s->recognizer->checkpoint.dims;
@@ -159,8 +159,9 @@ static mxw_status open_decoding(mx_session *s) {
     else
         mx_temperatures(o->temperature, o->temperature_increment, s->temperatures, &s->n_temperatures);
     MX_TRY(mx_decoding_open(s->plan, &s->decoding));
-    MX_TRY(mx_slot_attach(s->recognizer, s->plan, mx_session_forces(o),
-                          o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->slot));
+    if (attached)
+        MX_TRY(mx_slot_attach(s->recognizer, s->plan, mx_session_forces(o),
+                              o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->slot));
     MX_TRY(mx_mel_open(dims->n_mels, o->mel_reference, &s->mel));
     if (mx_session_has_threads(s))
         MX_TRY(mx_mel_share(s->mel, s->recognizer->pool));
@@ -172,7 +173,7 @@ out:
     return status;
 }
 
-mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options, mx_session **out) {
+static mxw_status open_session(mx_recognizer *r, const mxw_session_options *options, int attached, mx_session **out) {
     mxw_status status;
     mx_session *s = mx_alloc_zero(1, sizeof(*s));
     if (!s)
@@ -192,7 +193,7 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
     MX_TRY(mx_languages_read(&r->checkpoint, r->text, s->options.languages, &s->languages));
     MX_TRY(parse_clips(s));
     MX_TRY(encode_initial_prompt(s));
-    MX_TRY(open_decoding(s));
+    MX_TRY(open_decoding(s, attached));
     if (s->options.on_window)
         MX_TRY(mx_fingerprint_start(s));
     s->opened_ns = mx_now_ns();
@@ -201,6 +202,27 @@ mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options,
 out:
     mx_session_close(s);
     return status;
+}
+
+mxw_status mx_session_open(mx_recognizer *r, const mxw_session_options *options, mx_session **out) {
+    return open_session(r, options, 1, out);
+}
+
+mxw_status mx_session_open_detached(mx_recognizer *r, const mxw_session_options *options, mx_session **out) {
+    return open_session(r, options, 0, out);
+}
+
+mxw_status mx_session_attach(mx_session *s) {
+    const mxw_session_options *o = &s->options;
+    return s->slot ? MXW_OK : mx_slot_borrow(s->recognizer, s->plan, mx_session_forces(o),
+                                             o->should_abort ? mx_session_stop_if_asked : NULL, s, &s->slot);
+}
+
+void mx_session_release(mx_session *s) {
+    if (s->slot && mx_slot_is_shared(s->slot)) {
+        mx_slot_detach(s->slot);
+        s->slot = NULL;
+    }
 }
 
 void mx_session_close(mx_session *s) {

@@ -61,6 +61,7 @@ typedef struct mx_window {
     mx_timed_word *timed;                /* ... and as assigned to the pieces */
     size_t n_timed, room_timed;
     mxw_token *details, *alternatives;   /* of its tokens, in the session's memory; NULL: not wanted */
+    int32_t *attended;                   /* of a live stream: the frame of 20 ms that each token of text looks at */
     mx_guard_token *evidence;            /* with a guard: of the tokens of text, ... */
     size_t room_evidence;
     float *heard;                        /* ... probabilities of speech, [n_audio_ctx], ... */
@@ -75,7 +76,7 @@ struct mxw_session {
     mx_arena memory;                  /* lifetime: session */
     mx_decode_plan *plan;
     mx_decoding *decoding;
-    mx_slot *slot;
+    mx_slot *slot;                    /* NULL between the passes of a live stream, if it is shared */
     mx_mel *mel;
     mx_speech *speech;                /* with vad, guard or languages; else NULL */
     mx_level *level;                  /* with a guard: what it hears is made louder first ... */
@@ -119,6 +120,10 @@ struct mxw_session {
     } watch;                          /* of the guard */
 };
 
+/* Without a slot: that is attached while it is needed, and released so that others can have it. */
+mxw_status mx_session_open_detached(mx_recognizer *r, const mxw_session_options *options, mx_session **out);
+mxw_status mx_session_attach(mx_session *s);    /* waits for a slot, if all are taken */
+void mx_session_release(mx_session *s);         /* a private one stays */
 /* Checks language and task against the model; *language is NULL if it is to be detected. */
 mxw_status mx_session_check_language(const mxw_checkpoint_info *model, const mx_text *text,
                                      const mxw_session_options *options, const char **language);
@@ -188,6 +193,7 @@ mxw_status mx_session_ask_language(mx_session *s);                    /* of the 
 mxw_status mx_session_inspect_words(mx_session *s, int64_t n_frames, const mx_inspection *seen);
 /* vad_windows.c: the session's detector of speech, and the guard's. */
 mxw_status mx_session_open_speech(mx_session *s);
+mxw_status mx_session_open_levelled(mx_session *s);   /* the guard's alone */
 /* Extends at.clips as far as speech is known. */
 mxw_status mx_session_plan_clips(mx_session *s);
 /* mx_session_choose with vad. */

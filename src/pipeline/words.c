@@ -23,6 +23,7 @@ typedef struct align_context {
     const mx_inspection *seen;   /* or NULL */
     double *probabilities;   /* [n_tokens] */
     mx_guard_token *evidence;    /* [n_tokens], or NULL: without a guard */
+    int32_t *attended;           /* [n_tokens]: the frame that each token looks at most, or NULL */
     mxw_status status;
 } align_context;
 
@@ -61,6 +62,17 @@ static void show(const align_context *a, int32_t *frames) {
     a->seen->tap(a->seen->context, "words.frames", &begins);
 }
 
+static void find_attended(const align_context *a) {
+    size_t n_frames = a->scores.n_frames;
+    for (size_t i = 0; i < a->n_tokens; i++) {
+        const float *row = a->matrix + i * n_frames;
+        a->attended[i] = 0;
+        for (size_t j = 1; j < n_frames; j++)
+            if (row[j] > row[a->attended[i]])
+                a->attended[i] = (int32_t)j;
+    }
+}
+
 /* frames [n_tokens + 1], and what else the context wants, of tokens of text in the window that was encoded last. */
 static mxw_status force_align(align_context *a, const int32_t *tokens, size_t n_frames, int32_t *frames) {
     mxw_status status;
@@ -78,6 +90,8 @@ static mxw_status force_align(align_context *a, const int32_t *tokens, size_t n_
         status = mx_fail(a->status, "word times: %s", mxw_status_text(a->status));
         goto out;
     }
+    if (a->attended)
+        find_attended(a);
     MX_TRY(mx_words_dtw(a->matrix, a->n_tokens + 1, n_frames, frames));
     if (a->seen)
         show(a, frames);
@@ -97,6 +111,7 @@ static mxw_status align(mx_session *s, size_t n_frames) {
         goto out;
     align_context a = {.session = s, .n_tokens = text->n, .probabilities = probabilities};
     a.evidence = s->options.guard ? s->window.evidence : NULL;
+    a.attended = s->window.attended;
     MX_TRY(force_align(&a, text->items, n_frames, frames));
     MX_TRY(mx_words_align(s->recognizer->text, s->language, &options, text->items, text->n, frames, probabilities,
                           &s->window.words));

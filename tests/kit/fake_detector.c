@@ -84,8 +84,10 @@ static mxw_status probabilities(void *context, float *out, size_t n, size_t *got
 
 static mxw_status next(void *context, mxw_vad_region *region) {
     fake *f = context;
-    if (f->next == f->n_regions)
+    if (f->next == f->n_regions) {
+        f->next = f->n_regions = 0;
         return f->finished ? MXW_END : MXW_MORE;
+    }
     *region = f->regions[f->next++];
     return MXW_OK;
 }

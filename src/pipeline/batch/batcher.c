@@ -491,6 +491,39 @@ mxw_status mx_slot_attach_shared(mx_recognizer *r, const mx_decode_plan *plan, i
     return status;
 }
 
+/* Waits a moment for a slot of the shared batcher; 0 if there will never be one: there is no such batcher, or its slots
+ * are too small. */
+static int await_slot(mx_recognizer *r, const mx_slot_size *need) {
+    int64_t until = mx_now_ns() + POLL_STOP_NS;
+    struct timespec t = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+    pthread_mutex_lock(&r->lock);
+    int comes = r->batcher && holds(&r->batcher->runner.size, need);
+    if (comes && n_attached(r->batcher) == r->batcher->n_slots)
+        pthread_cond_timedwait(&r->slot_freed, &r->lock, &t);
+    pthread_mutex_unlock(&r->lock);
+    return comes;
+}
+
+mxw_status mx_slot_borrow(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
+                          mx_slot **out) {
+    mx_slot_size need = mx_slot_size_of(plan, forces);
+    mxw_status status;
+    for (;;) {
+        status = mx_slot_attach_shared(r, plan, forces, out);
+        if (status < 0 || *out)
+            break;
+        if (!await_slot(r, &need))
+            return mx_slot_attach(r, plan, forces, stop, context, out);
+        if (stop && (status = stop(context)) < 0)
+            return status;
+    }
+    if (status >= 0)
+        mx_slot_set_stop(*out, stop, context);
+    return status;
+}
+
+int mx_slot_is_shared(const mx_slot *slot) { return !slot->batcher->private; }
+
 mxw_status mx_slot_attach(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
                         mx_slot **out) {
     mx_slot_size need = mx_slot_size_of(plan, forces);
@@ -530,5 +563,6 @@ void mx_slot_detach(mx_slot *slot) {
     }
     pthread_mutex_lock(&r->lock);
     slot->attached = 0;
+    pthread_cond_signal(&r->slot_freed);
     pthread_mutex_unlock(&r->lock);
 }

@@ -36,6 +36,11 @@ mxw_status mx_slot_attach(mx_recognizer *r, const mx_decode_plan *plan, int forc
                           mx_slot **out);
 /* The same without stop; *out is NULL if the shared batcher has no free slot that is large enough. */
 mxw_status mx_slot_attach_shared(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_slot **out);
+/* As mx_slot_attach, but if all slots of the shared batcher are taken it waits for one: for those who give it back
+ * soon. */
+mxw_status mx_slot_borrow(mx_recognizer *r, const mx_decode_plan *plan, int forces, mx_stop_fn stop, void *context,
+                          mx_slot **out);
+int mx_slot_is_shared(const mx_slot *slot);   /* it belongs to the shared batcher */
 void mx_slot_set_stop(mx_slot *slot, mx_stop_fn stop, void *context);   /* while no request is under way */
 void mx_slot_detach(mx_slot *slot);   /* NULL is fine */
 /* Replaces the shared batcher by one with n_slots slots; E_STATE while any session is attached to it. If memory does

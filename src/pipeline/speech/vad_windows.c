@@ -57,33 +57,44 @@ int mx_session_await_speech(mx_session *s) {
     return status < 0 ? status : 1;
 }
 
-mxw_status mx_session_open_speech(mx_session *s) {
+static mxw_vad_options vad_options(const mx_session *s) {
     const mxw_session_options *o = &s->options;
-    mxw_vad_options options = {.struct_size = sizeof(options),
-                               .model = o->vad_model,
-                               .sample_rate = MXW_SAMPLE_RATE,
-                               .threshold = o->vad_threshold,
-                               .neg_threshold = MXW_NONE,
-                               .min_speech_ms = o->vad_min_speech_ms,
-                               .max_speech_s = o->vad_max_speech_s,
-                               .min_silence_ms = o->vad_min_silence_ms,
-                               .pad_ms = o->vad_pad_ms,
-                               .min_silence_at_max_speech_ms = 98,
-                               .cut_at_longest_pause = 1};
+    return (mxw_vad_options){.struct_size = sizeof(mxw_vad_options),
+                             .model = o->vad_model,
+                             .sample_rate = MXW_SAMPLE_RATE,
+                             .threshold = o->vad_threshold,
+                             .neg_threshold = MXW_NONE,
+                             .min_speech_ms = o->vad_min_speech_ms,
+                             .max_speech_s = o->vad_max_speech_s,
+                             .min_silence_ms = o->vad_min_silence_ms,
+                             .pad_ms = o->vad_pad_ms,
+                             .min_silence_at_max_speech_ms = 98,
+                             .cut_at_longest_pause = 1};
+}
+
+mxw_status mx_session_open_levelled(mx_session *s) {
     mxw_status status;
     mx_detector detector;
-    int all_threads = mx_session_has_threads(s);
-    MX_TRY(mx_recognizer_detector(s->recognizer, &options, all_threads, &detector));
+    mxw_vad_options options = vad_options(s);
+    MX_TRY(mx_level_open(&s->level));
+    MX_TRY(mx_recognizer_detector(s->recognizer, &options, mx_session_has_threads(s), &detector));
+    MX_TRY(mx_speech_open(&detector, &options, &s->levelled));
+out:
+    return status;
+}
+
+mxw_status mx_session_open_speech(mx_session *s) {
+    mxw_status status;
+    mx_detector detector;
+    mxw_vad_options options = vad_options(s);
+    MX_TRY(mx_recognizer_detector(s->recognizer, &options, mx_session_has_threads(s), &detector));
     MX_TRY(mx_speech_open(&detector, &options, &s->speech));
-    if (hears_beside(o)) {
+    if (hears_beside(&s->options)) {
         mx_session_share(s);
         mx_speech_start(s->speech, s->lock);
     }
-    if (!o->guard)
-        return MXW_OK;
-    MX_TRY(mx_level_open(&s->level));
-    MX_TRY(mx_recognizer_detector(s->recognizer, &options, all_threads, &detector));
-    MX_TRY(mx_speech_open(&detector, &options, &s->levelled));
+    if (s->options.guard)
+        MX_TRY(mx_session_open_levelled(s));
 out:
     return status;
 }
