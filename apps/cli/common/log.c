@@ -53,10 +53,20 @@ static void print_json(const mxw_log_message *message) {
     json_end(&json);
 }
 
+static void (*before)(void);
+
+void log_before(void (*hide)(void)) {
+    flockfile(stderr);
+    before = hide;
+    funlockfile(stderr);
+}
+
 static void print_message(void *user, const mxw_log_message *message) {
     (void)user;
     flockfile(stderr);
     progress_hide();
+    if (before)
+        before();
     if (as_json)
         print_json(message);
     else

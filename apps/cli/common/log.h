@@ -26,6 +26,9 @@ void log_divert(log_sink sink, void *user);
 /* A line, not to be diverted. */
 void log_print(mxw_log_level level, const char *message);
 
+/* Called before a line is printed, to take away what stands in the terminal's last line; NULL: nothing does. */
+void log_before(void (*hide)(void));
+
 extern const char *const log_level_names[]; /* in the order of mxw_log_level, NULL-terminated */
 
 #endif

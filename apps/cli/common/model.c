@@ -13,6 +13,9 @@ const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
 const char *const precision_names[] = {"exact", "f16", "int8", NULL};
 const char *const half_engine_names[] = {"same", "cpu", "gpu", "max", NULL};
 
+const char *const task_names[] = {"transcribe", "translate", NULL};
+const char *const guard_names[] = {"off", "mark", "drop", NULL};
+
 const char *const device_examples[] = {"auto", "cpu", "cuda", "cuda:0", NULL};
 
 const char *model_value(int index) {

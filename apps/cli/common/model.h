@@ -46,6 +46,8 @@ extern const char *const precision_names[];   /* in the order of mxw_precision *
  * GPU, int8 for engine max on a CPU, and whatever else is exact. */
 int precision_for(int wanted, int engine, const char *device);
 extern const char *const half_engine_names[]; /* "same", then engine_names */
+extern const char *const task_names[];        /* in the order of mxw_task */
+extern const char *const guard_names[];       /* in the order of mxw_guard */
 extern const char *const device_examples[];   /* for completion */
 /* Released names, for completion. */
 const char *model_value(int index);

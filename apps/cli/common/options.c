@@ -200,7 +200,7 @@ static int read_text(const option_row *row, const char *value, const char **targ
     }
     if (row->check && !row->check(value, message, size))
         return 0;
-    if (row->kind == OPTION_NAME && !value[0])
+    if ((row->kind == OPTION_NAME || row->kind == OPTION_NAMES) && !value[0])
         options_say(message, size, "must not be empty (%s)", row->placeholder);
     else if (row->kind == OPTION_TEXT && !is_utf8(value))
         options_say(message, size, "is not valid UTF-8");
@@ -211,8 +211,15 @@ static int read_text(const option_row *row, const char *value, const char **targ
     return 0;
 }
 
-/* Stores the value, or fills message with what is wrong with it. */
-static int read_value(const option_row *row, const char *value, void *target, char *message, size_t size) {
+static int read_list(const option_row *row, const char *value, option_list *list, char *message, size_t size) {
+    if (list->n >= OPTION_LIST_MAX) {
+        options_say(message, size, "may be given %d times", OPTION_LIST_MAX);
+        return 0;
+    }
+    return read_text(row, value, &list->items[list->n], message, size) ? ++list->n : 0;
+}
+
+int options_set(const option_row *row, const char *value, void *target, char *message, size_t size) {
     void *place = (char *)target + row->target;
     switch (row->kind) {
     case OPTION_FLAG:
@@ -227,6 +234,8 @@ static int read_value(const option_row *row, const char *value, void *target, ch
     case OPTION_TEXT:
     case OPTION_NAME:
         return read_text(row, value, place, message, size);
+    case OPTION_NAMES:
+        return read_list(row, value, place, message, size);
     case OPTION_REFUSED:
         if (is_false(value) || is_none(value))
             return 1;
@@ -243,7 +252,7 @@ void options_default(const option_row *table, void *target) {
     char message[256];
     for (const option_row *row = table; row->name; row++)
         if (row->fallback && row->kind != OPTION_REFUSED && row->kind != OPTION_IGNORED)
-            read_value(row, row->fallback, target, message, sizeof(message));
+            options_set(row, row->fallback, target, message, sizeof(message));
 }
 
 /* ---- words ---------------------------------------------------------------------------------------------- */
@@ -263,7 +272,12 @@ static int wrong_value(cursor *c, const option_row *row, const char *why) {
 
 static int store(cursor *c, const option_row *row, const char *value) {
     char why[400];
-    return read_value(row, value, c->target, why, sizeof(why)) ? 1 : wrong_value(c, row, why);
+    option_list *list = row->kind == OPTION_NAMES ? (option_list *)(void *)((char *)c->target + row->target) : NULL;
+    if (list && !list->given) {
+        list->n = 0;
+        list->given = 1;
+    }
+    return options_set(row, value, c->target, why, sizeof(why)) ? 1 : wrong_value(c, row, why);
 }
 
 /* Whether the word is an option of this table, so that "--model --quiet" is a forgotten value, not a model. */

@@ -18,11 +18,18 @@ typedef enum option_kind {
     OPTION_NUMBER,   /* double within low..high */
     OPTION_TEXT,     /* const char *: UTF-8 */
     OPTION_NAME,     /* const char *: of a file, a folder, a model; any bytes, but not none */
+    OPTION_NAMES,    /* option_list: the same, may be given several times */
     OPTION_CHOICE,   /* int: index into choices */
     OPTION_REFUSED,  /* nothing stored: only "False", "None" or "0" may be given; help says why */
     OPTION_IGNORED,  /* nothing stored: any value */
     OPTION_HELP      /* stops the parse */
 } option_kind;
+
+enum { OPTION_LIST_MAX = 16 };
+typedef struct option_list {
+    const char *items[OPTION_LIST_MAX];
+    int n, given; /* given: by the command line, which replaces the default */
+} option_list;
 
 /* The values that completion offers, by index; NULL past the end. */
 typedef const char *(*option_values)(int index);
@@ -63,6 +70,8 @@ typedef struct options_outcome {
 options_status options_parse(const option_row *table, void *target, int argc, char **argv, options_outcome *outcome);
 /* Defaults alone. */
 void options_default(const option_row *table, void *target);
+/* Stores one value of a row, or fills message with what is wrong with it and returns 0. */
+int options_set(const option_row *row, const char *value, void *target, char *message, size_t size);
 /* The row of that name ('-' and '_' alike), or NULL. */
 const option_row *options_find(const option_row *table, const char *name, size_t length);
 

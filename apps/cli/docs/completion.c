@@ -33,7 +33,7 @@ static void values_of(const option_row *row, char *text, size_t size) {
 }
 
 static const char *files_of(const option_row *row) {
-    if (row->kind != OPTION_NAME)
+    if (row->kind != OPTION_NAME && (row->kind != OPTION_NAMES || !row->values)) /* a key is no file */
         return "";
     return row->placeholder && !strcmp(row->placeholder, "DIR") ? "folders" : "files";
 }

@@ -1,55 +1,33 @@
 /* cli/report/draw.c - see draw.h: checks what is drawn, and finds the module that draws it. */
 #include "report/draw.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "max_whisper.h"
+#include "common/module.h"
 
 /* ---- the module ----------------------------------------------------------------------------------------- */
 
-/* Where the library finds its own modules: $MXW_MODULE_DIR, else max-whisper-modules beside it. */
-static int module_path(char *path, size_t size) {
-    const char *folder = getenv("MXW_MODULE_DIR");
-    Dl_info info;
-    int n;
-    if (folder && *folder) {
-        n = snprintf(path, size, "%s/cairo.so", folder);
-    } else if (dladdr((void *)(uintptr_t)mxw_version, &info) && info.dli_fname && strrchr(info.dli_fname, '/')) {
-        int length = (int)(strrchr(info.dli_fname, '/') - info.dli_fname);
-        n = snprintf(path, size, "%.*s/max-whisper-modules/cairo.so", length, info.dli_fname);
-    } else {
-        n = snprintf(path, size, "./max-whisper-modules/cairo.so");
-    }
-    return n > 0 && (size_t)n < size;
-}
-
 const draw_table *draw_module(const char **why) {
     static const draw_table *table;
-    static char reason[PATH_MAX + 200];
-    char path[PATH_MAX];
+    static char reason[PATH_MAX + 300];
+    char problem[PATH_MAX + 200];
     const draw_table *(*entry)(uint32_t abi);
     *why = reason;
     if (table)
         return table;
-    if (!module_path(path, sizeof(path)) || access(path, R_OK)) {
-        snprintf(reason, sizeof(reason), "pictures need the cairo module, which is not installed (%s)", path);
-        return NULL;
-    }
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = handle ? dlsym(handle, DRAW_MODULE_ENTRY) : NULL;
+    void *symbol = module_entry("cairo", DRAW_MODULE_ENTRY, problem, sizeof(problem));
     if (!symbol) {
-        snprintf(reason, sizeof(reason), "the cairo module cannot be opened: %s", dlerror());
+        snprintf(reason, sizeof(reason), "pictures need the cairo module: %s", problem);
         return NULL;
     }
     memcpy(&entry, &symbol, sizeof(entry));
     table = entry(DRAW_MODULE_ABI);
     if (!table)
-        snprintf(reason, sizeof(reason), "the cairo module was built for another version (%s)", path);
+        snprintf(reason, sizeof(reason), "the cairo module was built for another version");
     return table;
 }
 

@@ -16,26 +16,12 @@ _Static_assert(sizeof(transcribe_options) <= MAX_OPTIONS_BYTES, "options fit whe
 
 /* ---- before the first file ------------------------------------------------------------------------------ */
 
-/* What only words with times can do, as openai-whisper's command line refuses it too. */
-static int check_words(const transcribe_options *o) {
-    const struct {
-        const char *name;
-        int given;
-    } needing[] = {{"highlight-words", o->highlight_words},
-                   {"max-line-count", o->max_line_count > 0},
-                   {"max-line-width", o->max_line_width > 0},
-                   {"max-words-per-line", o->max_words_per_line > 0},
-                   {"hallucination-silence-threshold", o->hallucination_silence_threshold != MXW_NONE}};
-    for (size_t i = 0; i < sizeof(needing) / sizeof(*needing); i++)
-        if (needing[i].given && !o->word_timestamps) {
-            log_error("--%s: requires --word-timestamps", needing[i].name);
-            return 0;
-        }
+/* Options of which one has little or no effect beside the other. */
+static void warn_about_lines(const transcribe_options *o) {
     if (o->max_line_count && !o->max_line_width)
         log_say(MXW_LOG_WARN, "--max-line-count has no effect without --max-line-width");
     if (o->max_words_per_line && o->max_line_width)
         log_say(MXW_LOG_WARN, "--max-words-per-line has little effect with --max-line-width");
-    return 1;
 }
 
 /* Files of several formats need several names. */
@@ -49,41 +35,11 @@ static int check_names(const transcribe_options *o) {
     return 0;
 }
 
-/* What only speech detection, which other options turn on too, can do; and languages that exclude each other. */
-static int check_hearing(const transcribe_options *o) {
-    static transcribe_options plain;
-    options_default(transcribe_rows, &plain);
-    const struct {
-        const char *name;
-        int given;
-    } needing[] = {{"vad-threshold", o->vad_threshold != plain.vad_threshold},
-                   {"vad-min-silence-ms", o->vad_min_silence_ms != plain.vad_min_silence_ms},
-                   {"vad-min-speech-ms", o->vad_min_speech_ms != plain.vad_min_speech_ms},
-                   {"vad-max-speech-s", o->vad_max_speech_s != plain.vad_max_speech_s},
-                   {"vad-pad-ms", o->vad_pad_ms != plain.vad_pad_ms},
-                   {"vad-model", o->vad_model != NULL}};
-    int detected = transcribe_detects_speech(o) || o->guard != MXW_GUARD_OFF || o->languages;
-    for (size_t i = 0; i < sizeof(needing) / sizeof(*needing); i++)
-        if (needing[i].given && !detected) {
-            log_error("--%s: requires --vad", needing[i].name);
-            return 0;
-        }
-    if (o->languages && o->language && strcmp(o->language, "auto")) {
-        log_error("--languages: not together with --language (%s), which is one for the whole recording", o->language);
-        return 0;
-    }
-    return 1;
-}
-
 static int check_combination(const transcribe_options *o) {
+    char message[256];
     if (o->format && !o->output_dir && (strchr(o->format, ',') || !strcmp(o->format, "all"))) {
         log_error("--format: '%s' names several formats, but standard output takes one; add --output-dir DIR",
                   o->format);
-        return 0;
-    }
-    if (o->patience != MXW_NONE && (o->greedy || o->beam_size == 0)) {
-        log_error("--patience: requires beam search, which %s turns off",
-                  o->greedy ? "--greedy" : "--beam-size none");
         return 0;
     }
     if (o->skip_existing && !o->output_dir) {
@@ -100,7 +56,13 @@ static int check_combination(const transcribe_options *o) {
         log_error("--resume: live audio (--mel-reference running) cannot be read a second time");
         return 0;
     }
-    return check_hearing(o) && check_words(o) && check_names(o);
+    const char *name = transcribe_conflict(o, message, sizeof(message));
+    if (name) {
+        log_error("--%s: %s", name, message);
+        return 0;
+    }
+    warn_about_lines(o);
+    return check_names(o);
 }
 
 static int check_outputs(const transcribe_options *o, const inputs *list) {

@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/formats.h"
 #include "common/log.h"
 #include "common/suggest.h"
 #include "common/vad_options.h"
 #include "transcribe/output/output_name.h"
 
-static const char *const task_names[] = {"transcribe", "translate", NULL};
-static const char *const guard_names[] = {"off", "mark", "drop", NULL};
 static const char *const mel_reference_names[] = {"file", "running", NULL};
 
 #define AT(member) .target = offsetof(transcribe_options, member)
@@ -19,41 +18,6 @@ static const char *const mel_reference_names[] = {"file", "running", NULL};
 #define OR_NONE .none = 1, .none_value = MXW_NONE
 
 /* ---- checks of texts ------------------------------------------------------------------------------------ */
-
-/* One word of the list: a format, or all. */
-static int check_one_format(const char *word, char *message, size_t size) {
-    char list[160] = "";
-    suggestion near;
-    suggestion_start(&near, word);
-    for (int i = 0; mxw_format_name(i); i++) {
-        if (!strcmp(mxw_format_name(i), word))
-            return 1;
-        suggestion_offer(&near, mxw_format_name(i));
-        size_t used = strlen(list);
-        options_say(list + used, sizeof(list) - used, "%s, ", mxw_format_name(i));
-    }
-    if (!strcmp(word, "all"))
-        return 1;
-    suggestion_offer(&near, "all");
-    if (near.best)
-        options_say(message, size, "unknown format '%s'; did you mean '%s'?", word, near.best);
-    else
-        options_say(message, size, "unknown format '%s'; available: %sall", word, list);
-    return 0;
-}
-
-static int check_format(const char *value, char *message, size_t size) {
-    for (const char *p = value;; p++) {
-        char word[40];
-        size_t n = strcspn(p, ",");
-        options_say(word, sizeof(word), "%.*s", (int)(n < 39 ? n : 39), p);
-        if (!check_one_format(word, message, size))
-            return 0;
-        p += n;
-        if (!*p)
-            return 1;
-    }
-}
 
 static const char *const channel_names[] = {"all", "left", "right", "split", NULL};
 static const int channel_numbers[] = {0, 1, 2, 0};
@@ -111,14 +75,6 @@ static int check_clips(const char *value, char *message, size_t size) {
 static const char *const channel_examples[] = {"all", "left", "right", "split", "1", "2", NULL};
 static const char *const output_name_examples[] = {"{stem}.{format}", NULL};
 
-/* Every format, then all. */
-static const char *format_value(int index) {
-    for (int i = 0; i < index; i++)
-        if (!mxw_format_name(i))
-            return NULL;
-    return mxw_format_name(index) ? mxw_format_name(index) : "all";
-}
-
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
 #define OUTPUT .group = "Output"
@@ -148,7 +104,7 @@ const option_row transcribe_rows[] = {
              "used if memory is short."},
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
-     AT(format), .check = check_format, .values = format_value,
+     AT(format), .check = check_formats, .values = format_value,
      .help = "txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl or json-full instead of timed lines. With --output-dir "
              "also several (txt,srt) or all: the first five."},
     {.name = "output-dir", .letter = 'o', .kind = OPTION_NAME, .placeholder = "DIR", OUTPUT, AT(output_dir),
@@ -294,16 +250,7 @@ const option_row transcribe_rows[] = {
 /* clang-format on */
 
 int transcribe_wants(const transcribe_options *options, const char *format) {
-    for (const char *p = options->format ? options->format : "all"; *p; p += *p == ',') {
-        size_t n = strcspn(p, ",");
-        if (n == strlen(format) && !strncmp(p, format, n))
-            return 1;
-        for (int i = 0; i < FORMATS_IN_ALL && n == 3 && !strncmp(p, "all", 3); i++)
-            if (!strcmp(mxw_format_name(i), format))
-                return 1;
-        p += n;
-    }
-    return 0;
+    return formats_have(options->format, format);
 }
 
 void transcribe_write_options(const transcribe_options *options, mxw_write_options *write) {

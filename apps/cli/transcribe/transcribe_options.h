@@ -52,11 +52,12 @@ typedef struct transcribe_options {
 
 extern const option_row transcribe_rows[];
 
-#define FORMATS_IN_ALL 5 /* of mxw_format_name: those of openai-whisper */
 /* Whether that format was asked for: by name, in a list, as one of all, or because none was named. */
 int transcribe_wants(const transcribe_options *options, const char *format);
 void transcribe_write_options(const transcribe_options *options, mxw_write_options *write); /* without a manifest */
 
+/* The first option that the others do not allow, and why ("requires --vad"); NULL: they fit together. */
+const char *transcribe_conflict(const transcribe_options *options, char *message, size_t size);
 /* Whether windows begin and end at pauses: --vad, or what implies it. */
 int transcribe_detects_speech(const transcribe_options *options);
 /* What the library takes; callbacks are left as the defaults are. `parallel` is left to session_slots.h. */
