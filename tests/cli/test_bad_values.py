@@ -6,8 +6,8 @@ import re
 from clitest import check, check_equal, check_fails, done, run
 
 COMMANDS = {   # and what must stand behind them
-    "transcribe": ["x.wav"], "vad": ["x.wav"], "language": ["x.wav"], "bench": ["x.wav"], "demo": ["x.wav"],
-    "report": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
+    "transcribe": ["x.wav"], "live": ["x.wav"], "vad": ["x.wav"], "language": ["x.wav"],
+    "bench": ["x.wav"], "demo": ["x.wav"], "report": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
     "features compare": ["a.npz", "b.npz"], "features diverge": ["a.npz", "b.npz"], "features decode": ["a.npz"],
     "model list": [], "model fetch": ["tiny"], "model inspect": [],
     "model convert": ["tiny.en", "out.npz"], "model export": ["tiny.en", "out.npz"],
@@ -47,12 +47,15 @@ BAD = {
     "--vad-pad-ms": NUMBER + ["-1", "100001"], "--vad-neg-threshold": NUMBER + ["0", "1.1"],
     "--vad-model": NAME, "--parallel": WHOLE + ["0", "257", "True"],
     "--guard": WORD + ["on", "True"], "--languages": WORD + ["klingon", "en,", "en,,de", "en,any", "auto"],
+    "--microphone": NAME, "--save-audio": NAME, "--pace": NUMBER + ["-1", "1001"], "--sample-format": WORD + ["s17"],
+    "--rate": WHOLE + ["0", "999", "768001"], "--channels": WHOLE + ["0", "65"], "--policy": WORD,
+    "--pause-ms": NUMBER + ["99", "10001"], "--step-ms": NUMBER + ["19", "10001"],
     "--verbose": TRISTATE, "--fp16": TRISTATE, "--help": ["", "transcribe"],
 }
 SWITCHES = {
     "--stats", "--recursive", "--skip-existing", "--resume", "--without-timestamps", "--word-timestamps",
     "--highlight-words", "--greedy", "--suppress-blank", "--carry-initial-prompt", "--condition-on-previous-text",
-    "--vad", "--probabilities",
+    "--vad", "--probabilities", "--list-microphones",
     "--quiet", "--json", "--tensors", "--plain", "--again", "--all", "--ops-only", "--fused",
 }
 # "--help help" is a wish for help; and these need no value behind a blank

@@ -1,0 +1,298 @@
+"""tests/cli/live/test_live.py PROGRAM - `live` on real speech: text and events, files and pipes of every kind, what is
+written and when, Ctrl-C. Needs tiny.en and the weights of speech detection (make model); the speech is in tests/data.
+"""
+import array
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import wave
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from clitest import PROGRAM, ROOT, check, check_equal, check_fails, done, model_path, run, skip, wav
+
+SPEECH = os.path.join(ROOT, "tests", "data", "librivox-0870.wav")
+KINDS = {"speech_started", "partial", "final", "speech_stopped", "slower", "gap", "end"}
+FAST = ["--pace", "0", "--greedy", "--step-ms", "600", "--condition-on-previous-text", "False"]
+FOLDER = tempfile.mkdtemp()
+ONCE = os.path.join(FOLDER, "once.wav")     # "And Mr. John Dashwood had then leisure", in 3 seconds
+TWICE = os.path.join(FOLDER, "twice.wav")   # and again after a pause
+OFTEN = os.path.join(FOLDER, "often.wav")   # and again, ten times: longer than a test listens
+CLIP_BYTES = 3 * 32000
+
+if not model_path("tiny.en"):
+    skip("cli live", "tiny.en is not there (make model)")
+if not json.loads(run("model", "list", "--json")[1])["vad"]["path"]:
+    skip("cli live", "the weights silero-vad are not there (make model)")
+
+
+def samples(path=None):
+    with wave.open(path or ONCE) as stream:
+        return stream.readframes(stream.getnframes())
+
+
+def live(*words, stdin=b""):
+    code, out, err = run("live", *words, stdin=stdin)
+    check_equal((code, err), (0, ""), f"live {' '.join(words)[:80]}")
+    return out
+
+
+def events_of(*words, stdin=b""):
+    return [json.loads(line) for line in live(*words, "--format", "jsonl", stdin=stdin).splitlines()]
+
+
+def plain(text):
+    return re.sub(r"[^a-z' ]", "", text.lower()).split()
+
+
+def text_of(events):
+    return "".join(event["text"] for event in events if event["kind"] == "final")
+
+
+def test_text():
+    """A line for each utterance: the words that the file has, twice."""
+    lines = live(*FAST, TWICE).splitlines()
+    check_equal(len(lines), 2, "two utterances")
+    for line in lines:
+        check(line == line.strip() and line, "no blanks around a line", line)
+        check("john dashwood had" in " ".join(plain(line)), "the words of the file", line)
+    check_equal(live(*FAST, "--format", "txt", TWICE).splitlines(), lines, "--format txt")
+
+
+def check_order(events):
+    """Kinds in an order that makes sense, on a clock that does not go back."""
+    inside, first, ready = False, 0.0, 0.0
+    for event in events:
+        kind = event["kind"]
+        check(kind in KINDS, "a kind", kind)
+        check(event["start"] <= event["end"] + 1e-9 and event["ready_s"] >= ready, "times", event)
+        ready = event["ready_s"]
+        if kind in ("speech_started", "speech_stopped"):
+            check(inside == (kind == "speech_stopped"), "speech starts and stops in turn", event)
+            inside = kind == "speech_started"
+        if kind in ("partial", "final"):
+            check(inside, "words are said within an utterance", event)
+            check_equal("".join(word["word"] for word in event["words"]), event["text"], "words are the text")
+        if kind == "final":
+            check(event["start"] >= first and event["text"], "finals follow each other", event)
+            first = event["start"]
+    check_equal([event["kind"] for event in events].count("end"), 1, "one end")
+    check_equal(events[-1]["kind"], "end", "at the end")
+
+
+def test_events():
+    events = events_of(*FAST, TWICE)
+    check_order(events)
+    kinds = [event["kind"] for event in events]
+    check_equal(kinds.count("speech_stopped"), 2, "utterances")
+    check(kinds.count("partial") > 3 and kinds.count("final") > 2, "partials and finals", kinds)
+    check_equal({event["utterance"] for event in events if event["kind"] == "final"}, {0, 1}, "numbers of utterances")
+    check_equal(" ".join(text_of(events).split()), " ".join(live(*FAST, TWICE).split()), "finals are the lines")
+    check_equal(events_of(*FAST, TWICE), events, "the same events every time")
+    last = events_of(*FAST, "--pause-ms", "3000", TWICE)
+    check_equal([event["kind"] for event in last].count("speech_stopped"), 1, "--pause-ms: one utterance")
+    other = events_of(*FAST, "--policy", "alignatt", ONCE)
+    check_order(other)
+    check("john dashwood had" in " ".join(plain(text_of(other))), "--policy alignatt", text_of(other))
+
+
+def test_pipes():
+    """The same events from a file, a pipe, and plain samples that lose nothing."""
+    events = events_of(*FAST, ONCE)
+    pcm = array.array("h", samples())
+    with open(ONCE, "rb") as stream:
+        check_equal(events_of(*FAST, "-", stdin=stream.read()), events, "a pipe")
+    shapes = {
+        ("--sample-format", "s16"): pcm.tobytes(),
+        ("--rate", "16000"): pcm.tobytes(),
+        ("--channels", "1"): pcm.tobytes(),
+        ("--sample-format", "f32"): array.array("f", [value / 32768 for value in pcm]).tobytes(),
+        ("--sample-format", "f64"): array.array("d", [value / 32768 for value in pcm]).tobytes(),
+        ("--sample-format", "s32"): array.array("i", [value << 16 for value in pcm]).tobytes(),
+        ("--sample-format", "s24"): b"".join((value << 8 & 0xFFFFFF).to_bytes(3, "little") for value in pcm),
+    }
+    for words, data in shapes.items():
+        check_equal(events_of(*FAST, *words, "-", stdin=data), events, f"plain samples: {' '.join(words)}")
+    stereo = array.array("h", [value for sample in pcm for value in (sample, sample)])
+    got = events_of(*FAST, "--channels", "2", "-", stdin=stereo.tobytes())
+    check_equal(plain(text_of(got)), plain(text_of(events)), "two channels")
+    half = array.array("h", [(a + b) // 2 for a, b in zip(pcm[::2], pcm[1::2])])
+    got = events_of(*FAST, "--rate", "8000", "-", stdin=half.tobytes())
+    check("had then" in text_of(got).lower(), "8 kHz", text_of(got))
+    small = bytes((value >> 8) + 128 for value in pcm)
+    check("dashwood" in text_of(events_of(*FAST, "--sample-format", "u8", "-", stdin=small)).lower(), "u8")
+
+
+def test_as_it_comes():
+    """A pipe without --pace: text, whatever the clock says."""
+    code, out, _ = run("live", "--greedy", "-", stdin=wav(0, data=samples()))
+    check(code == 0 and "dashwood" in out.lower(), "a pipe on its own clock", out)
+    code, out, _ = run("live", "--greedy", "--pace", "8", ONCE)
+    check(code == 0 and "dashwood" in out.lower(), "--pace 8", out)
+
+
+def test_silence():
+    path = os.path.join(FOLDER, "silence.wav")
+    with open(path, "wb") as stream:
+        stream.write(wav(32000))
+    check_equal(live(*FAST, path), "", "silence has no text")
+    check_equal([event["kind"] for event in events_of(*FAST, path)], ["end"], "and one event")
+    code, out, err = run("live", *FAST, "--rate", "16000", "-")
+    check_equal((code, out), (0, ""), "no samples at all")
+    check("has no samples" in err and err.count("\n") == 1, "which is said", err)
+
+
+def test_bad_pipes():
+    check_fails(["live", *FAST, "-"], 1, "standard input: is empty")
+    check_fails(["live", *FAST, "-"], 1, "standard input", stdin=b"this is no sound\n" * 500)
+    with open(os.path.join(FOLDER, "x"), "wb") as stream:
+        closed = subprocess.run([PROGRAM, "live", *FAST, "-"], stdin=stream, capture_output=True, text=True,
+                                timeout=120, check=False)
+    check_equal((closed.returncode, closed.stdout), (1, ""), "standard input that cannot be read")
+    check(closed.stderr.startswith("max-whisper: standard input: cannot be read: ") and closed.stderr.count("\n") == 1,
+          "one line", closed.stderr)
+    check_fails(["live", *FAST, "--language", "de", ONCE], 2, "tiny.en")
+
+
+def test_files():
+    folder, sound = os.path.join(FOLDER, "out", "inner"), os.path.join(FOLDER, "kept.wav")
+    lines = live(*FAST, "--output-dir", folder, "--save-audio", sound, TWICE).splitlines()
+    check_equal(sorted(os.listdir(folder)), sorted("twice." + name for name in ("txt", "srt", "vtt", "tsv", "json")),
+                "the five formats")
+    with open(os.path.join(folder, "twice.txt"), encoding="utf-8") as stream:
+        check_equal(" ".join(stream.read().split()), " ".join(lines), "txt")
+    with open(os.path.join(folder, "twice.json"), encoding="utf-8") as stream:
+        result = json.load(stream)
+    check_equal(" ".join(result["text"].split()), " ".join(lines), "json")
+    check(all(a["end"] <= b["start"] + 0.02 for a, b in zip(result["segments"], result["segments"][1:])), "in order")
+    check_equal(samples(sound), samples(TWICE), "the sound, sample for sample")
+    quiet = live(*FAST, "--quiet", "-f", "srt,jsonl", "-o", folder, "--output-name", "n-{model}.{format}", ONCE)
+    check_equal(quiet, "", "--quiet with files prints nothing")
+    check({"n-tiny.en.srt", "n-tiny.en.jsonl"} <= set(os.listdir(folder)), "--output-name", os.listdir(folder))
+    live(*FAST, "-o", folder, "-f", "txt", "--rate", "16000", "-", stdin=samples())
+    names = [name for name in os.listdir(folder) if re.fullmatch(r"live-\d{8}-\d{6}\.txt", name)]
+    check_equal(len(names), 1, "a stream's file has date and time")
+    check_fails(["live", *FAST, "-o", TWICE, ONCE], 1, "--output-dir")
+    check_fails(["live", *FAST, "--save-audio", FOLDER, ONCE], 1, "--save-audio")
+
+
+class Running:
+    """The program at its own pace."""
+
+    def __init__(self, *words, **options):
+        self.process = subprocess.Popen([PROGRAM, "live", "--greedy", *words], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, **options)
+
+    def end(self):
+        out, err = self.process.communicate(timeout=120)
+        return self.process.returncode, out.decode(), err.decode()
+
+
+def wait_for(condition, seconds=120):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_whole_at_any_moment():
+    """What is read while it is written is always whole; Ctrl-C writes the rest and says where."""
+    folder, sound = os.path.join(FOLDER, "grows"), os.path.join(FOLDER, "grows.wav")
+    path = os.path.join(folder, "often.json")
+    texts, lengths = set(), []
+    running = Running("-o", folder, "-f", "json,srt", "--save-audio", sound, "--log-level", "info", OFTEN)
+
+    def look():
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as stream:
+                texts.add(json.load(stream)["text"])
+        if os.path.exists(sound) and os.path.getsize(sound) >= 44:
+            with wave.open(sound) as stream:
+                lengths.append(stream.getnframes())
+                check(len(stream.readframes(1 << 30)) >= 2 * lengths[-1], "samples that the header promises")
+        return len(texts) >= 2 and max(texts, key=len).count(" ") > 6
+
+    check(wait_for(look), "text comes while the file is replayed", texts)
+    running.process.send_signal(signal.SIGINT)
+    code, out, err = running.end()
+    look()
+    check_equal(code, 0, "Ctrl-C: exit status")
+    check(len(texts) >= 2 and lengths == sorted(lengths) and lengths[-1] > 16000, "the files grew", (texts, lengths))
+    check_equal(" ".join(max(texts, key=len).split()), " ".join(out.split()), "the file has all that was printed")
+    for name in ("often.json", "often.srt", "grows.wav"):
+        check(re.search(rf"wrote .*{name}\n", err), f"it says where {name} is", err)
+    check(lengths[-1] < len(samples(OFTEN)) // 2, "it ended early")
+
+
+def test_stopped_pipe():
+    """Ctrl-C while a pipe has nothing to give."""
+    running = Running("--format", "jsonl", "--rate", "16000", "-", stdin=subprocess.PIPE)
+    running.process.stdin.write(samples())
+    running.process.stdin.flush()
+    first = json.loads(running.process.stdout.readline())
+    running.process.send_signal(signal.SIGINT)
+    check(wait_for(lambda: running.process.poll() is not None), "it does not wait for the pipe")
+    code, out, err = running.end()
+    events = [first] + [json.loads(line) for line in out.splitlines()]
+    check_equal((code, events[-1]["kind"]), (0, "end"), "exit status and last event")
+    check("dashwood" in text_of(events).lower(), "what was heard is printed", (out, err))
+
+
+def test_second_signal():
+    """It may be done before the second one comes; then once more."""
+    for _ in range(10):
+        running = Running("--format", "jsonl", TWICE)
+        running.process.stdout.readline()
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        running.process.send_signal(signal.SIGINT)
+        code = running.end()[0]
+        if code != 0:
+            break
+    check_equal(code, 130, "the second Ctrl-C stops at once")
+
+
+def test_reader_gone():
+    running = Running("--pace", "0", "--format", "jsonl", TWICE)
+    running.process.stdout.readline()
+    running.process.stdout.close()
+    running.process.stdout = None
+    _, err = running.process.communicate(timeout=120)
+    check_equal((running.process.returncode, err), (1, b""), "a reader that goes away ends it quietly")
+
+
+def test_device():
+    """FFmpeg's file reader as a microphone that never ends."""
+    if not os.path.exists(os.path.join(os.environ.get("MXW_MODULE_DIR", ""), "avdevice.so")):
+        print("SKIP: devices: the avdevice module is not built")
+        return
+    endless = f"lavfi:amovie={TWICE}:loop=0,asetpts=N/SR/TB,arealtime"
+    running = Running("--format", "jsonl", "--microphone", endless)
+    text = ""
+    while "john" not in text.lower() and len(text) < 2000:
+        line = running.process.stdout.readline()
+        if not check(line, "a device goes on"):
+            break
+        text += text_of([json.loads(line)])
+    running.process.send_signal(signal.SIGINT)
+    code, out, err = running.end()
+    check(code == 0 and '"end"' in out.splitlines()[-1], "Ctrl-C ends a device", (code, out[-200:], err))
+
+
+with wave.open(SPEECH) as speech, open(ONCE, "wb") as once, open(TWICE, "wb") as twice:
+    said = speech.readframes(CLIP_BYTES // 2)
+    once.write(wav(0, data=said))
+    twice.write(wav(0, data=said + bytes(40000) + said + bytes(20000)))
+with open(OFTEN, "wb") as often:
+    often.write(wav(0, data=(said + bytes(40000)) * 10))
+for test in sys.argv[2:] or [name for name in list(globals()) if name.startswith("test_")]:
+    globals()[test]()
+shutil.rmtree(FOLDER)
+done()
