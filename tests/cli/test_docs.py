@@ -14,7 +14,7 @@ MANUAL = os.path.join(DOCS, "max-whisper.1")
 LIBRARY_MANUAL = os.path.join(ROOT, "docs", "man", "max_whisper.3")
 HEADERS = os.path.join(ROOT, "include", "max_whisper")
 COMPLETION = os.path.join(DOCS, "max-whisper")
-COMMANDS = ["transcribe", "live", "vad", "language", "bench", "demo", "report", "verify", "features extract",
+COMMANDS = ["transcribe", "live", "serve", "vad", "language", "bench", "demo", "report", "verify", "features extract",
             "features compare", "features diverge", "features decode", "model list", "model fetch", "model inspect",
             "model convert", "model export", "devices", "gpu-check", "graph dump", "graph test", "version", "help"]
 MESSAGES = {"--quiet", "--log-level", "--log-format", "--help"}   # of every subcommand, in the main page

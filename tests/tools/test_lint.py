@@ -113,6 +113,13 @@ class LintTest(unittest.TestCase):
         self.one("apps/cli/main.c", c_file("main.c", "../../src/audio/audio.h"), "only max_whisper.h")
         self.one("apps/cli/main.c", c_file("main.c", "<audio/audio.h>"), "only max_whisper.h")
 
+    def test_app_enters_another(self):
+        server = {"apps/server/server.h": c_file("server/server.h"), "apps/server/inner.h": c_file("server/inner.h")}
+        entered = {"apps/cli/main.c": c_file("main.c", "max_whisper.h", "server/server.h")}
+        self.assertEqual(self.faults({**server, **entered}), [])
+        reached = {"apps/cli/main.c": c_file("main.c", "max_whisper.h", "server/inner.h")}
+        self.assertEqual(len(self.faults({**server, **reached})), 1)
+
     def test_own_header(self):
         self.one("src/audio/wav.c", c_file("wav.c", "audio/audio.h"), "which it implements")
         self.one("src/audio/open.c", c_file("open.c", "base/mem.h"), "no header of its own folder")

@@ -1,0 +1,75 @@
+/* server/http/origin.c - see origin.h. */
+#include "http/origin.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "http/auth.h"
+
+int origin_is_loopback(const char *host) {
+    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
+}
+
+/* The host in "host:port", "[::1]:port" or a bare name. */
+static int host_is_local(const char *value, const server_options *o) {
+    char name[256];
+    size_t n = value[0] == '[' ? strcspn(value, "]") : strcspn(value, ":");
+    const char *from = value[0] == '[' ? value + 1 : value;
+    n -= value[0] == '[' ? 1 : 0;
+    if (n >= sizeof(name))
+        return 0;
+    memcpy(name, from, n);
+    name[n] = 0;
+    return origin_is_loopback(name) || !strcasecmp(name, o->host);
+}
+
+static int is_listed(const server_list *list, const char *origin) {
+    for (int i = 0; i < list->n; i++)
+        if (!strcmp(list->items[i], "*") || !strcasecmp(list->items[i], origin))
+            return 1;
+    return 0;
+}
+
+/* "http://host:port" against the Host header. */
+static int is_own(const http_request *r, const char *origin) {
+    const char *host = request_header(r, MHD_HTTP_HEADER_HOST);
+    const char *scheme = r->server->options->tls_cert ? "https://" : "http://";
+    size_t n = strlen(scheme);
+    return host && !strncasecmp(origin, scheme, n) && !strcasecmp(origin + n, host);
+}
+
+static const char *allowed_origin(const http_request *r) {
+    const char *origin = request_header(r, MHD_HTTP_HEADER_ORIGIN);
+    return origin && is_listed(&r->server->options->cors_origins, origin) ? origin : NULL;
+}
+
+const char *origin_problem(const http_request *r) {
+    const server_options *o = r->server->options;
+    const char *origin = request_header(r, MHD_HTTP_HEADER_ORIGIN);
+    const char *host = request_header(r, MHD_HTTP_HEADER_HOST);
+    if (origin && !is_own(r, origin) && !is_listed(&o->cors_origins, origin))
+        return "pages of this origin may not use the server; start it with --cors-origin to allow one";
+    if (!auth_is_needed(r->server->keys) && origin_is_loopback(o->host) && host && !host_is_local(host, o))
+        return "the Host header names another machine; without an API key this server answers to localhost only";
+    return NULL;
+}
+
+void origin_add_headers(const http_request *r, struct MHD_Response *response) {
+    const char *origin = allowed_origin(r);
+    if (!origin)
+        return;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_EXPOSE_HEADERS,
+                            "x-request-id, retry-after, x-should-retry");
+}
+
+void origin_add_preflight(const http_request *r, struct MHD_Response *response, const char *methods) {
+    if (!allowed_origin(r))
+        return;
+    const char *wanted = request_header(r, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_HEADERS);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, methods);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
+                            wanted ? wanted : "authorization, content-type");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "600");
+}

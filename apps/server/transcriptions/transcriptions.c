@@ -1,0 +1,225 @@
+/* server/transcriptions/transcriptions.c - from a form to an answer: the connection's thread of a transcription. */
+#include "transcriptions/transcriptions.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http/connections.h"
+#include "http/reply.h"
+#include "load/admission.h"
+#include "load/metrics.h"
+#include "models/registry.h"
+#include "transcriptions/fields.h"
+#include "transcriptions/job.h"
+
+enum { FORM_BUFFER = 64 << 10, FORM_SLACK = 2 << 20, BLOCK = 32 << 10, HEARTBEAT_MS = 10000 };
+
+typedef struct transcription {
+    struct MHD_PostProcessor *processor;
+    upload_form form;
+    transcription_request request;
+    transcription_job *job;
+    int read_request;
+} transcription;
+
+/* ---- the upload ----------------------------------------------------------------------------------------- */
+
+static enum MHD_Result take_part(void *user, enum MHD_ValueKind kind, const char *name, const char *filename,
+                                 const char *type, const char *coding, const char *bytes, uint64_t offset, size_t n) {
+    transcription *t = user;
+    (void)kind;
+    (void)filename;
+    (void)type;
+    (void)coding;
+    return form_take(&t->form, name, bytes, offset, n) ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result refuse_load(http_request *r) {
+    int seconds = admission_retry_s(r->server->admission);
+    return reply_refusal(r, MHD_HTTP_TOO_MANY_REQUESTS, RETRY_LATER, seconds, NULL, "queue_full",
+                         "the queue of this server is full; try again later");
+}
+
+static enum MHD_Result refuse_drain(http_request *r) {
+    return reply_refusal(r, MHD_HTTP_SERVICE_UNAVAILABLE, RETRY_LATER, 5, NULL, "draining",
+                         "the server is about to stop");
+}
+
+/* forget, which undoes begin, is called in any case. */
+static enum MHD_Result open_form(http_request *r) {
+    transcription *t = calloc(1, sizeof(*t));
+    if (!t) {
+        admission_leave(r->server->admission);
+        server_leave(r->server);
+        return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, 5, NULL, "out_of_memory", "out of memory");
+    }
+    form_init(&t->form, r->server->options->max_upload);
+    r->own = t;
+    t->processor = MHD_create_post_processor(r->connection, FORM_BUFFER, take_part, t);
+    if (!t->processor)
+        return reply_error(r, MHD_HTTP_BAD_REQUEST, NULL, "invalid_form", "the Content-Type has no boundary");
+    return MHD_YES;
+}
+
+static enum MHD_Result begin(http_request *r) {
+    const char *type = request_header(r, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *length = request_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (server_is_draining(r->server))
+        return refuse_drain(r);
+    if (!type || strncasecmp(type, "multipart/form-data", 19))
+        return reply_error(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL, "unsupported_media_type",
+                           "the body must be multipart/form-data, with the recording in the field file");
+    if (length && strtoll(length, NULL, 10) - FORM_SLACK > r->server->options->max_upload)
+        return reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "file", "file_too_large",
+                           "file: larger than the %lld bytes that this server takes",
+                           (long long)r->server->options->max_upload);
+    if (!admission_enter(r->server->admission))
+        return refuse_load(r);
+    if (!server_enter(r->server)) {
+        admission_leave(r->server->admission);
+        return refuse_drain(r);
+    }
+    return open_form(r);
+}
+
+static int take(http_request *r, const char *bytes, size_t n) {
+    transcription *t = r->own;
+    if (MHD_post_process(t->processor, bytes, n) == MHD_YES)
+        return 1;
+    form_refuse(&t->form.problem, 400, NULL, "invalid_form", "the body is not a multipart form as its Content-Type "
+                "says");
+    return 0;
+}
+
+/* ---- the answer ----------------------------------------------------------------------------------------- */
+
+/* What the server lacks will be lacking the next time: a client would send the recording thrice. */
+static enum MHD_Result reply_problem(http_request *r, const form_problem *p) {
+    reply_retry retry = p->status == MHD_HTTP_SERVICE_UNAVAILABLE ? RETRY_LATER
+                        : p->status >= 500                        ? RETRY_NEVER
+                                                                  : RETRY_AS_STATUS;
+    return reply_refusal(r, p->status, retry, 5, *p->param ? p->param : NULL, p->code, p->message);
+}
+
+/* Until there is news of the job, or so many milliseconds passed (-1: no limit); 0: the client left. */
+static int wait_for_news(const http_request *r, transcription_job *job, int timeout_ms) {
+    struct pollfd fds[] = {{.fd = request_fd(r), .events = POLLRDHUP}, {.fd = job_fd(job), .events = POLLIN}};
+    int n = poll(fds, 2, timeout_ms);
+    if (n < 0 && errno != EINTR)
+        return 0;
+    if (n > 0 && fds[1].revents)
+        job_clear(job);
+    return !(n > 0 && fds[0].revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
+}
+
+static ssize_t read_events(void *any, uint64_t position, char *bytes, size_t n) {
+    static const char heartbeat[] = ": ping\n\n";
+    http_request *r = any;
+    transcription *t = r->own;
+    (void)position;
+    connection_enter(r->record, CONNECTION_WORKING);
+    for (;;) {
+        job_state state = job_look(t->job); /* before the bytes: those that came first are there then */
+        size_t got = job_read(t->job, bytes, n);
+        int64_t before = server_now_ns();
+        if (got || state == JOB_DONE || state == JOB_FAILED) {
+            connection_enter(r->record, CONNECTION_SENDING);
+            return got ? (ssize_t)got : MHD_CONTENT_READER_END_OF_STREAM;
+        }
+        if (!wait_for_news(r, t->job, HEARTBEAT_MS)) {
+            job_cancel(t->job);
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        }
+        if (server_now_ns() - before >= HEARTBEAT_MS * INT64_C(1000000) && n >= sizeof(heartbeat)) {
+            memcpy(bytes, heartbeat, sizeof(heartbeat) - 1);
+            connection_enter(r->record, CONNECTION_SENDING);
+            return sizeof(heartbeat) - 1;
+        }
+    }
+}
+
+static enum MHD_Result reply_stream(http_request *r) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_events, r, NULL);
+    if (response) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* a proxy that would keep events back */
+    }
+    return reply_send(r, MHD_HTTP_OK, response);
+}
+
+static enum MHD_Result reply_result(http_request *r) {
+    transcription *t = r->own;
+    size_t n;
+    const char *type, *bytes = job_answer(t->job, &n, &type);
+    return reply_bytes(r, MHD_HTTP_OK, type, bytes, n);
+}
+
+static enum MHD_Result run_job(http_request *r) {
+    transcription *t = r->own;
+    t->job = job_start(r->server, &t->request, &t->form.file);
+    if (!t->job)
+        return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, 5, NULL, "out_of_memory",
+                             "there is no thread left for this request");
+    job_state state;
+    while ((state = job_look(t->job)) == JOB_PREPARING)
+        if (!wait_for_news(r, t->job, -1)) {
+            job_cancel(t->job);
+            return MHD_NO; /* nobody is there to read an answer */
+        }
+    if (state == JOB_FAILED)
+        return reply_problem(r, job_problem(t->job));
+    return t->request.stream ? reply_stream(r) : reply_result(r);
+}
+
+static enum MHD_Result answer(http_request *r, mxw_task task) {
+    transcription *t = r->own;
+    int complete = MHD_destroy_post_processor(t->processor) == MHD_YES;
+    t->processor = NULL;
+    if (!complete)
+        form_refuse(&t->form.problem, 400, NULL, "invalid_form", "the form ends before its last boundary");
+    if (!t->form.problem.status) {
+        t->read_request = 1;
+        fields_read(r->server->host, task, &t->form, &t->request, &t->form.problem);
+    }
+    return t->form.problem.status ? reply_problem(r, &t->form.problem) : run_job(r);
+}
+
+static enum MHD_Result answer_transcription(http_request *r) { return answer(r, MXW_TRANSCRIBE); }
+
+static enum MHD_Result answer_translation(http_request *r) { return answer(r, MXW_TRANSLATE); }
+
+static void forget(http_request *r) {
+    transcription *t = r->own;
+    if (!t)
+        return;
+    if (t->processor)
+        MHD_destroy_post_processor(t->processor);
+    if (t->job) {
+        double waited_s, worked_s;
+        job_end(t->job);
+        job_figures(t->job, &r->model, &r->audio_s, &waited_s, &worked_s);
+        job_state state = job_look(t->job);
+        const char *outcome = state == JOB_DONE ? "done" : job_problem(t->job)->status == 503 ? "cancelled" : "failed";
+        metrics_recording(r->server->metrics, models_find(r->server->models, t->request.model), outcome, r->audio_s,
+                          waited_s, worked_s);
+    }
+    job_close(t->job);
+    if (t->read_request)
+        transcription_request_free(&t->request);
+    form_free(&t->form);
+    free(t);
+    r->own = NULL;
+    admission_leave(r->server->admission);
+    server_leave(r->server);
+}
+
+const route_handler handler_transcriptions = {
+    .answer = answer_transcription, .begin = begin, .take = take, .forget = forget};
+const route_handler handler_translations = {
+    .answer = answer_translation, .begin = begin, .take = take, .forget = forget};

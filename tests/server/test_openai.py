@@ -1,0 +1,130 @@
+"""tests/server/test_openai.py PROGRAM MAKE_CHECKPOINT - the official client drives every endpoint, format and stream.
+
+It needs the environment that `tools/python-env openai` makes, and runs itself there; skipped by name where it is not.
+"""
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+try:
+    import openai
+except ImportError:
+    tool = os.path.join(ROOT, "tools", "python-env")
+    found = subprocess.run([tool, "openai", "--path"], capture_output=True, text=True)
+    if found.returncode or "MXW_TEST_INSIDE" in os.environ:
+        print("SKIP: server-openai: no environment with the openai client; tools/python-env openai makes it")
+        sys.exit(77)
+    os.environ["MXW_TEST_INSIDE"] = "1"
+    os.execv(found.stdout.strip(), [found.stdout.strip(), *sys.argv])
+
+from servertest import QUICK, Server, check, check_equal, done, form, make_model, sound  # noqa: E402
+
+MODEL = make_model(sys.argv[2])
+SOUND = sound(8)
+EXTRA = {"extra_body": QUICK}
+
+
+def test_transcriptions(client, text):
+    create = client.audio.transcriptions.create
+    file = ("speech.wav", SOUND)
+    plain = create(file=file, model="whisper-1", **EXTRA)
+    check_equal(plain.text, text, "json")
+    check(plain._request_id.startswith("req_"), "request id", plain._request_id)
+    check_equal(create(file=SOUND, model="gpt-4o-transcribe", **EXTRA).text, text, "bytes; another name")
+    check_equal(create(file=file, model="narrow", response_format="text", **EXTRA), text + "\n", "text")
+    check(create(file=file, model="narrow", response_format="srt", **EXTRA).startswith("1\n00:00:"), "srt")
+    check(create(file=file, model="narrow", response_format="vtt", **EXTRA).startswith("WEBVTT"), "vtt")
+    verbose = create(file=file, model="narrow", response_format="verbose_json",
+                     timestamp_granularities=["word", "segment"], **EXTRA)
+    check_equal((verbose.duration, verbose.language, verbose.usage.seconds), (8.0, "english", 8), "verbose_json")
+    check(verbose.segments and verbose.segments[0].tokens and verbose.words is not None, "segments and words")
+    logprobs = create(file=file, model="narrow", include=["logprobs"], **EXTRA).logprobs
+    check(logprobs and isinstance(logprobs[0].logprob, float), "logprobs", logprobs)
+    create(file=file, model="narrow", language="en", prompt="A prompt.", temperature=0.2, **EXTRA)
+    with client.audio.transcriptions.with_streaming_response.create(file=file, model="narrow", **EXTRA) as answer:
+        check_equal(answer.json()["text"], text, "a response that is read piece by piece")
+
+
+def test_streams(client, text):
+    events = list(client.audio.transcriptions.create(file=SOUND, model="narrow", stream=True, **EXTRA))
+    check_equal("".join(event.delta for event in events if event.type == "transcript.text.delta"), text, "deltas")
+    check_equal((events[-1].type, events[-1].text), ("transcript.text.done", text), "the end")
+    check_equal(events[-1].usage.type, "tokens", "usage")
+    for event in client.audio.transcriptions.create(file=SOUND, model="narrow", stream=True, **EXTRA):
+        break   # a client that reads one event and goes
+
+    async def read():
+        async with openai.AsyncOpenAI(base_url=client.base_url, api_key="key") as one:
+            stream = await one.audio.transcriptions.create(file=SOUND, model="narrow", stream=True, **EXTRA)
+            return [event async for event in stream]
+    check_equal(asyncio.run(read())[-1].text, text, "the asynchronous client")
+
+
+def test_chunking(client):
+    for strategy in ("auto", {"type": "server_vad", "threshold": 0.4, "silence_duration_ms": 300}):
+        try:
+            client.audio.transcriptions.create(file=SOUND, model="narrow", chunking_strategy=strategy, **EXTRA)
+            check(True, f"{strategy}")
+        except openai.APIStatusError as error:   # understood, but its weights may not be on this machine
+            check("silero" in str(error), f"{strategy}: {error}")
+
+
+def test_errors(client):
+    def raises(kind, param, **fields):
+        try:
+            client.audio.transcriptions.create(**{"file": SOUND, "model": "narrow", **EXTRA, **fields})
+        except kind as error:
+            check_equal((error.param, bool(error.request_id)), (param, True), f"{kind.__name__}: {error}")
+        else:
+            check(False, f"{fields} raises {kind.__name__}")
+    raises(openai.BadRequestError, "language", language="klingon")
+    raises(openai.BadRequestError, "response_format", response_format="diarized_json")
+    raises(openai.BadRequestError, "known_speaker_names", known_speaker_names=["a"])
+    raises(openai.BadRequestError, "file", file=b"no sound at all")
+    raises(openai.NotFoundError, "model", model="missing")
+    raises(openai.BadRequestError, "stream_events", extra_body={"stream_events": "all"})
+    wrong = openai.OpenAI(base_url=client.base_url, api_key="wrong", max_retries=0)
+    for call in (lambda: wrong.models.list().data, lambda: wrong.audio.transcriptions.create(file=SOUND, model="x")):
+        try:
+            call()
+            check(False, "a wrong key is refused")
+        except openai.AuthenticationError as error:
+            check_equal(error.code, "invalid_api_key", "a wrong key")
+
+
+def test_models(client):
+    check_equal([model.id for model in client.models.list()], ["narrow"], "models.list")
+    check_equal(client.models.retrieve("whisper-1").id, "narrow", "models.retrieve")
+    check_equal(client.models.retrieve("openai/whisper-narrow").id, "narrow", "a name with a slash")
+
+
+def test_retry(server, client):
+    """A full queue is 429 with Retry-After: the client comes again and succeeds."""
+    long_form = form({"stream": "true", **QUICK, "sample_len": "100"}, sound(5))
+    held = []
+    for _ in range(3):
+        s = server.connect()
+        s.sendall((f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\n"
+                   f"Content-Type: {long_form[1]}\r\nContent-Length: {len(long_form[0]) + 1}\r\n\r\n").encode())
+        held.append(s)   # in, and never complete
+    threading.Timer(1.0, lambda: [s.close() for s in held]).start()
+    check(client.audio.transcriptions.create(file=SOUND, model="narrow", **EXTRA).text, "after a retry")
+
+
+def main():
+    with Server("--model", MODEL, "--api-key", "key", "--concurrency", "1", "--queue", "1") as server:
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="key")
+        text = client.audio.transcriptions.create(file=SOUND, model="narrow", **EXTRA).text
+        test_transcriptions(client, text)
+        test_streams(client, text)
+        test_chunking(client)
+        test_errors(client)
+        test_models(client)
+        test_retry(server, client)
+    done()
+
+
+main()
