@@ -13,6 +13,8 @@
  *   request has for it.
  * - What outlives a request (an upgraded socket) asks core/server_context.h: server_enter and server_leave count it for
  *   the drain, server_is_stopping tells that it must end.
+ * - Live sockets plug in as realtime/ (GET /v1/realtime, POST /v1/realtime/client_secrets and transcription_sessions):
+ *   handlers of their own, lines in routes.def and a line in meson.build.
  *
  * Invariants: of the project only max_whisper.h is used. No option, path or name in a request reaches the file system.
  */
@@ -45,6 +47,9 @@ typedef struct server_options {
     int64_t max_upload;        /* bytes of a recording */
     double idle_unload_s;      /* MXW_NONE: models stay loaded */
     double drain_timeout_s;
+    int realtime_sockets;      /* live sockets at once */
+    double realtime_idle_s;    /* MXW_NONE; one that sends no message for so long is closed */
+    double realtime_expiry_s;  /* MXW_NONE; a session ends after so long */
     server_list api_keys;
     const char *api_key_file;  /* NULL; a key a line */
     int no_auth;

@@ -56,6 +56,8 @@ BAD = {
     "--idle-unload": NUMBER + ["-1"], "--drain-timeout": NUMBER + ["-1"], "--idle-timeout": NUMBER + ["0"],
     "--api-key": NAME, "--api-key-file": NAME,
     "--tls-cert": NAME, "--tls-key": NAME, "--cors-origin": ["", "x", "https://", "https://x/y"], "--access-log": NAME,
+    "--realtime-sockets": WHOLE + ["-1", "10001"], "--realtime-idle": NUMBER + ["0"],
+    "--realtime-expiry": NUMBER + ["0"],
     "--verbose": TRISTATE, "--fp16": TRISTATE, "--help": ["", "transcribe"],
 }
 SWITCHES = {

@@ -16,9 +16,9 @@ typedef struct serve_options {
     option_list models;
     model_choice model; /* all but the name */
     const char *host;
-    int64_t port, concurrency, queue, max_connections;
+    int64_t port, concurrency, queue, max_connections, realtime_sockets;
     const char *max_upload;
-    double idle_unload_s, idle_timeout_s, drain_timeout_s;
+    double idle_unload_s, idle_timeout_s, drain_timeout_s, realtime_idle_s, realtime_expiry_s;
     option_list api_keys, cors_origins;
     const char *api_key_file;
     int no_auth;
@@ -66,6 +66,7 @@ static int check_origin(const char *value, char *message, size_t size) {
 #define ADDRESS .group = "Address"
 #define ACCESS .group = "Access"
 #define LOAD .group = "Load"
+#define LIVE .group = "Live"
 
 /* A table reads by rows. */
 /* clang-format off */
@@ -115,6 +116,16 @@ static const option_row rows[] = {
      AT(drain_timeout_s), .low = 0, .high = 1e6,
      .help = "After SIGTERM or Ctrl-C, let what is under way end for so long; a second signal ends it at once."},
 
+    {.name = "realtime-sockets", .kind = OPTION_WHOLE, .fallback = "256", .placeholder = "N", LIVE,
+     AT(realtime_sockets), .low = 0, .high = 10000,
+     .help = "Live sockets (/v1/realtime) at once; more are refused with status 503."},
+    {.name = "realtime-idle", .kind = OPTION_NUMBER, .fallback = "900", .placeholder = "SECONDS", LIVE,
+     AT(realtime_idle_s), .low = 1, .high = 1e9, .none = 1, .none_value = MXW_NONE,
+     .help = "Close a live socket that has sent no message for so long; none: never."},
+    {.name = "realtime-expiry", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "SECONDS", LIVE,
+     AT(realtime_expiry_s), .low = 1, .high = 1e9, .none = 1, .none_value = MXW_NONE,
+     .help = "End a live session after so long, as OpenAI does after an hour; none: never."},
+
     {.name = "access-log", .kind = OPTION_NAME, .placeholder = "FILE|-", .group = "Log", AT(access_log),
      .help = "A JSON line for each request: time, path, status, milliseconds; never a text or a key. -: standard "
              "output. SIGHUP opens the file again."},
@@ -155,6 +166,9 @@ static void fill(const serve_options *o, server_options *s) {
         .idle_unload_s = o->idle_unload_s,
         .idle_timeout_s = o->idle_timeout_s,
         .drain_timeout_s = o->drain_timeout_s,
+        .realtime_sockets = (int)o->realtime_sockets,
+        .realtime_idle_s = o->realtime_idle_s,
+        .realtime_expiry_s = o->realtime_expiry_s,
         .api_keys = {o->api_keys.n, o->api_keys.items},
         .api_key_file = o->api_key_file,
         .no_auth = o->no_auth,

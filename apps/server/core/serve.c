@@ -17,6 +17,8 @@
 #include "load/admission.h"
 #include "load/metrics.h"
 #include "models/registry.h"
+#include "realtime/hub.h"
+#include "realtime/secrets.h"
 
 enum { RUN_DONE = 0, RUN_FAILED = 1, RUN_USAGE = 2 };
 /* Every connection is a thread. A heap for each core and thread, as malloc would have them, fragments into twice the
@@ -81,7 +83,8 @@ static void drain(server_context *s, const sigset_t *signals) {
 
 static int open_parts(server_context *s, char *message, size_t size) {
     message[0] = 0;
-    if (!server_phase_open(s) || !(s->metrics = metrics_open()) || !(s->connections = connections_open(s)))
+    if (!server_phase_open(s) || !(s->metrics = metrics_open()) || !(s->connections = connections_open(s)) ||
+        !(s->secrets = secrets_open()) || !(s->realtime = realtime_open(s)))
         snprintf(message, size, "out of memory or threads");
     else if (!(s->access_log = access_log_open(s->options->access_log, message, size)))
         return 0;
@@ -92,7 +95,10 @@ static int open_parts(server_context *s, char *message, size_t size) {
 }
 
 static void close_parts(server_context *s) {
+    realtime_stop(s->realtime);
     listen_stop(s);
+    realtime_close(s->realtime);
+    secrets_close(s->secrets);
     connections_close(s->connections);
     admission_close(s->admission);
     models_close(s->models);

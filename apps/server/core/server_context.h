@@ -21,6 +21,8 @@ struct server_context {
     struct server_metrics *metrics;   /* load/metrics.h */
     struct access_log *access_log;    /* core/access_log.h */
     struct connection_list *connections;   /* http/connections.h */
+    struct realtime_hub *realtime;    /* realtime/hub.h */
+    struct secret_list *secrets;      /* realtime/secrets.h */
     struct MHD_Daemon *daemon;
     struct server_phase *phase;       /* server_phase.c */
     int64_t start_ns;

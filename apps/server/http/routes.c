@@ -7,6 +7,8 @@
 #include "core/health.h"
 #include "load/metrics.h"
 #include "models/list.h"
+#include "realtime/handshake.h"
+#include "realtime/secrets.h"
 #include "transcriptions/transcriptions.h"
 
 static const http_route routes[] = {

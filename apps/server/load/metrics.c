@@ -12,6 +12,7 @@
 #include "http/reply.h"
 #include "load/admission.h"
 #include "models/registry.h"
+#include "realtime/hub.h"
 
 enum { MAX_SERIES = 256, MAX_MODELS = 64, N_BUCKETS = 15 };
 
@@ -265,6 +266,24 @@ static void gauge(FILE *out, const char *name, const char *help, double value) {
     fprintf(out, "max_whisper_%s %.15g\n", name, value);
 }
 
+static void counter(FILE *out, const char *name, const char *help, int64_t value) {
+    head(out, name, "counter", help);
+    fprintf(out, "max_whisper_%s %lld\n", name, (long long)value);
+}
+
+static void put_sockets(FILE *out, server_context *s) {
+    realtime_counts c;
+    realtime_get_counts(s->realtime, &c);
+    gauge(out, "sockets", "Live sockets that are open.", (double)c.open);
+    gauge(out, "socket_waiting_bytes", "Messages of clients that were not heard yet.", (double)c.waiting_bytes);
+    counter(out, "sockets_opened_total", "Live sockets since the start.", c.opened);
+    counter(out, "sockets_refused_total", "Live sockets for which there was no place.", c.refused);
+    counter(out, "sockets_dropped_total", "Live sockets whose client was too slow, or broke the rules.", c.dropped);
+    counter(out, "socket_messages_total", "Messages of clients.", c.messages);
+    counter(out, "socket_events_total", "Events that were sent to clients.", c.events);
+    counter(out, "socket_errors_total", "Of those: errors.", c.errors);
+}
+
 static void put_now(FILE *out, server_context *s) {
     int running, waiting, inside;
     admission_counts(s->admission, &running, &waiting, &inside);
@@ -294,6 +313,7 @@ static enum MHD_Result answer_metrics(http_request *r) {
     put_requests(out, copy);
     put_models(out, r->server, copy);
     put_now(out, r->server);
+    put_sockets(out, r->server);
     fclose(out);
     enum MHD_Result result = reply_bytes(r, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text, n);
     free(text);
