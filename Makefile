@@ -54,7 +54,7 @@ transcribe: program model ## print what is said in FILE (default: a sample) with
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
 	    $(BUILD)/max-whisper transcribe --model "$$MODEL" $(ARGS) "$$file"
 
-serve: program model ## serve OpenAI's audio API on this machine with MODEL; ARGS='--port 9000 --model base'
+serve: program model ## serve OpenAI's audio API and a page on this machine with MODEL; ARGS='--port 9000 --model base'
 	@exec $(BUILD)/max-whisper serve --model "$$MODEL" $(ARGS)
 
 # What the tests read besides the tree: models by package name, speech from packages.

@@ -1,4 +1,5 @@
-"""bench/environments.py - the peers' private Python environments: one a peer, so that one that fails harms no other.
+"""bench/environments.py - private Python environments: one a peer, so that one that fails harms no other; and one for
+the driver of a browser, which the tests of the server's page use.
 
 In: a peer's name. Out: the interpreter that has it, made on first use under $MAX_WHISPER_PEERS, else the per-user cache
 (~/.cache/max-whisper/peers); None with a reason if the package index does not have it.
@@ -18,6 +19,7 @@ REQUIREMENTS = {
     "whisper.cpp": (["pywhispercpp==1.5.1", "numpy"], "0.1 GB"),
     "transcribe.cpp": (["transcribe-cpp==0.4.1", "numpy"], "0.1 GB"),
     "transformers": (["transformers==5.23.0", "torch", "numpy"], "6 GB: PyPI's torch brings CUDA along"),
+    "playwright": (["playwright==1.65.2"], "0.2 GB"),
 }
 
 

@@ -13,8 +13,9 @@
  *   request has for it.
  * - What outlives a request (an upgraded socket) asks core/server_context.h: server_enter and server_leave count it for
  *   the drain, server_is_stopping tells that it must end.
- * - Live sockets plug in as realtime/ (GET /v1/realtime, POST /v1/realtime/client_secrets and transcription_sessions):
- *   handlers of their own, lines in routes.def and a line in meson.build.
+ * - The page plugs in as page/ (GET / and what it loads), live sockets as realtime/ (GET /v1/realtime,
+ *   POST /v1/realtime/client_secrets and transcription_sessions): each a handler of its own, a line in routes.def and a
+ *   line in meson.build.
  *
  * Invariants: of the project only max_whisper.h is used. No option, path or name in a request reaches the file system.
  */

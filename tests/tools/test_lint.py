@@ -128,6 +128,10 @@ class LintTest(unittest.TestCase):
         self.one("src/audio/open.c", '#include "audio/audio.h"\n', "does not open with a comment")
         self.one("tools/thing", "#!/bin/sh\necho\n", "does not open with a comment")
         self.one("tools/other.py", "import os\n", "does not open with a comment")
+        self.one("apps/server/page/www/x.js", "let x = 1;\n", "does not open with a comment")
+        self.one("apps/server/page/www/x.html", "<!DOCTYPE html>\n<html></html>\n", "does not open with a comment")
+        page = "<!DOCTYPE html>\n<!-- x.html - a page with nothing in it -->\n"
+        self.assertEqual(self.faults({"apps/server/page/www/x.html": page}), [])
 
     def test_style(self):
         sound = c_file("open.c", "audio/audio.h")

@@ -146,7 +146,7 @@ static void log_line(mxw_log_level level, const char *line) {
 static void say_ready(const char *address) {
     out_print("listening on %s\n", address);
     out_flush();
-    log_note("try: curl %s/v1/audio/transcriptions -F file=@speech.wav", address);
+    log_note("a page is at %s/; or: curl %s/v1/audio/transcriptions -F file=@speech.wav", address, address);
 }
 
 static void fill(const serve_options *o, server_options *s) {

@@ -7,6 +7,7 @@
 #include "core/health.h"
 #include "load/metrics.h"
 #include "models/list.h"
+#include "page/handler.h"
 #include "realtime/handshake.h"
 #include "realtime/secrets.h"
 #include "transcriptions/transcriptions.h"
