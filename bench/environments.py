@@ -16,6 +16,7 @@ from venvlib import environment  # noqa: E402
 REQUIREMENTS = {
     "openai-whisper": (["openai-whisper==20250625"], "6 GB: PyPI's torch brings CUDA along"),
     "faster-whisper": (["faster-whisper==1.2.1"], "0.5 GB"),
+    "faster-whisper-server": (["faster-whisper==1.2.1", "fastapi", "uvicorn", "python-multipart"], "0.5 GB"),
     "whisper.cpp": (["pywhispercpp==1.5.1", "numpy"], "0.1 GB"),
     "transcribe.cpp": (["transcribe-cpp==0.4.1", "numpy"], "0.1 GB"),
     "transformers": (["transformers==5.23.0", "torch", "numpy"], "6 GB: PyPI's torch brings CUDA along"),

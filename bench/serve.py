@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""bench/serve.py [OPTION...] - the server under load: latency and throughput by the number of clients.
+
+In: a built max-whisper, a model, clips of 5 to 11 s that are cut from a recording.
+Out: a table on standard output, with --out FILE also there: for 1, 8, 32 and 64 clients p50, p95 and p99 of a request,
+requests a second, seconds of sound a second, memory; 16 clients against the command line on the same files; what a
+request costs besides its transcription; short clips while long recordings run; and faster-whisper behind FastAPI, where
+it can be installed, in turns with ours.
+Invariants: every request is answered with 200, and with the text that the command line gives, or the run fails.
+"""
+import argparse
+import json
+import os
+import queue
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+import wave
+
+sys.dont_write_bytecode = True
+import environments  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FIELDS = {"temperature_increment_on_fallback": "none", "language": "en"}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="bench/serve.py", description="The server under load.")
+    parser.add_argument("--model", default="tiny.en")
+    parser.add_argument("--clients", default="1,8,32,64", help="numbers of clients [1,8,32,64]")
+    parser.add_argument("--requests", type=int, default=64, help="requests of each number of clients [64]")
+    parser.add_argument("--source", default="", help="a long WAV, 16 kHz mono, that clips are cut from [made speech]")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--without-peers", action="store_true")
+    parser.add_argument("--peer-requests", type=int, default=16, help="requests of a peer, with 8 clients [16]")
+    parser.add_argument("--out", default="", metavar="FILE")
+    return parser.parse_args()
+
+
+def say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+# ---- clips ----------------------------------------------------------------------------------------------------------
+
+def make_clips(source, folder, n=16):
+    """[(path, seconds)] of 5 to 11 s"""
+    clips = []
+    with wave.open(source) as stream:
+        rate, at = stream.getframerate(), 0
+        for number in range(n):
+            frames = int(rate * (5 + 6 * (number * 7 % n) / (n - 1)))
+            if at + frames > stream.getnframes():
+                at = 0
+            stream.setpos(at)
+            data = stream.readframes(frames)
+            at += frames
+            path = os.path.join(folder, f"clip-{number:02}.wav")
+            with wave.open(path, "wb") as out:
+                out.setparams(stream.getparams())
+                out.writeframes(data)
+            clips.append((path, frames / rate))
+    return clips
+
+
+# ---- clients --------------------------------------------------------------------------------------------------------
+
+def form(path, fields):
+    border = "benchserve"
+    parts = [f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+             for name, value in fields]
+    with open(path, "rb") as stream:
+        data = stream.read()
+    head = "".join(parts) + (f'--{border}\r\nContent-Disposition: form-data; name="file"; '
+                             f'filename="{os.path.basename(path)}"\r\n\r\n')
+    return head.encode() + data + f"\r\n--{border}--\r\n".encode(), f"multipart/form-data; boundary={border}"
+
+
+def ask(base, path, fields, timeout=3600):
+    """(text, seconds)"""
+    body, kind = form(path, fields.items())
+    request = urllib.request.Request(base + "/v1/audio/transcriptions", body, {"Content-Type": kind})
+    start = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
+        text = json.load(answer)["text"]
+    return text, time.perf_counter() - start
+
+
+def load(base, clips, clients, n, fields, texts=None):
+    """Latencies, wall seconds and seconds of sound of n requests by so many clients"""
+    work, latencies, problems = queue.Queue(), [], []
+    for i in range(n):
+        work.put(i % len(clips))
+
+    def client():
+        while True:
+            try:
+                i = work.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                text, seconds = ask(base, clips[i][0], fields)
+                latencies.append(seconds)
+                if texts is not None and texts.setdefault(i, text) != text:
+                    problems.append(f"clip {i}: {text!r} instead of {texts[i]!r}")
+            except OSError as error:
+                problems.append(f"clip {i}: {error}")
+    threads = [threading.Thread(target=client) for _ in range(clients)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wall = time.perf_counter() - start
+    if problems:
+        sys.exit(f"serve.py: {problems[0]} ({len(problems)} of {n} failed)")
+    return sorted(latencies), wall, sum(clips[i % len(clips)][1] for i in range(n))
+
+
+def share(latencies, part):
+    return latencies[min(len(latencies) - 1, int(part * len(latencies)))]
+
+
+# ---- servers --------------------------------------------------------------------------------------------------------
+
+class Ours:
+    def __init__(self, settings, *words):
+        command = [os.path.join(settings.build, "max-whisper"), "serve", "--model", settings.model, "--port", "0"]
+        self.process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
+        self.base = self.process.stdout.readline().split()[-1]
+
+    def rss_mib(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as stream:
+            return next(int(line.split()[1]) for line in stream if line.startswith("VmRSS")) / 1024
+
+    def worked(self):
+        with urllib.request.urlopen(self.base + "/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        name = "max_whisper_transcription_seconds_sum"
+        return next(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def peer(settings, port=8765):
+    """(process, base) of faster-whisper behind FastAPI, or (None, why not)"""
+    python, why = environments.interpreter("faster-whisper-server")
+    if not python:
+        return None, why
+    model = os.path.join(environments.cache_folder("MAX_WHISPER_MODELS", "models"), "tiny.en-ct2")
+    if settings.model != "tiny.en" or not os.path.isdir(model):
+        return None, "only tiny.en is there as CTranslate2 (tools/fetch-model tiny.en-ct2)"
+    process = subprocess.Popen([python, os.path.join(ROOT, "bench", "serve", "fastapi_peer.py"), model, str(port),
+                                str(len(os.sched_getaffinity(0)))], stdout=subprocess.PIPE, text=True)
+    if not process.stdout.readline():
+        return None, "it does not start"
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/docs").close()
+            return process, f"http://127.0.0.1:{port}"
+        except OSError:
+            time.sleep(0.1)
+    process.kill()
+    return None, "it does not answer"
+
+
+# ---- measurements ---------------------------------------------------------------------------------------------------
+
+def by_clients(settings, clips, put):
+    server, texts = Ours(settings), {}
+    try:
+        load(server.base, clips, 4, len(clips), FIELDS, texts)
+        put("| clients | p50 s | p95 s | p99 s | requests/s | sound s/s | memory MiB |\n|---|---|---|---|---|---|---|")
+        for clients in (int(word) for word in settings.clients.split(",")):
+            latencies, wall, sound = load(server.base, clips, clients, settings.requests, FIELDS, texts)
+            times = " | ".join(f"{share(latencies, part):.2f}" for part in (0.5, 0.95, 0.99))
+            put(f"| {clients} | {times} | {len(latencies) / wall:.2f} | {sound / wall:.1f} | {server.rss_mib():.0f} |")
+        before, seconds = server.worked(), []
+        for path, _ in clips:
+            seconds.append(ask(server.base, path, FIELDS)[1])
+        besides = 1e3 * (sum(seconds) - server.worked() + before) / len(clips)
+        put(f"\nA request of one client costs {besides:.1f} ms besides its transcription (mean: connection, upload, "
+            "opening the file, answer).")
+    finally:
+        server.close()
+    return texts
+
+
+def against_batch(settings, clips, texts, put):
+    """In turns: 16 clients, and the command line on the same files"""
+    words = [os.path.join(settings.build, "max-whisper"), "transcribe", "--model", settings.model, "--language", "en",
+             "--temperature-increment-on-fallback", "none", "--format", "json", "--quiet"]
+    server, ratios = Ours(settings), []
+    try:
+        load(server.base, clips, 4, len(clips), FIELDS, texts)
+        with tempfile.TemporaryDirectory() as out:
+            for _ in range(3):
+                start = time.perf_counter()
+                subprocess.run([*words, "--output-dir", out, *(path for path, _ in clips)], check=True)
+                alone = time.perf_counter() - start
+                _, wall, _ = load(server.base, clips, 16, len(clips), FIELDS, texts)
+                ratios.append(alone / wall)
+            for i, (path, _) in enumerate(clips):
+                name = os.path.join(out, os.path.splitext(os.path.basename(path))[0] + ".json")
+                with open(name, encoding="utf-8") as stream:
+                    if json.load(stream)["text"].strip() != texts[i]:
+                        sys.exit(f"serve.py: {path}: the server's text is not the command line's")
+    finally:
+        server.close()
+    put(f"16 clients against `transcribe` on the same {len(clips)} files, in turns: throughput {min(ratios):.2f}, "
+        f"{statistics.median(ratios):.2f}, {max(ratios):.2f} of it (least, median, most of {len(ratios)}; the command "
+        "line loads its model each time). The texts are the same.")
+
+
+def beside_long(settings, clips, source, put):
+    """Short clips while long recordings hold every place"""
+    server = Ours(settings, "--concurrency", "2")
+    try:
+        alone = sorted(ask(server.base, path, FIELDS)[1] for path, _ in clips[:6])
+        ended = []
+        for _ in range(3):
+            threading.Thread(target=lambda: ended.append(ask(server.base, source, FIELDS)), daemon=True).start()
+        time.sleep(1)
+        busy = sorted(ask(server.base, path, FIELDS)[1] for path, _ in clips[:6])
+        put(f"Short clips while three long recordings take the two places and wait: p50 {share(busy, .5):.2f} s, alone "
+            f"{share(alone, .5):.2f} s; of the long ones {len(ended)} had ended.")
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def beside_peer(settings, clips, put):
+    process, base = peer(settings)
+    if not process:
+        put(f"faster-whisper behind FastAPI: not measured: {base}.")
+        return
+    server, rates = Ours(settings), {"ours": [], "theirs": []}
+    try:
+        for turn in range(3):   # the first warms both up
+            for name, address, fields in (("ours", server.base, FIELDS), ("theirs", base, {"model": "tiny.en"})):
+                latencies, wall, _ = load(address, clips, 8, settings.peer_requests, fields)
+                if turn:
+                    rates[name].append(len(latencies) / wall)
+    finally:
+        server.close()
+        process.terminate()
+        process.wait()
+    ours, theirs = statistics.median(rates["ours"]), statistics.median(rates["theirs"])
+    put(f"8 clients, in turns with faster-whisper 1.2.1 behind FastAPI (float32, 4 workers): {ours:.2f} against "
+        f"{theirs:.2f} requests/s, {ours / theirs:.1f} times.")
+
+
+def main():
+    settings = arguments()
+    source = settings.source or subprocess.run([os.path.join(ROOT, "tools", "make-speech"), "--path", "prompts-161s"],
+                                               capture_output=True, text=True, check=True).stdout.strip()
+    lines = []
+
+    def put(line):
+        print(line, flush=True)
+        lines.append(line)
+    with tempfile.TemporaryDirectory() as folder:
+        clips = make_clips(source, folder)
+        say(f"{len(clips)} clips, {sum(seconds for _, seconds in clips):.0f} s")
+        texts = by_clients(settings, clips, put)
+        put("")
+        against_batch(settings, clips, texts, put)
+        put("")
+        beside_long(settings, clips, source, put)
+        put("")
+        if not settings.without_peers:
+            beside_peer(settings, clips, put)
+    if settings.out:
+        with open(settings.out, "w", encoding="utf-8") as stream:
+            stream.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
