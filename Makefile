@@ -14,7 +14,7 @@ BUILD   := build
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build program model transcribe test-data test test-full kcheck gpu-check lint asan ubsan tsan fuzz release-check
-.PHONY: bench benchmark benchmark-json report bench-peers demo examples install clean verify validate-precision test-cpu test-gpu test-max compare-simple
+.PHONY: bench benchmark benchmark-json report bench-peers demo examples install wheel clean verify validate-precision test-cpu test-gpu test-max compare-simple
 .PHONY: graph-test serve
 .PHONY: extract-features-cpu extract-features-gpu extract-features-max compare-features analyze-divergence test-fix
 .PHONY: debug-encoder
@@ -168,9 +168,13 @@ install: ## build and install under PREFIX: command, library, modules, header, m
 	@tools/setup build
 	@tools/install $(BUILD) "$(PREFIX)"
 
+wheel: ## the Python package as one file in dist/, tried in an empty environment; ARGS=meson's options
+	@tools/setup build test
+	@tools/wheel --try $(ARGS)
+
 release-check: ## whether this commit can be released: clean clone, all tests, sanitizers, symbols; ARGS=--full
 	@tools/setup build test fuzz
 	@tools/release-check $(ARGS)
 
 clean: ## remove everything that was built (models and speech stay)
-	@rm -rf build build-asan* build-ubsan* build-tsan* build-sanitized* build-fuzz
+	@rm -rf build build-asan* build-ubsan* build-tsan* build-sanitized* build-fuzz build-wheel build-wheel-env dist

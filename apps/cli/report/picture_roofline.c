@@ -134,7 +134,8 @@ static void put_number(const chart *c, const picture_kernel *k, int number, doub
     }
     taken_by->all[taken_by->n++] = t;
     draw_color(c->sheet, draw_series_color(k->series), 1);
-    if (hypot(t.x - x, t.y - y) > radius + 14)
+    double dx = t.x - x, dy = t.y - y;   /* hypot() would need glibc 2.35 */
+    if (sqrt(dx * dx + dy * dy) > radius + 14)
         draw_line(c->sheet, x, y, x + 0.75 * (t.x - x), y + 0.75 * (t.y - y), 0.8, 0);
     draw_bold(c->sheet, t.x, t.y + 4, text, LETTERS, DRAW_CENTER);
 }
