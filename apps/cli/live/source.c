@@ -204,7 +204,8 @@ static void *read_all(void *user) {
     if (status >= 0)
         announce(s);
     double begin_s = now_s();
-    while (status >= 0 && !is_stopping(s)) {
+    /* Standard input ends where it was stopped, so that what was read of it before comes out. */
+    while (status >= 0 && (s->options.kind == SOURCE_PIPE || !is_stopping(s))) {
         status = mxw_audio_read(audio, samples, BLOCK_SAMPLES, &got);
         if (status < 0 || !got)
             break;

@@ -1,6 +1,7 @@
 /* test_live_parts.c - the pieces of `live` that need no model: text cut to columns, plain samples, the sound that is
  * kept, the source with its queue, and defaults that are the library's. */
 #include <math.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,10 +220,16 @@ static void test_pipe(void) {
     sound_source *s = source_open(&options);
     source_begin(s);
     CHECK(write(ends[1], "\0\x40\0\x40\0\x40", 6) == 6);
+    int unread = 6;
+    for (int i = 0; i < 6000 && unread; i++) { /* the reader has them, and waits for the rest of a block */
+        pause_ms(10);
+        CHECK(ioctl(ends[0], FIONREAD, &unread) == 0);
+    }
+    size_t n = 0;
     CHECK_EQ_INT(source_take(s, got, 320, 0, 20, &block), SOURCE_OPEN);
+    CHECK_EQ_INT(block.n, 0);
     source_stop(s);
     source_state state = SOURCE_OPEN;
-    size_t n = 0;
     for (int i = 0; i < 1000 && state == SOURCE_OPEN; i++) {
         state = source_take(s, got + n, 320 - n, 0, 100, &block);
         n += block.n;
