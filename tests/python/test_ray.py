@@ -139,13 +139,18 @@ class Units(unittest.TestCase):
             share = lengths.sum() / actors
             for unit in units:   # no unit holds up the end
                 seconds = sum(entry.seconds for entry in unit)
-                self.assertTrue(seconds <= share / 16 + 1e-6 or len(unit) <= batch, (n, actors, len(unit)))
+                self.assertTrue(seconds <= share / 32 + 1e-6 or (len(unit) <= batch and seconds <= share / 8 + 1e-6) or
+                                len(unit) == 1 or n > 32 * _job.MOST_UNITS, (n, actors, len(unit)))
             if n >= 4 * actors:
-                self.assertGreaterEqual(len(units), 4 * actors // 2)
+                self.assertGreaterEqual(len(units), 4 * actors)
 
-    def test_ten_million(self):
+    def test_long_ones_apart(self):
+        entries = [cluster.Entry(str(i), s) for i, s in enumerate((160.0, 160.0, 10.0, 5.0, 5.0, 4.0, 4.0, 3.0))]
+        self.assertEqual([len(unit) for unit in _job.units_of(entries, 2, 4)][:2], [1, 1])
+
+    def test_millions(self):
         entry = cluster.Entry("x", 5.0)
-        self.assertLessEqual(len(_job.units_of([entry] * 10_000_000, 800, 32)), _job.MOST_UNITS)
+        self.assertLessEqual(len(_job.units_of([entry] * 2_000_000, 8000, 32)), _job.MOST_UNITS)
 
     def test_lengths_unknown(self):
         units = _job.units_of([cluster.Entry(str(i), 0.0) for i in range(100)], 2, 4)
@@ -336,6 +341,26 @@ class Jobs(unittest.TestCase):
                 self.assertEqual("".join(stream.read().split()), "".join(rows[files[1]]["text"].split()))
             self.assertTrue(os.path.exists(os.path.join(job.output, "files/a.wav.srt")))
             self.assertEqual(len(job.done(store)), 4)
+
+    @needs("fsspec")
+    def test_urls(self):
+        """Recordings and output by URL."""
+        import fsspec
+        with open(sound("a.wav", 2), "rb") as stream:
+            fsspec.filesystem("memory").pipe_file("/in/a.wav", stream.read())
+        job = make_job("unused", files=["srt"])
+        job.output = "memory://out"
+        store, places = self.begin(job, [["memory://in/a.wav", "memory://in/b.wav", "nosuch://x", sound("a.wav", 2)]])
+        self.assertEqual(Worker(job).unit(0, places[0])["errors"], 2)
+        self.assertEqual(job.merge(store), (4, 2))
+        with store.open(job.results) as stream:
+            rows = {row["path"]: row for row in _rows.decode(stream, "jsonl")}
+        self.assertTrue(rows["memory://in/a.wav"]["text"])
+        self.assertEqual(rows["memory://in/a.wav"]["segments"], rows[sound("a.wav", 2)]["segments"])
+        self.assertIn("FileNotFoundError", rows["memory://in/b.wav"]["error"])
+        self.assertIn("nosuch", rows["nosuch://x"]["error"])
+        self.assertTrue(store.read("files/in/a.wav.srt").strip())
+        self.assertEqual(store.names(""), ["files", "job.json", job.results])
 
     def test_names(self):
         job = cluster.Job("x", folder="/data/in")

@@ -32,6 +32,7 @@ def interpreter_with_ray():
 
 
 interpreter_with_ray()
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import python_kit as kit  # noqa: E402
 

@@ -25,7 +25,7 @@ from ._store import Store
 from ._transcriber import BATCH_CPU, BATCH_GPU
 from ._worker import Worker
 
-CALLS = 2                # units that an actor has at a time
+CALLS_CPU, CALLS_GPU = 2, 4   # units that an actor has at a time: the next ones fill its batch while one ends
 LEAST_STORE = 80 << 20   # Ray refuses less than 75 MiB
 
 
@@ -180,6 +180,7 @@ def connect(cluster: Cluster) -> bool:
         return False
     more: dict[str, Any] = {}
     if cluster.address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")   # nothing is sent anywhere by a job
         more = {"address": "local", "include_dashboard": False,
                 "object_store_memory": max(cluster.object_store, LEAST_STORE)}
     else:
@@ -243,6 +244,7 @@ def _hand_out(job: Job, units: list[list[Entry]], places: list[tuple[int, int]],
     grows = cluster.most_actors > n_actors
     pool: dict[str, Any] = ({"min_size": n_actors, "max_size": cluster.most_actors} if grows else
                             {"size": min(n_actors, len(units))})
+    calls = CALLS_GPU if gpus else CALLS_CPU
     rows = [{"unit": number, "start": start, "end": end} for number, (start, end) in enumerate(places)]
     dataset = data.from_items(rows, override_num_blocks=len(rows))
     context = dataset.context
@@ -252,8 +254,8 @@ def _hand_out(job: Job, units: list[list[Entry]], places: list[tuple[int, int]],
     reports = dataset.map_batches(
         RayWorker, fn_constructor_args=(job, board), batch_size=1, num_cpus=cpus, num_gpus=gpus or None,
         memory=cluster.memory or None,
-        compute=data.ActorPoolStrategy(max_tasks_in_flight_per_actor=2 * CALLS if grows else CALLS,
-                                       max_concurrent_calls_per_actor=CALLS, enable_true_multi_threading=True, **pool))
+        compute=data.ActorPoolStrategy(max_tasks_in_flight_per_actor=2 * calls if grows else calls,
+                                       max_concurrent_calls_per_actor=calls, enable_true_multi_threading=True, **pool))
     display = _Display(board, sum(map(len, units)), progress)
     seconds = 0.0
     try:

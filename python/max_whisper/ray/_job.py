@@ -28,7 +28,7 @@ from . import _rows
 from ._manifest import Entry
 from ._store import Store, local_path
 
-MOST_UNITS = 20000       # Ray Data keeps a little of each in the driver
+MOST_UNITS = 50000       # Ray Data keeps a little of each in the driver
 UNIT_FILES = 256
 
 
@@ -178,7 +178,7 @@ class Job:
         for number, source in enumerate(sources):
             for path, failed in self._heads(store, source):
                 key = key_of(path)
-                if key not in best or (best[key][0] and not failed):
+                if key not in best or best[key][0]:   # of errors the last
                     best[key] = (failed, number)
         self.check_run(store)
         errors = sum(failed for failed, _ in best.values())
@@ -210,18 +210,20 @@ def _plain(part: str) -> bool:
 
 
 def units_of(entries: Iterable[Entry], n_actors: int, batch: int) -> list[list[Entry]]:
-    """Recordings, longest first, in units that an actor takes at once: enough of them for its batch, short ones many
-    together. A unit is at most a sixteenth of an actor's share of all seconds, so that all actors end at about the same
-    time, unless a single recording is more than that."""
+    """Recordings, longest first, in units that an actor takes at once: long ones few together, for its batch, short
+    ones many. A unit is at most a thirty-second of an actor's share of all seconds, an eighth where that fills the
+    batch, so that all actors end at about the same time; a recording that is longer is alone."""
     files = list(entries)
-    share = sum(entry.seconds or 0.0 for entry in files) / (16 * n_actors)
+    share = sum(entry.seconds or 0.0 for entry in files) / n_actors
     least = max(min(batch, -(-len(files) // (4 * n_actors))), 1)
-    most = max(min(UNIT_FILES, len(files) // (16 * n_actors)), least, -(-len(files) // MOST_UNITS))
+    most = max(min(UNIT_FILES, len(files) // (32 * n_actors)), least, -(-len(files) // MOST_UNITS))
+    smallest = 2 * share * n_actors / MOST_UNITS
     units: list[list[Entry]] = []
     length = 0.0
     for entry in files:
         seconds = entry.seconds or 0.0
-        if not units or len(units[-1]) >= most or (len(units[-1]) >= least and length + seconds > share):
+        limit = max(share / (32 if units and len(units[-1]) >= least else 8), smallest)
+        if not units or len(units[-1]) >= most or length + seconds > limit:
             units.append([])
             length = 0.0
         units[-1].append(entry)

@@ -107,6 +107,7 @@ class Store:
         """Whether there is such a file or folder."""
         if self._here is not None:
             return os.path.exists(self._path(name))
+        self._system.invalidate_cache()
         return bool(self._system.exists(self._path(name)))
 
     def names(self, folder: str) -> list[str]:

@@ -1,7 +1,7 @@
 """max_whisper/ray/_worker.py - what an actor does: takes units of a job, and keeps their rows.
 
-In: places of units in the plan. Out: a small report of each; rows go to the store from here, not through Ray. Two units
-at a time: while the last recordings of one end, those of the next fill the batch.
+In: places of units in the plan. Out: a small report of each; rows go to the store from here, not through Ray. Some
+units at a time: while the last recordings of one end, those of the next fill the batch.
 Invariants: rows are kept at least every interval, so that little is lost with the actor; a unit that is begun again
 goes on after them. A unit that died twice is done one recording at a time, with nothing beside it, so that a recording
 that kills its process is found, and has a row with that error.
