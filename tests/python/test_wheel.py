@@ -27,7 +27,8 @@ class Wheel(unittest.TestCase):
         self.assertIn("-cp311-abi3-manylinux_2_34_", wheel)
         names = zipfile.ZipFile(wheel).namelist()
         for name in ("max_whisper/_native.abi3.so", "max_whisper/libmax_whisper.so.0", "max_whisper/bin/max-whisper",
-                     "max_whisper/max-whisper-modules/ffmpeg.so", "max_whisper/py.typed"):
+                     "max_whisper/max-whisper-modules/ffmpeg.so", "max_whisper/py.typed",
+                     "max_whisper/ray/__main__.py"):
             self.assertIn(name, names)
 
 
