@@ -69,6 +69,8 @@ test: test-data build ## build, fetch what the tests need, run all but the long 
 	    tools/run-tests $(BUILD) fast golden lint + "$$sanitized" sanitized
 
 test-full: test-data build ## the same and every clip, option and long file
+	@tools/python-env ray >/dev/null || true
+	@if command -v java >/dev/null; then tools/python-env spark >/dev/null || true; fi
 	@sanitized=$$(tools/sanitize quick --build) && \
 	    tools/run-tests $(BUILD) fast golden full lint + "$$sanitized" sanitized
 
