@@ -184,7 +184,7 @@ mxw_status live_feed(mxw_live *live, live_clock *clock, const live_source *sourc
     static _Thread_local float samples[LIVE_PACKET];
     mxw_status status = MXW_MORE;
     int64_t begun = at;
-    double start_s = clock->now_s;
+    double start_s = source->on_time ? (double)at / MXW_SAMPLE_RATE : clock->now_s;
     while (at < source->n && status == MXW_MORE) {
         double arrived_s = clock->now_s - start_s;
         int64_t end = MX_MIN(at + (int64_t)source->packet, source->n);

@@ -50,6 +50,8 @@ typedef struct live_source {
     void *user;
     int64_t n;                  /* samples in all */
     size_t packet;              /* samples of one; at most LIVE_PACKET */
+    int on_time;                /* sample i comes at i / 16000 s by the clock, whatever was fed before and how long that
+                                   took; 0: the first one that is fed comes now */
 } live_source;
 
 #define LIVE_PACKET 16000

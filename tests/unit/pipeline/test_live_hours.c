@@ -36,9 +36,10 @@ static void test_hours(double hours) {
     live_clock clock = {.pass_s = 0.04, .per_s = 0.01};
     live_log log = {0};
     live_script script = {day, MX_COUNT(day), 1, 7};
-    live_source source = {live_script_sound, &script, 0, 1600};
+    live_source source = {live_script_sound, &script, 0, 1600, .on_time = 1};
     mxw_live *live = NULL;
     int64_t at = 0, blocks = 0;
+    double delay_s = 0;
     mxw_live_options_default(&options);
     options.decoding = &o;
     options.step_ms = 1400;
@@ -49,8 +50,12 @@ static void test_hours(double hours) {
         source.n = (int64_t)minute * 60 * RATE;
         CHECK_EQ_INT(live_feed(live, &clock, &source, at, &log), MXW_MORE);
         at = source.n;
-        if (minute == 12)
+        if (minute == 12) {
             blocks = mx_mem_live();
+            delay_s = log.stop_delay_s;
+        }
+        if (!CHECK(minute <= 12 || log.stop_delay_s <= delay_s + 0.1))
+            printf("    %.2f s after %d min, %.2f after 12\n", log.stop_delay_s, minute, delay_s);
         if (!CHECK(minute <= 12 || mx_mem_live() <= blocks + 2 * MX_INSTANCES))
             printf("    %lld blocks after %d min, %lld after 12\n", (long long)mx_mem_live(), minute,
                    (long long)blocks);
