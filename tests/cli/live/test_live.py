@@ -128,6 +128,27 @@ def test_pipes():
     check("dashwood" in text_of(events_of(*FAST, "--sample-format", "u8", "-", stdin=small)).lower(), "u8")
 
 
+def test_rate_changes():
+    """A pipe whose rate changes twice on the way: nothing is missing, so nothing is told but the words, three times."""
+    if not shutil.which("ffmpeg"):
+        print("SKIP: a stream whose rate changes: no ffmpeg to make it")
+        return
+    stream = b""
+    for rate in (16000, 44100, 24000):
+        stream += subprocess.run(["ffmpeg", "-v", "error", "-i", ONCE, "-af", "apad=pad_dur=1.2", "-ar", str(rate),
+                                  "-c:a", "aac", "-f", "adts", "-"], capture_output=True, check=True).stdout
+    events = events_of(*FAST, "-", stdin=stream)
+    check_order(events)
+    lines = {}
+    for event in events:
+        if event["kind"] == "final":
+            lines.setdefault(event["utterance"], []).append(event)
+    check_equal(len(lines), 3, "an utterance at each rate")
+    for number, finals in lines.items():
+        check("john dashwood had" in " ".join(plain(text_of(finals))), "the words at every rate", finals)
+        check(abs(finals[0]["start"] - 4.2 * number) < 1, "times go on as if the rate were one", finals[0]["start"])
+
+
 def test_as_it_comes():
     """A pipe without --pace: text, whatever the clock says."""
     code, out, _ = run("live", "--greedy", "-", stdin=wav(0, data=samples()))
