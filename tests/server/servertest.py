@@ -45,12 +45,12 @@ def sound(seconds, number=1):
 
 
 class Server:
-    """max-whisper serve on a free port; a context, at whose end it must stop by itself with status 0"""
+    """max-whisper serve on a free port, or a given one; a context, at whose end it must stop by itself with status 0"""
 
-    def __init__(self, *words, env=None, wait=True):
+    def __init__(self, *words, env=None, wait=True, port=0):
         self.temp = tempfile.mkdtemp(dir=FOLDER)
         self.errors = open(os.path.join(self.temp, "..", f"stderr-{id(self)}"), "w+b")
-        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", *words], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([PROGRAM, "serve", "--port", str(port), *words], stdout=subprocess.PIPE,
                                         stderr=self.errors, env={**os.environ, "TMPDIR": self.temp, **(env or {})})
         self.line = self.process.stdout.readline().decode() if wait else ""
         self.tls = "https://" in self.line
@@ -72,6 +72,14 @@ class Server:
         self.process.stdout.close()
         if kind or self.process.returncode:
             print(self.stderr(), file=sys.stderr)
+        self.errors.close()
+
+    def kill(self):
+        """SIGKILL; nothing may be left of it"""
+        self.process.kill()
+        check_equal(self.process.wait(60), -signal.SIGKILL, "it was killed")
+        check_equal(os.listdir(self.temp), [], "files left in the temporary folder")
+        self.process.stdout.close()
         self.errors.close()
 
     def stderr(self):
