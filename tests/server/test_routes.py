@@ -74,6 +74,10 @@ def test_origins(server):
     check_equal(ask(Host=f"localhost:{server.port}").status, 200, "localhost")
     check_equal(ask(Host=f"[::1]:{server.port}").status, 200, "::1")
     check_equal(ask(Origin=f"http://127.0.0.1:{server.port}").status, 200, "its own origin")
+    check_equal(ask(Origin=f"https://127.0.0.1:{server.port}").status, 200, "its own, behind a proxy that ends TLS")
+    for other in (f"https://127.0.0.1:{server.port + 1}", "https://localhost", "ftp://127.0.0.1", "null", "https://"):
+        check_error(ask(Origin=other, X_Forwarded_Proto="https", X_Forwarded_Host=other[8:]), 403,
+                    "origin_not_allowed", f"not its own: {other}")
     allowed = ask(Origin="https://good.example")
     check_equal((allowed.status, allowed.headers.get("access-control-allow-origin")), (200, "https://good.example"),
                 "an allowed origin")
@@ -134,6 +138,9 @@ def test_tls():
         check_equal(server.ask("GET", "/health").json["status"], "ok", "health over TLS")
         answer = server.post({**QUICK, "stream": "true"}, sound(3))
         check_equal(answer.events[-1]["type"], "transcript.text.done", "a stream over TLS")
+        for scheme, status in (("https", 200), ("http", 403)):
+            origin = {"Origin": f"{scheme}://127.0.0.1:{server.port}"}
+            check_equal(server.ask("GET", "/health", headers=origin).status, status, f"TLS: a page by {scheme}")
         with socket.create_connection(("127.0.0.1", server.port), 5) as s:   # plain HTTP
             s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(not s.recv(1000).startswith(b"HTTP"), "no HTTP without TLS")

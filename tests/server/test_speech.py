@@ -1,12 +1,15 @@
 """tests/server/test_speech.py PROGRAM MAKE_CHECKPOINT [N] - the server's text of speech is that of the command line: N
-recordings one by one, and with 16 clients at once.
+recordings one by one, and with 16 clients at once. Recordings without a header, which the command line knows by their
+names alone, are made WAV files first: to the server a name says nothing.
 """
 import json
 import os
+import shutil
+import subprocess
 import sys
 import threading
 
-from servertest import Server, check_equal, done, model_path, run, skip, speech_path
+from servertest import FOLDER, Server, check_equal, done, model_path, run, skip, speech_path
 
 COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 6
 CLIENTS = 16
@@ -15,17 +18,27 @@ if not model_path("tiny.en"):
 FOLDERS = ["/usr/share/pocketsphinx/test/data", "/usr/share/asterisk/sounds/en_US_f_Allison"]
 
 
+def with_header(path):
+    if path.endswith(".wav"):
+        return path
+    made = os.path.join(FOLDER, path.strip("/").replace("/", "-") + ".wav")
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", path, made], check=True, stdin=subprocess.DEVNULL)
+    return made
+
+
 def recordings():
     """Paths of COUNT recordings; of many, a long one too"""
     found = []
+    suffixes = (".wav", ".g722") if shutil.which("ffmpeg") else (".wav",)
     for folder in FOLDERS:
         for place, _, names in sorted(os.walk(folder)):
             found += [os.path.join(place, name) for name in sorted(names)
-                      if name.endswith((".wav", ".g722")) and os.path.getsize(os.path.join(place, name)) > 20000]
+                      if name.endswith(suffixes) and os.path.getsize(os.path.join(place, name)) > 20000]
     if len(found) < 2:
         skip("server-speech", "no recordings of speech; tools/setup test installs them")
-    long_one = speech_path("two_cities.wav") if COUNT > len(found) or COUNT > 10 else None
-    return found[:COUNT] + ([long_one] if long_one else [])
+    found = [with_header(path) for path in found[:COUNT]]
+    long_one = speech_path("two_cities.wav") if COUNT > 10 else None
+    return found + ([long_one] if long_one else [])
 
 
 def main():

@@ -30,12 +30,16 @@ static int is_listed(const server_list *list, const char *origin) {
     return 0;
 }
 
-/* "http://host:port" against the Host header. */
+/* "http://host:port" against the Host header. A page that came by TLS is the server's own also where the server itself
+ * speaks plain HTTP: a proxy in front of it ended TLS. No header is trusted for that; a browser lets no page choose its
+ * Origin or Host. The reverse, a plain page and a server with TLS, is somebody in between. */
 static int is_own(const http_request *r, const char *origin) {
-    const char *host = request_header(r, MHD_HTTP_HEADER_HOST);
-    const char *scheme = r->server->options->tls_cert ? "https://" : "http://";
-    size_t n = strlen(scheme);
-    return host && !strncasecmp(origin, scheme, n) && !strcasecmp(origin + n, host);
+    const char *host = request_header(r, MHD_HTTP_HEADER_HOST), *name = NULL;
+    if (!strncasecmp(origin, "https://", 8))
+        name = origin + 8;
+    else if (!strncasecmp(origin, "http://", 7) && !r->server->options->tls_cert)
+        name = origin + 7;
+    return host && name && !strcasecmp(name, host);
 }
 
 static const char *allowed_origin(const http_request *r) {

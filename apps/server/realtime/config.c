@@ -23,6 +23,7 @@ static int *include_flag(rt_config *config, int i) { return (int *)((char *)conf
 
 static const char *const format_names[] = {"audio/pcm", "audio/pcmu", "audio/pcma"};
 static const char *const beta_formats[] = {"pcm16", "g711_ulaw", "g711_alaw"};
+static const char *const tasks[] = {"transcribe", "translate"};
 static const char *const delays[] = {"minimal", "low", "medium", "high", "xhigh"};
 static const char *const eagernesses[] = {"low", "medium", "high", "auto"};
 static const char *const turn_names[] = {"", "server_vad", "semantic_vad"};
@@ -233,15 +234,23 @@ static int take_delay(reader *r, const char *path, json_t *value) {
     return 1;
 }
 
+/* Our own: OpenAI's sessions do not translate. */
+static int take_task(reader *r, const char *path, json_t *value) {
+    r->config->translates = 0;
+    return json_is_null(value) || take_choice(r, path, value, tasks, 2, &r->config->translates);
+}
+
 static int take_transcription(reader *r, const char *path, json_t *value) {
     static const member members[] = {{"model", take_model},         {"language", take_language},
                                      {"languages", take_languages}, {"prompt", take_prompt},
-                                     {"keywords", take_keywords},   {"delay", take_delay}};
+                                     {"keywords", take_keywords},   {"delay", take_delay},
+                                     {"task", take_task}};
     rt_config *c = r->config;
     c->transcribes = !json_is_null(value);
     if (!c->transcribes) {
         c->language[0] = c->languages[0] = c->prompt[0] = 0;
         c->delay = RT_UNSET;
+        c->translates = 0;
         return 1;
     }
     if (!TAKE_OBJECT(r, path, value, members))
@@ -428,6 +437,8 @@ static json_t *transcription_json(const rt_config *c, const char *default_model)
         json_object_set_new(object, "languages", languages_json(c->languages));
     if (c->delay != RT_UNSET)
         json_object_set_new(object, "delay", json_string(delays[c->delay]));
+    if (c->translates)
+        json_object_set_new(object, "task", json_string(tasks[1]));
     return object;
 }
 

@@ -24,6 +24,7 @@ typedef struct rt_config {
     sound_format format;
     int rate;
     int transcribes;                       /* 0: turns are told, their text is not */
+    int translates;                        /* into English; an extension */
     char model[RT_MODEL_SIZE];             /* "": the server's default */
     char language[RT_LANGUAGE_SIZE];       /* a code; "": detect it */
     char languages[RT_LANGUAGES_SIZE];     /* codes with commas; "": none */

@@ -11,6 +11,7 @@
 typedef struct rt_stream_options {
     const char *model;               /* as the client calls it; "": the default */
     const char *language, *languages, *prompt;   /* NULL: none */
+    int translates;                  /* into English */
     double threshold, start_pad_ms, pause_ms, margin_ms;
 } rt_stream_options;
 

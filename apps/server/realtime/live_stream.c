@@ -8,6 +8,7 @@ mxw_status rt_live_open(mxw_model *model, const rt_stream_options *o, const rt_l
     decoding.language = o->language;
     decoding.languages = o->languages;
     decoding.initial_prompt = o->prompt;
+    decoding.task = o->translates ? MXW_TRANSLATE : MXW_TRANSCRIBE;
     decoding.vad_threshold = o->threshold;
     decoding.user = hooks->user;
     decoding.should_abort = hooks->should_abort;

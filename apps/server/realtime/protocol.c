@@ -134,7 +134,8 @@ static int is_same_stream(const rt_config *a, const rt_config *b) {
     return !strcmp(a->model, b->model) && !strcmp(a->language, b->language) && !strcmp(a->languages, b->languages) &&
            !strcmp(a->prompt, b->prompt) && a->delay == b->delay && a->turns == b->turns &&
            a->threshold == b->threshold && a->prefix_ms == b->prefix_ms && a->silence_ms == b->silence_ms &&
-           a->eagerness == b->eagerness && a->transcribes == b->transcribes;
+           a->eagerness == b->eagerness && a->transcribes == b->transcribes &&
+           a->translates == b->translates;
 }
 
 /* What was said until now is ended under the old configuration; the next audio is heard under the new one. */

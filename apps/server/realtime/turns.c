@@ -284,6 +284,7 @@ static void open_stream(rt_session *s) {
                            .language = *c->language ? c->language : NULL,
                            .languages = *c->languages ? c->languages : NULL,
                            .prompt = *c->prompt ? c->prompt : NULL,
+                           .translates = c->translates,
                            .threshold = c->turns == RT_SERVER_VAD ? c->threshold : 0.5,
                            .start_pad_ms = start_pad_s(s) * 1000,
                            .pause_ms = c->turns == RT_SERVER_VAD     ? c->silence_ms

@@ -304,6 +304,29 @@ static void test_merge(void) {
     CHECK(kit_close(&k));
 }
 
+/* Our own: a session that translates. Off by default, and then not even mentioned. */
+static void test_task(void) {
+    kit_session k;
+    kit_open(&k, RT_GA, NULL);
+    kit_speak(&k, 0.2);
+    CHECK(!k.fake.opened.translates);
+    kit_send(&k, UPDATE_INPUT("'transcription':{'language':'de','task':'translate'}"));   /* ends what was being said */
+    CHECK_STR(kit_get(&k, "session.audio.input.transcription.task"), "translate");
+    kit_speak(&k, 0.2);
+    CHECK(k.fake.opened.translates);
+    kit_send(&k, UPDATE_INPUT("'transcription':{'language':'fr'}"));   /* absent: as it was */
+    CHECK_STR(kit_get(&k, "session.audio.input.transcription.task"), "translate");
+    kit_send(&k, UPDATE_INPUT("'transcription':{'task':null}"));
+    CHECK_STR(kit_get(&k, "session.audio.input.transcription.task"), "");
+    kit_speak(&k, 0.2);
+    CHECK(!k.fake.opened.translates);
+    kit_send(&k, UPDATE_INPUT("'transcription':{'task':'translate'}"));
+    kit_send(&k, UPDATE_INPUT("'transcription':{'task':'transcribe'}"));
+    kit_speak(&k, 0.2);
+    CHECK(!k.fake.opened.translates);
+    CHECK(kit_close(&k));
+}
+
 static void test_refused_settings(void) {
 #define IN "session.audio.input."
     static const struct {
@@ -317,6 +340,7 @@ static void test_refused_settings(void) {
         {"'transcription':{'model':'no-such-model'}", "model_not_found", IN "transcription.model"},
         {"'transcription':{'model':7}", "invalid_value", IN "transcription.model"},
         {"'transcription':{'language':'klingon'}", "invalid_value", IN "transcription.language"},
+        {"'transcription':{'task':'summarize'}", "invalid_value", IN "transcription.task"},
         {"'transcription':{'languages':[]}", "invalid_value", IN "transcription.languages"},
         {"'transcription':{'languages':['en',5]}", "invalid_value", IN "transcription.languages"},
         {"'transcription':{'language':'en','languages':['de']}", "invalid_value", IN "transcription"},
@@ -498,6 +522,7 @@ int main(void) {
     test_no_transcription();
     test_created();
     test_merge();
+    test_task();
     test_refused_settings();
     test_beta();
     test_bad_messages();

@@ -26,7 +26,7 @@ except ImportError:
         os.execv(found.stdout.strip(), [found.stdout.strip(), *sys.argv])
 
 from websocket import Socket, deltas, silence, transcripts  # noqa: E402
-from servertest import Server, check, check_equal, done, model_path, run, skip  # noqa: E402
+from servertest import Server, check, check_equal, done, model_path, run, skip, speech_path  # noqa: E402
 
 if not model_path("tiny.en"):
     skip("server-realtime-speech", "no model tiny.en")
@@ -69,6 +69,26 @@ def test_raw(server, sound, wanted):
         check_equal(words(" ".join(transcripts(events))), wanted, "with a commit")
         check_equal(list(deltas(events).values()), transcripts(events), "deltas, one after the other")
         check(abs(events[-1]["usage"]["seconds"] - len(sound) / 48000) < 0.01, "usage", events[-1]["usage"])
+
+
+def test_translation():
+    """Russian as it is, and in English: a setting of ours"""
+    path = speech_path("languages-en-fr-ru.wav")
+    if not path or not model_path("base"):
+        print("SKIP: live translation: base or the recording in three languages is not there (make test-data)")
+        return
+    with wave.open(path) as file:
+        file.setpos(int(16.2 * file.getframerate()))
+        sound = file.readframes(8 * file.getframerate()) + silence(1, 16000)
+    with Server("--model", "base") as server:
+        for task, letters, others in ((None, "[а-я]", "[a-z]"), ("translate", "[a-z]", "[а-я]")):
+            with Socket(server, timeout=300) as s:
+                s.update(format={"type": "audio/pcm", "rate": 16000}, turn_detection=None,
+                         transcription={"language": "ru", "task": task})
+                s.stream(sound, 16000)
+                s.send({"type": "input_audio_buffer.commit"})
+                text = " ".join(transcripts(s.until(COMPLETED))).lower()
+                check(len(re.findall(letters, text)) > 20 and not re.findall(others, text), f"task {task}", text)
 
 
 def test_client(server, sound, wanted):
@@ -129,6 +149,7 @@ def main():
             test_client(server, sound, wanted)
         else:
             print("without the official client: tools/python-env openai makes its environment")
+    test_translation()
     done()
 
 

@@ -136,10 +136,11 @@ export class Recording {
   }
 
   session() {
-    const { model, language, prompt } = this.options;
+    const { model, language, prompt, task } = this.options;
     const transcription = { model: model || 'whisper-1' };
     if (language) transcription.language = language;
     if (prompt) transcription.prompt = prompt;
+    if (task === 'translate') transcription.task = task;
     const input = { format: { type: 'audio/pcm', rate: RATE }, transcription, turn_detection: { type: 'server_vad' } };
     return { type: 'transcription', audio: { input }, include: ['max_whisper.partials', 'max_whisper.words'] };
   }

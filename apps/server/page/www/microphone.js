@@ -54,7 +54,7 @@ async function begin() {
   busy = true;
   note('');
   const options = settings.options();
-  entry = entries.add({ name: nameNow(), kind: 'recording', state: 'recording', options, task: 'transcribe',
+  entry = entries.add({ name: nameNow(), kind: 'recording', state: 'recording', options, task: options.task,
     language: '', duration: 0, model: options.model });
   recording = new live.Recording(entry.id, options, { text, level, broken });
   try {
