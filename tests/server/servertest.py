@@ -93,7 +93,7 @@ class Server:
     def threads(self):
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
-    def connect(self, timeout=120):
+    def connect(self, timeout=300):
         s = socket.create_connection(("127.0.0.1", self.port), timeout)
         if not self.tls:
             return s
@@ -101,7 +101,7 @@ class Server:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context.wrap_socket(s)
 
-    def raw(self, data, timeout=120, close=False):
+    def raw(self, data, timeout=300, close=False):
         """Sends bytes (and then closes that direction); one answer, or None if the connection ends without"""
         with self.connect(timeout) as s:
             s.sendall(data)
@@ -109,14 +109,14 @@ class Server:
                 s.shutdown(socket.SHUT_WR)
             return read_answer(s)
 
-    def ask(self, method, path, body=b"", headers=None, timeout=120):
+    def ask(self, method, path, body=b"", headers=None, timeout=300):
         lines = {"Host": f"127.0.0.1:{self.port}", "Connection": "close", **(headers or {})}
         if (body or method == "POST") and "Transfer-Encoding" not in lines:
             lines.setdefault("Content-Length", str(len(body)))
         head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         return self.raw(head.encode() + b"\r\n" + body, timeout)
 
-    def post(self, fields, file=None, path="/v1/audio/transcriptions", headers=None, timeout=120, file_first=False):
+    def post(self, fields, file=None, path="/v1/audio/transcriptions", headers=None, timeout=300, file_first=False):
         """A form: fields is a dictionary or a list of (name, value); file is bytes, or (name, bytes)"""
         body, kind = form(fields, file, file_first)
         return self.ask("POST", path, body, {"Content-Type": kind, **(headers or {})}, timeout)
@@ -224,7 +224,8 @@ def form(fields, file=None, file_first=False):
     return b"".join(parts) + f"--{border}--\r\n".encode(), f"multipart/form-data; boundary={border}"
 
 
-def wait_until(truth, seconds=30):
+def wait_until(truth, seconds=120):
+    """Patience costs nothing where all is well, and a busy machine needs it"""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if truth():

@@ -76,7 +76,7 @@ def mangled(run, dice):
             del data[at:at + dice.randrange(30)]
         else:
             data[at:at] = data[at:at + dice.randrange(30)]
-    run.server.raw(bytes(data), timeout=60, close=True)
+    run.server.raw(bytes(data), close=True)
 
 
 def wrong_fields(run, dice):
@@ -103,7 +103,7 @@ def chunks(run, dice):
     body, kind = form(QUICK, SOUNDS[0])
     size = dice.choice((b"%x" % len(body), b"ffffffffffffffff", b"-1", b"", b"zz", b"7"))
     head = (f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n")
-    run.server.raw(head.encode() + size + b"\r\n" + body + dice.choice((b"", b"\r\n", b"\r\n0\r\n\r\n")), 60, True)
+    run.server.raw(head.encode() + size + b"\r\n" + body + dice.choice((b"", b"\r\n", b"\r\n0\r\n\r\n")), close=True)
 
 
 KINDS = (ordinary, ordinary, ordinary, leaves, leaves, mangled, wrong_fields, broken_sound, chunks)

@@ -26,7 +26,8 @@ def long_sound(seconds):
 
 
 def metric(server, name):
-    for line in server.ask("GET", "/metrics").text.splitlines():
+    answer = server.ask("GET", "/metrics")   # None: cut off, as a server with a short --idle-timeout may
+    for line in answer.text.splitlines() if answer else ():
         if line.startswith(name + " "):
             return float(line.split()[1])
     return None
@@ -79,10 +80,13 @@ def test_fairness(server):
     check(wait_until(lambda: metric(server, "max_whisper_recordings_running") == 2), "two long ones run")
     waiting = hold(server, {**SLOW, "stream": "true", "stream_events": "all"}, long_file)
     check(wait_until(lambda: metric(server, "max_whisper_recordings_waiting") == 1), "the third waits")
-    answer = server.post(QUICK, SHORT, timeout=60)
+    answer = server.post(QUICK, SHORT)
     check_equal(answer.status, 200, "a short one is done meanwhile")
     check_equal(metric(server, "max_whisper_recordings_running"), 2, "the long ones still run")
-    check(b"max_whisper.queued" in waiting.recv(5000), "the place in the queue is told")
+    told = b""
+    while b"max_whisper.queued" not in told and (piece := waiting.recv(5000)):
+        told += piece
+    check(b"max_whisper.queued" in told, "the place in the queue is told", told)
     for s in (*held, waiting):
         s.close()
     check(wait_until(lambda: metric(server, "max_whisper_recordings_inside") == 0), "clients that leave end the work")
@@ -101,7 +105,7 @@ def test_queue_full(server):
     check_equal((answer.status, answer.error["code"]), (429, "queue_full"), "a full queue")
     check(1 <= int(answer.headers.get("retry-after", 0)) <= 60, "Retry-After", answer)
     check_equal(answer.headers.get("x-should-retry"), "true", "x-should-retry")
-    check_equal(server.ask("GET", "/health", timeout=5).status, 200, "health under load")
+    check_equal(server.ask("GET", "/health").status, 200, "health under load")
     held[0].close()
     check(wait_until(lambda: metric(server, "max_whisper_recordings_inside") == 4), "one left")
     for s in held[1:]:
@@ -121,11 +125,11 @@ def test_slow_clients():
         body, kind = form(QUICK, SHORT)
         head = (f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n").encode()
-        silent, half, drip, pause = (server.connect(20) for _ in range(4))
+        silent, half, drip, pause = (server.connect() for _ in range(4))
         half.sendall(b"GET /health HTTP/1.1\r\nHo")
         drip.sendall(head)
         pause.sendall(head + body[:1000])
-        ended = time.monotonic() + 20
+        ended = time.monotonic() + 120
         gone = False
         while time.monotonic() < ended and not gone:   # a byte at a time: never idle, but too slow
             try:
@@ -139,7 +143,8 @@ def test_slow_clients():
                 check_equal(s.recv(100), b"", f"{name}: closed")
             except ConnectionError:
                 check(True, name)
-        check_equal(server.post(QUICK, SHORT).status, 200, "others are served")
+        # A busy machine may keep this client from running for a second, and then it is one of the slow ones.
+        check(wait_until(lambda: (answer := server.post(QUICK, SHORT)) and answer.status == 200), "others are served")
         check(wait_until(lambda: metric(server, "max_whisper_recordings_inside") == 0), "nothing is left of them")
 
 
@@ -156,10 +161,14 @@ def test_many_connections():
 
 
 def test_drain():
-    with Server("--model", MODEL, "--drain-timeout", "60") as server:
+    """One upload is not whole before everything else was looked at, so the server drains as long as that takes."""
+    body, kind = form(QUICK, SHORT)
+    with Server("--model", MODEL, "--drain-timeout", "600") as server, server.connect() as upload:
+        upload.sendall((f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n"
+                        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n").encode() + body[:-10])
         client = Client(server, {**QUICK, "stream": "true"}, long_sound(600))
         kept = server.connect()
-        check(wait_until(lambda: metric(server, "max_whisper_recordings_running") == 1), "one runs")
+        check(wait_until(lambda: metric(server, "max_whisper_recordings_inside") == 2), "two are under way")
         server.process.send_signal(signal.SIGTERM)
         check(wait_until(lambda: server.ask("GET", "/ready").status == 503), "not ready while it drains")
         refused = server.post(QUICK, SHORT)
@@ -167,6 +176,8 @@ def test_drain():
         check("retry-after" in refused.headers, "Retry-After of a drain")
         client.join()
         check_equal(client.answer.events[-1]["type"], "transcript.text.done", "what ran is finished")
+        upload.sendall(body[-10:])
+        check_equal(read_answer(upload).status, 200, "and so is what was being sent")
         kept.close()
     with Server("--model", MODEL, "--drain-timeout", "0.2") as server:
         client = Client(server, SLOW, long_sound(3600))

@@ -20,7 +20,7 @@ except ImportError:
     os.environ["MXW_TEST_INSIDE"] = "1"
     os.execv(found.stdout.strip(), [found.stdout.strip(), *sys.argv])
 
-from servertest import QUICK, Server, check, check_equal, done, form, make_model, sound  # noqa: E402
+from servertest import QUICK, Server, check, check_equal, done, form, make_model, sound, wait_until  # noqa: E402
 
 MODEL = make_model(sys.argv[2])
 SOUND = sound(8)
@@ -110,8 +110,19 @@ def test_retry(server, client):
         s.sendall((f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\n"
                    f"Content-Type: {long_form[1]}\r\nContent-Length: {len(long_form[0]) + 1}\r\n\r\n").encode())
         held.append(s)   # in, and never complete
-    threading.Timer(1.0, lambda: [s.close() for s in held]).start()
-    check(client.audio.transcriptions.create(file=SOUND, model="narrow", **EXTRA).text, "after a retry")
+    def metrics():
+        return server.ask("GET", "/metrics", headers={"Authorization": "Bearer key"}).text
+
+    def leave():   # once the client was refused
+        check(wait_until(lambda: 'status="429"' in metrics()), "a refusal")
+        for s in held:
+            s.close()
+    leaver = threading.Thread(target=leave)
+    leaver.start()
+    patient = client.with_options(max_retries=10)
+    answer = patient.audio.transcriptions.with_raw_response.create(file=SOUND, model="narrow", **EXTRA)
+    check(answer.parse().text and answer.retries_taken > 0, "after a retry", answer.retries_taken)
+    leaver.join()
 
 
 def main():

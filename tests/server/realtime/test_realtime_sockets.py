@@ -164,12 +164,10 @@ def test_many(server):
     for s in sockets:
         created(s, "one of many")
     check(wait_until(lambda: server.threads() <= base + 101), "a thread for each socket", server.threads() - base)
-    start = time.monotonic()
     for s in sockets:
         s.socket.sendall(frame(PING, b"x"))
     check_equal([s.next_frame() for s in sockets], [(PONG, b"x")] * 100, "all answer")
     check_equal(server.ask("GET", "/health").status, 200, "health beside them")
-    check(time.monotonic() - start < 60, "in reasonable time")
     for s in sockets:
         s.socket.close()
     check(wait_until(lambda: server.threads() <= base), "and all threads end", server.threads() - base)
@@ -210,10 +208,11 @@ def test_keys():
                              "session.audio.input.transcription.language"), (b"[", None)):
             answer = server.ask("POST", path, body, key)
             check_equal((answer.status, answer.error["param"]), (400, param), f"{body}")
-        wanted = {"expires_after": {"anchor": "created_at", "seconds": 10},
+        wanted = {"expires_after": {"anchor": "created_at", "seconds": 3600},
                   "session": {"type": "transcription", "audio": {"input": {"turn_detection": None}}}}
+        before = time.time()
         answer = server.ask("POST", path, json.dumps(wanted).encode(), key).json
-        check(answer["value"].startswith("ek_") and abs(answer["expires_at"] - time.time() - 10) < 5, "secret", answer)
+        check(answer["value"].startswith("ek_") and expires(answer, before, 3600), "secret", answer)
         check_equal(answer["session"]["audio"]["input"]["turn_detection"], None, "its session")
         secret = {"Sec-WebSocket-Protocol": f"realtime, openai-insecure-api-key.{answer['value']}"}
         for _ in range(2):
@@ -229,22 +228,31 @@ def test_keys():
             check_equal(created(s, "beta")["session"]["input_audio_format"], "g711_alaw", "a beta secret's session")
         answer = server.ask("POST", path, b'{"input_audio_format":"mp3"}', key)
         check_equal(answer.error["param"], "input_audio_format", "a wrong member")
-        check(wait_until(lambda: let_in(server, secret) == 401, 20), "a secret expires")
+        soon = server.ask("POST", "/v1/realtime/client_secrets", b'{"expires_after":{"seconds":10}}', key).json["value"]
+        secret = {"Sec-WebSocket-Protocol": f"realtime, openai-insecure-api-key.{soon}"}
+        check(wait_until(lambda: let_in(server, secret) == 401), "a secret expires")
         refused(server, 401, "invalid_api_key", "a secret that never was", {"Authorization": "Bearer ek_guess"})
 
 
+def expires(said, before, seconds):
+    """Whether expires_at is so many seconds after a moment between then and now, in whole ones"""
+    return before + seconds - 1 <= said["expires_at"] <= time.time() + seconds + 1
+
+
 def test_limits():
-    limits = ["--realtime-sockets", "2", "--realtime-expiry", "2", "--cors-origin", "https://a.example"]
-    with Server(*MODEL, *limits) as server:
+    with Server(*MODEL, "--realtime-sockets", "2", "--cors-origin", "https://a.example") as server:
         with Socket(server, {"Origin": "https://a.example"}) as one, Socket(server) as two:
-            check(abs(created(one, "one")["session"]["expires_at"] - time.time() - 2) < 5, "expires_at")
+            created(one, "one")
             created(two, "two")
             check("retry-after" in refused(server, 503, "too_many_sockets", "a third"), "Retry-After")
-            events = one.rest_of()
-            check_equal([event["error"]["code"] for event in events], ["session_expired"], "a session expires")
-            check_equal(one.closed[0], 1001, "and is closed")
-            two.rest_of()
         check(wait_until(lambda: let_in(server) == 101), "then there is room again")
+    with Server(*MODEL, "--realtime-expiry", "2") as server:
+        before = time.time()
+        with Socket(server) as s:
+            check(expires(created(s, "one that expires")["session"], before, 2), "expires_at")
+            events = s.rest_of()
+            check_equal([event["error"]["code"] for event in events], ["session_expired"], "a session expires")
+            check_equal(s.closed[0], 1001, "and is closed")
     with Server(*MODEL, "--realtime-idle", "1") as server, Socket(server) as s:
         created(s, "idle")
         s.rest_of()
