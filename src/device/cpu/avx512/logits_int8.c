@@ -6,7 +6,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define FEW_ROWS 12       /* of a group */
-#define PREFETCH 2048   /* prefetch distance, bytes */
 
 INLINE __m512i pair_of(const int16_t *x) {
     int32_t both;
@@ -14,16 +13,18 @@ INLINE __m512i pair_of(const int16_t *x) {
     return _mm512_set1_epi32(both);
 }
 
+/* Added in place by hand: compilers copy every sum, before and after. */
 INLINE void add_products(__m512i *sum, __m512i w, __m512i v) {
 #ifdef __AVX512VNNI__
-    *sum = _mm512_dpwssd_epi32(*sum, w, v);
-#else   /* added in place by hand: compilers copy every sum back */
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(w), "v"(v));
+#else
     __m512i products = _mm512_madd_epi16(w, v);
     __asm__("vpaddd %1, %0, %0" : "+v"(*sum) : "v"(products));
 #endif
 }
 
-/* `rows` rows by `panels` panels. */
+/* `rows` rows by `panels` panels. The next panels are prefetched meanwhile, line for line, into the second-level cache:
+ * nearer, or into the first, fewer lines are on their way at once, and memory is waited for. */
 INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, const int8_t *b, const float *scales,
                 int64_t pairs, const int rows, const int panels) {
     const int64_t panel_bytes = pairs * MX_PANEL * 2;
@@ -43,7 +44,7 @@ INLINE void few(float *y, int64_t ld, const int16_t *x, const mx_int8_row *row, 
         for (int h = 0; h < 2 * panels; h++) {
             const int8_t *line = b + h / 2 * panel_bytes;
             if (h % 2 == 0)
-                _mm_prefetch((const char *)line + PREFETCH, _MM_HINT_T0);
+                _mm_prefetch((const char *)line + panels * panel_bytes, _MM_HINT_T1);
             __m512i w = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)(line + h % 2 * 32)));
 #pragma GCC unroll 12
             for (int r = 0; r < rows; r++)

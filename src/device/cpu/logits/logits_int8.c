@@ -143,6 +143,12 @@ mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool
 /* The rows of the ids, then transposed to a panel. */
 size_t mx_logits_exact_bytes(int64_t k) { return 2 * MX_CPU_ALIGN((size_t)k * MX_PANEL * sizeof(float)); }
 
+void mx_logits_exact_soon(const mx_logits_int8 *w, int64_t id) {
+    const char *row = exact_row(w, id), *end = row + (size_t)w->k * mx_dtype_bytes((mxw_dtype)w->dtype);
+    for (; row < end; row += 64)
+        __builtin_prefetch(row, 0, 2);
+}
+
 void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *y, const float *packed_rows,
                      int64_t rows, const int32_t *ids, int64_t n, void *scratch) {
     size_t bytes = mx_dtype_bytes((mxw_dtype)w->dtype);

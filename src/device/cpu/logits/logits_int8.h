@@ -40,6 +40,8 @@ const int8_t *mx_logits_int8_panel(const mx_logits_int8 *w, int64_t panel);
 /* y [rows][n], rows MX_PANEL apart: the exact logits of n <= MX_PANEL ids for rows in chunks (pack.h), by gemm_rows.
  * scratch: mx_logits_exact_bytes. */
 size_t mx_logits_exact_bytes(int64_t k);
+/* Prefetches the exact weights of an id that mx_logits_exact will soon be asked for: they lie anywhere in the file. */
+void mx_logits_exact_soon(const mx_logits_int8 *w, int64_t id);
 void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *y, const float *packed_rows,
                      int64_t rows, const int32_t *ids, int64_t n, void *scratch);
 #endif

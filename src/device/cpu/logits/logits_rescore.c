@@ -161,6 +161,7 @@ static unsigned make_exact(const mx_selection *s, int64_t first_row, int64_t n_r
         if (!mask[i])
             continue;
         any |= mask[i];
+        mx_logits_exact_soon(s->int8, first + i);
         ids[found++] = (int32_t)(first + i);
         if (found == MX_PANEL) {
             put_exact(s, first_row, n_rows, ids, found, mask, range, slot);
