@@ -10,6 +10,7 @@
 #define KEYS MX_SUM_LANES        /* keys of a step */
 #define ROWS (VL == 8 ? 3 : 4)   /* rows that share a value while it is in registers */
 #define SPAN (4 * VL)            /* elements of a value at a time: ROWS * 4 sums */
+#define LINES (WIDTH / 16)       /* cache lines of a head */
 
 /* ---- scores and weights ------------------------------------------------------------------------------------------ */
 
@@ -65,9 +66,10 @@ MX_INLINE void store_scores(float *s, vs x, int64_t n) {
     vs_store(s, x);
 }
 
-MX_INLINE void prefetch(const float *row) {
-    for (int i = 0; i < WIDTH; i += 16)
-        __builtin_prefetch(row + i);
+/* Asks for a line of a head of KEYS rows, into the second-level cache: too few can be on their way into the first one to
+ * keep memory busy. */
+MX_INLINE void ask(const float *rows, int64_t ld, int64_t line) {
+    __builtin_prefetch(rows + line / LINES * ld + line % LINES * 16, 0, 2);
 }
 
 /* Scores s [n rounded up to KEYS] become weights; returns their sum. */
@@ -108,31 +110,27 @@ typedef struct partial {
     int64_t stride;
 } partial;
 
-/* One head of a step: the scores of its keys for all rows. */
+/* One head of a step: the scores of its keys for all rows. The same head of the next step, or of the first values, is
+ * asked for meanwhile, at an even pace. */
 static void score(const partial *f, int64_t first, int64_t head) {
     const float *k = f->k + first * f->ld + head * WIDTH;
-    int64_t last = f->keys - first - 1;
-    const float *next = last >= KEYS ? k + KEYS * f->ld : f->v + head * WIDTH;   /* of the next step, or of values() */
+    int64_t last = f->keys - first - 1, asked = 0, done = 0;
+    const float *next = last >= KEYS ? k + KEYS * f->ld : f->v + head * WIDTH;
     for (int64_t i = 0; i < MX_MIN(KEYS, last + 1); i += VS) {
         const key_rows of = {.k = k + i * f->ld, .ld = f->ld, .last = last - i};
-        int64_t asked = i;
-#if VS < KEYS
-        for (; asked < i + VS; asked++)
-            prefetch(next + asked * f->ld);
-#endif
         for (int64_t r = 0; r < f->rows; r++) {
-#if VS == KEYS   /* so many at once would stall: spread over the rows */
-            for (; asked * f->rows < (r + 1) * VS; asked++)
-                prefetch(next + asked * f->ld);
-#endif
+            for (done += VS * LINES; asked * f->rows < done; asked++)
+                ask(next, f->ld, asked);
             store_scores(f->s + (r * f->heads + head) * MX_ATTN_RANGE + first + i,
                          score_keys(of, f->q + (r * f->heads + head) * WIDTH), last + 1 - i);
         }
     }
 }
 
-/* SPAN elements of a step, from `at` on: values times the weights of `rows` rows, added to the sums so far. */
-MX_INLINE void add_values(const partial *f, int64_t first, int64_t at, const float *s, float *o, const int rows) {
+/* SPAN elements of a step, from `at` on: values times the weights of `rows` rows, added to the sums so far.
+ * `next`: what to ask for meanwhile, or NULL. */
+MX_INLINE void add_values(const partial *f, int64_t first, int64_t at, const float *s, float *o, const float *next,
+                          const int rows) {
     const float *v = f->v + first * f->ld + at;
     int64_t n = MX_MIN(KEYS, f->keys - first), step = f->heads * MX_ATTN_RANGE;
     vf sum[ROWS][4];
@@ -143,6 +141,8 @@ MX_INLINE void add_values(const partial *f, int64_t first, int64_t at, const flo
             sum[r][i] = first ? vf_load(o + r * f->stride + VL * i) : vf_zero();
     for (int64_t j = 0; j < n; j++, v += f->ld, s++) {
         vf w[ROWS];
+        for (int i = 0; next && i < SPAN; i += 16)
+            __builtin_prefetch(next + j * f->ld + i, 0, 2);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++)
             w[r] = vf_set1(s[r * step]);
@@ -161,21 +161,22 @@ MX_INLINE void add_values(const partial *f, int64_t first, int64_t at, const flo
             vf_store(o + r * f->stride + VL * i, sum[r][i]);
 }
 
+/* One head of a step. The values of the next step are asked for, after the last one the keys of the range after this:
+ * one of the threads is about to take it. */
 static void values(const partial *f, int64_t first, int64_t head) {
-    int64_t next = MX_MIN(KEYS, f->keys - first - KEYS), asked = 0;
+    const float *next = first + KEYS < f->keys ? f->v + (first + KEYS) * f->ld : f->k + f->keys * f->ld;
     for (int64_t row = 0; row < f->rows; row += ROWS) {
-        for (; asked < next && asked * f->rows < (row + ROWS) * KEYS; asked++)
-            prefetch(f->v + (first + KEYS + asked) * f->ld + head * WIDTH);
         const float *s = f->s + (row * f->heads + head) * MX_ATTN_RANGE + first;
         for (int64_t at = head * WIDTH; at < (head + 1) * WIDTH; at += SPAN) {
             float *o = f->part + row * f->stride + at;
+            const float *ahead = row == 0 ? next + at : NULL;
             switch (MX_MIN(ROWS, f->rows - row)) {
-            case ROWS: add_values(f, first, at, s, o, ROWS); break;
+            case ROWS: add_values(f, first, at, s, o, ahead, ROWS); break;
 #if ROWS > 3
-            case 3: add_values(f, first, at, s, o, 3); break;
+            case 3: add_values(f, first, at, s, o, ahead, 3); break;
 #endif
-            case 2: add_values(f, first, at, s, o, 2); break;
-            case 1: add_values(f, first, at, s, o, 1); break;
+            case 2: add_values(f, first, at, s, o, ahead, 2); break;
+            case 1: add_values(f, first, at, s, o, ahead, 1); break;
             }
         }
     }
@@ -242,7 +243,8 @@ void MX_FAST(attn_paged)(float *y, const float *q, const float *k, const float *
     for (int64_t first = 0; first < n; first += VS) {
         const key_rows of = {.k = k, .ld = ld, .last = n - first - 1, .cells = cells + first};
         for (int64_t i = first + PREFETCH; i < MX_MIN(n, first + PREFETCH + VS); i++)
-            prefetch(k + cells[i] * ld);
+            for (int c = 0; c < WIDTH; c += 16)
+                __builtin_prefetch(k + cells[i] * ld + c);
         store_scores(s + first, score_keys(of, scratch), n - first);
     }
     float inverse = 1.0f / softmax(s, n, &top);
