@@ -151,12 +151,23 @@ mx_cpu_scratch mx_cpu_fast_attention_cached_scratch(const mx_call *call) {
     return (mx_cpu_scratch){.slot = (size_t)(lanes * MX_SUM_LANES) * sizeof(float)};
 }
 
+/* Asks for what the first row of a group reads of x: rows of one head, anywhere in the cache. The others read much of
+ * it again. */
+static void ask_cells(const float *x, int64_t ld, int64_t width, const int32_t *cells, int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += 16)
+            __builtin_prefetch(x + cells[j] * ld + c, 0, 2);
+}
+
 /* One head, a group of rows. */
 static void run_cells(void *context, int64_t piece, int slot) {
     const remembering *m = context;
     const mx_tensor *in = m->call->inputs, *y = &m->call->outputs[0];
     const int32_t *seq = in[3].data, *pos = in[4].data;
     int64_t first = piece % m->groups * GROUP_ROWS, shift = piece / m->groups * m->width;
+    for (int i = 1; i <= 2; i++)
+        ask_cells((const float *)in[i].data + shift, in[i].strides[0], m->width,
+                  (const int32_t *)in[5].data + seq[first] * in[5].dims[1], (int64_t)pos[first] + 1);
     for (int64_t r = first; r < MX_MIN(first + GROUP_ROWS, in[0].dims[0]); r++)
         m->kernels->attn_paged((float *)y->data + r * y->strides[0] + shift,
                                (const float *)in[0].data + r * in[0].strides[0] + shift,

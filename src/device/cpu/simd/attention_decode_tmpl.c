@@ -66,8 +66,8 @@ MX_INLINE void store_scores(float *s, vs x, int64_t n) {
     vs_store(s, x);
 }
 
-/* Asks for a line of a head of KEYS rows, into the second-level cache: too few can be on their way into the first one to
- * keep memory busy. */
+/* Asks for a line of a head of KEYS rows, into the second-level cache: too few can be on their way into the first one
+ * to keep memory busy. */
 MX_INLINE void ask(const float *rows, int64_t ld, int64_t line) {
     __builtin_prefetch(rows + line / LINES * ld + line % LINES * 16, 0, 2);
 }
@@ -205,7 +205,6 @@ void MX_FAST(attn_partial)(float *part, int64_t stride, const float *q, int64_t 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */
 
 #define CELL_REGS (VL == 4 ? 8 : 4)   /* vectors of a value at a time */
-#define PREFETCH (VL == 16 ? 16 : 8)     /* keys that are prefetched before they are read */
 
 MX_INLINE void add_cell(vf sum[CELL_REGS], const float *row, float weight) {
 #pragma GCC unroll 8
@@ -242,9 +241,6 @@ void MX_FAST(attn_paged)(float *y, const float *q, const float *k, const float *
         vf_store(scratch + i, vf_mul(vf_load(q + i), vf_set1(scale * MX_LOG2_E)));
     for (int64_t first = 0; first < n; first += VS) {
         const key_rows of = {.k = k, .ld = ld, .last = n - first - 1, .cells = cells + first};
-        for (int64_t i = first + PREFETCH; i < MX_MIN(n, first + PREFETCH + VS); i++)
-            for (int c = 0; c < WIDTH; c += 16)
-                __builtin_prefetch(k + cells[i] * ld + c);
         store_scores(s + first, score_keys(of, scratch), n - first);
     }
     float inverse = 1.0f / softmax(s, n, &top);
