@@ -4,8 +4,9 @@
 In: models of the model folder, recordings with known transcripts, the peers from PyPI (installed on first use).
 Out: a table on standard output; with --out PREFIX also PREFIX.json (every run) and PREFIX.md.
 Invariants: English, beam 5, temperature 0 without fallback, the rest by default; engines take turns (A B C A B C ...),
-each in a process of its own with the model loaded and one run done before; figures are medians, with the least beside
-them; every text is scored against the true transcript. An engine that cannot run is named with its reason.
+each in a process of its own with the model loaded and one run done before, first with all that the processor has, then
+held to AVX2; figures are medians, with the least beside them; every text is scored against the true transcript. An
+engine that cannot run is named with its reason.
 """
 import argparse
 import json
@@ -17,14 +18,16 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
 import engines      # noqa: E402
 import environments  # noqa: E402
+import forms        # noqa: E402
 import machine      # noqa: E402
 import recordings   # noqa: E402
 import report       # noqa: E402
 from wer import word_error_rate  # noqa: E402
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAUSE = 0.5  # seconds between runs: idle threads of the last engine stop spinning
 
 
@@ -38,8 +41,9 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5, help="timed runs of each engine on each recording [5]")
     parser.add_argument("--threads", type=int, default=2, help="threads of each engine, and processors it may use [2]")
     parser.add_argument("--contend", action="store_true", help="also with another process busy: the short recording")
-    parser.add_argument("--isa", choices=["native", "avx2"], default="native",
-                        help="avx2: every engine is held to AVX2 [native]")
+    parser.add_argument("--isa", choices=["native", "avx2", "both"], default="both",
+                        help="native: all that the processor has; avx2: every engine is held to AVX2; both: one after "
+                        "the other [both]")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds that one run may take [1800]")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where max-whisper was built [build]")
     parser.add_argument("--out", default="", metavar="PREFIX", help="write PREFIX.json and PREFIX.md")
@@ -47,6 +51,7 @@ def arguments():
     settings.audio = settings.audio or ["short", "prompts"]
     if settings.rounds < 1 or settings.threads < 1:
         parser.error("--rounds and --threads are at least 1")
+    settings.isas = ["native", "avx2"] if settings.isa == "both" else [settings.isa]
     settings.build = os.path.abspath(settings.build)
     settings.cpus = sorted(os.sched_getaffinity(0))[:settings.threads]
     return settings
@@ -56,51 +61,6 @@ def say(line):
     print(line, file=sys.stderr, flush=True)
 
 
-# ---- the same weights for everyone --------------------------------------------------------------------------------
-
-class Model:
-    """A checkpoint and its other forms, each made on demand: "own", "state" (.pt or .npz), "ct2", "ggml"."""
-
-    def __init__(self, name, settings, folder):
-        self.name, self.folder = name, folder
-        self.program = os.path.join(settings.build, "max-whisper")
-        listed = json.loads(self.run("model", "list", "--json"))
-        self.info = json.loads(self.run("model", "inspect", name, "--json"))
-        self.path = self.info["file"]
-        self.beside = os.path.join(listed["model_dir"], name + "-ct2")
-
-    def run(self, *words):
-        done = subprocess.run([self.program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              check=False)
-        if done.returncode:
-            raise engines.WorkerError(done.stderr.strip())
-        return done.stdout
-
-    def export(self, extension, form):
-        target = os.path.join(self.folder, f"{self.name}.{extension}")
-        if not os.path.exists(target):
-            self.run("model", "export", self.path, target, "--format", form)
-        return target
-
-    def form(self, kind):
-        if kind == "own":
-            return self.path
-        if kind == "ggml":
-            return self.export("bin", "ggml")
-        if kind == "state":
-            return self.path if self.path.endswith(".pt") else self.export("npz", "npz")
-        for folder in (os.path.dirname(self.path), self.beside):
-            if os.path.exists(os.path.join(folder, "model.bin")):
-                return self.same_weights(folder)
-        raise engines.WorkerError(f"no CTranslate2 folder of {self.name} (looked for {os.path.basename(self.beside)})")
-
-    def same_weights(self, folder):
-        other = json.loads(self.run("model", "inspect", folder, "--json"))
-        if other["checksum"] != self.info["checksum"]:
-            raise engines.WorkerError(f"{os.path.basename(folder)} has other weights than {self.name}")
-        return folder
-
-
 # ---- the runs -----------------------------------------------------------------------------------------------------
 
 def is_chosen(name, settings):
@@ -108,34 +68,36 @@ def is_chosen(name, settings):
     return (not wanted or any(word in name for word in wanted)) and not any(word in name for word in unwanted)
 
 
-def start_workers(model, settings, warm_up, result):
+def start_workers(model, isa, settings, warm_up, result):
     """Every engine that can run, warm; the others in result["skipped"]"""
     workers = []
     for engine in engines.TABLE:
         if not is_chosen(engine.name, settings):
             continue
-        worker = engines.Worker(engine, settings)
+        worker = engines.Worker(engine, settings, isa)
         try:
+            if isa != "native" and engine.not_held:
+                raise engines.WorkerError(engine.not_held)
             worker.start(model.form(engine.reads))
             began = time.monotonic()
             first = worker.run(warm_up.path)
-            row = {"model": model.name, "engine": engine.name, "version": worker.version, "load_s": worker.load_s,
-                   "start_s": worker.start_s, "first_result_s": worker.start_s + time.monotonic() - began,
-                   "first_peak_kib": first["peak_kib"]}
+            row = {"model": model.name, "isa": isa, "engine": engine.name, "version": worker.version,
+                   "load_s": worker.load_s, "start_s": worker.start_s,
+                   "first_result_s": worker.start_s + time.monotonic() - began, "first_peak_kib": first["peak_kib"]}
             result["engines"].append(row)
             workers.append(worker)
-            say(f"{model.name}: {engine.name}: ready after {worker.start_s:.2f} s, first text after "
+            say(f"{model.name}, {isa}: {engine.name}: ready after {worker.start_s:.2f} s, first text after "
                 f"{row['first_result_s']:.2f} s")
-        except engines.WorkerError as error:
+        except (engines.WorkerError, forms.FormError) as error:
             worker.close()
-            skip(result, model.name, engine.name, str(error))
+            skip(result, model.name, isa, engine.name, str(error))
     return workers
 
 
-def skip(result, model_name, engine_name, reason):
+def skip(result, model_name, isa, engine_name, reason):
     reason = reason.replace(os.path.expanduser("~"), "~")
-    say(f"{model_name}: {engine_name}: skipped: {reason}")
-    result["skipped"].append({"model": model_name, "engine": engine_name, "reason": reason})
+    say(f"{model_name}, {isa}: {engine_name}: skipped: {reason}")
+    result["skipped"].append({"model": model_name, "isa": isa, "engine": engine_name, "reason": reason})
 
 
 def one_run(worker, model, recording, condition, result):
@@ -143,14 +105,15 @@ def one_run(worker, model, recording, condition, result):
     try:
         record = worker.run(recording.path)
     except engines.WorkerError as error:
-        skip(result, model.name, worker.engine.name, f"{recording.name}: {error}")
+        skip(result, model.name, worker.isa, worker.engine.name, f"{recording.name}: {error}")
         worker.close()
         return False
-    record.update(model=model.name, engine=worker.engine.name, audio=recording.name, condition=condition)
+    record.update(model=model.name, isa=worker.isa, engine=worker.engine.name, audio=recording.name,
+                  condition=condition)
     record["wer"] = word_error_rate(recording.truth, record["text"])
     result["runs"].append(record)
-    say(f"{model.name}: {recording.name}{'' if condition == 'alone' else ', ' + condition}: {worker.engine.name}: "
-        f"{record['seconds']:.3f} s, {100 * record['wer']:.1f} % of the words wrong")
+    say(f"{model.name}, {worker.isa}: {recording.name}{'' if condition == 'alone' else ', ' + condition}: "
+        f"{worker.engine.name}: {record['seconds']:.3f} s, {100 * record['wer']:.1f} % of the words wrong")
     time.sleep(PAUSE)
     return True
 
@@ -183,9 +146,9 @@ def contended_round(workers, model, recording, settings, result):
     return kept
 
 
-def measure(model, settings, files, result):
+def measure(model, isa, settings, files, result):
     warm_up = files["warm-up"]
-    workers = start_workers(model, settings, warm_up, result)
+    workers = start_workers(model, isa, settings, warm_up, result)
     try:
         for _ in range(settings.rounds):
             for name in settings.audio:
@@ -220,8 +183,9 @@ def describe_recordings(files):
 def main():
     settings = arguments()
     result = {"command": command_line(), "revision": revision(), "date": time.strftime("%Y-%m-%d"),
-              "machine": machine.describe(), "threads": settings.threads, "isa": settings.isa,
-              "rounds": settings.rounds, "load_before": machine.load(), "engines": [], "skipped": [], "runs": []}
+              "machine": machine.describe(), "threads": settings.threads, "rounds": settings.rounds,
+              "load_before": machine.load(), "engines": [], "skipped": [], "runs": [],
+              "left_out": {name: reason for name, reason in engines.LEFT_OUT.items() if is_chosen(name, settings)}}
     files_folder = os.path.join(environments.folder(), "files")
     os.makedirs(files_folder, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=files_folder) as folder:
@@ -234,8 +198,10 @@ def main():
         result["audio"] = describe_recordings(files)
         try:
             for name in settings.models.split(","):
-                measure(Model(name, settings, folder), settings, files, result)
-        except engines.WorkerError as error:
+                model = forms.Model(name, settings.build, folder)
+                for isa in settings.isas:
+                    measure(model, isa, settings, files, result)
+        except forms.FormError as error:
             say(f"peers: {error}")
             return 1
         except KeyboardInterrupt:

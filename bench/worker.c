@@ -1,9 +1,9 @@
 /* bench/worker.c - max-whisper as one of the engines that bench/peers.py times: a process that keeps its model open.
  *
- * In: arguments MODEL ENGINE THREADS, then a line for each run on standard input: the path of a recording. Out, one
- * JSON object a line: first "ready" with what was opened and how long that took, then the text, time and memory of
- * each run, or "error". Invariants: a run is timed from samples in memory to the last segment, as the other engines
- * are; options are those of the comparison: English, beam 5, temperature 0 without fallback, everything else by
+ * In: arguments MODEL ENGINE THREADS PRECISION, then a line for each run on standard input: the path of a recording.
+ * Out, one JSON object a line: first "ready" with what was opened and how long that took, then the text, time and
+ * memory of each run, or "error". Invariants: a run is timed from samples in memory to the last segment, as the other
+ * engines are; options are those of the comparison: English, beam 5, temperature 0 without fallback, everything else by
  * default. */
 #include <errno.h>
 #include <stdio.h>
@@ -123,13 +123,18 @@ static int run_line(mxw_model *model, const char *path, samples *s) {
 
 static int open_model(char **argv, mxw_model **model) {
     static const char *const names[] = {[MXW_ENGINE_CPU] = "cpu", [MXW_ENGINE_GPU] = "gpu", [MXW_ENGINE_MAX] = "max"};
+    static const char *const precisions[] = {
+        [MXW_PRECISION_EXACT] = "exact", [MXW_PRECISION_F16] = "f16", [MXW_PRECISION_INT8] = "int8"};
     mxw_model_options options;
     mxw_model_options_default(&options);
     options.model = argv[1];
     options.threads = atoi(argv[3]);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         if (!strcmp(names[i], argv[2]))
             options.engine = (mxw_engine)i;
+        if (!strcmp(precisions[i], argv[4]))
+            options.precision = (mxw_precision)i;
+    }
     mxw_status status = mxw_model_open(&options, model);
     return status < 0 ? say_failure(argv[1], status) : 0;
 }
@@ -153,8 +158,8 @@ int main(int argc, char **argv) {
     mxw_model *model = NULL;
     samples s = {0};
     char path[4096];
-    if (argc != 4) {
-        fprintf(stderr, "usage: bench-worker MODEL cpu|gpu|max THREADS < paths\n");
+    if (argc != 5) {
+        fprintf(stderr, "usage: bench-worker MODEL cpu|gpu|max THREADS exact|f16|int8 < paths\n");
         return 2;
     }
     if (open_model(argv, &model))

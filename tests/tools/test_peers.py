@@ -9,10 +9,13 @@ import unittest
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "bench"))
+sys.path[:0] = [os.path.join(ROOT, "bench"), os.path.join(ROOT, "bench", "peers"), os.path.join(ROOT, "tools", "lib")]
 import engines     # noqa: E402
+import environments  # noqa: E402
+import forms       # noqa: E402
 import recordings  # noqa: E402
 import report      # noqa: E402
+import venvlib     # noqa: E402
 
 # Answers "ready", then what each line asks for.
 FAKE = """
@@ -38,7 +41,7 @@ class FakeWorker(engines.Worker):
 
 class WorkerTest(unittest.TestCase):
     def setUp(self):
-        self.settings = argparse.Namespace(threads=1, isa="native", timeout=20, build="none",
+        self.settings = argparse.Namespace(threads=1, timeout=20, build="none",
                                            cpus=sorted(os.sched_getaffinity(0))[:1])
         place = tempfile.NamedTemporaryFile("w", suffix=".py", delete=False)
         place.write(textwrap.dedent(FAKE))
@@ -82,52 +85,59 @@ class WorkerTest(unittest.TestCase):
     def test_does_not_start(self):
         with self.assertRaisesRegex(engines.WorkerError, "ended with status"):
             self.start("/no/such/script")
-        worker = engines.Worker(engines.Engine("ours", None, "own", engine="cpu"), self.settings)
+        worker = engines.Worker(engines.Engine("ours", None, "own", engine="cpu", precision="exact"), self.settings)
         with self.assertRaises(engines.WorkerError):
             worker.start("model")
 
 
-def run(engine, seconds, text="a b", wer=0.0, condition="alone"):
-    return {"model": "m", "engine": engine, "audio": "clip", "condition": condition, "seconds": seconds, "text": text,
-            "wer": wer, "peak_kib": 10240}
+def run(engine, seconds, text="a b", wer=0.0, condition="alone", isa="native"):
+    return {"model": "m", "isa": isa, "engine": engine, "audio": "clip", "condition": condition, "seconds": seconds,
+            "text": text, "wer": wer, "peak_kib": 10240}
 
 
 def sample():
     rows = [run("openai-whisper f32", 10), run("openai-whisper f32", 14), run("openai-whisper f32", 11),
             run("other", 4, "a  c", 0.5), run("max-whisper cpu", 3), run("max-whisper max", 2, " a b"),
             run("max-whisper max", 1, "a b", condition="beside idle"),
-            run("max-whisper max", 1.5, "a b", condition="beside busy")]
-    names = [("openai-whisper f32", 1), ("other", 2), ("max-whisper cpu", 3), ("max-whisper max", 4)]
-    return {"command": "bench/peers.py", "revision": "r", "date": "d", "threads": 2, "isa": "native", "rounds": 3,
+            run("max-whisper max", 1.5, "a b", condition="beside busy"), run("max-whisper int8", 1),
+            run("other", 9, isa="avx2"), run("max-whisper max", 3, isa="avx2"), run("max-whisper int8", 2, isa="avx2")]
+    names = [("openai-whisper f32", "native", 1), ("other", "native", 2), ("max-whisper cpu", "native", 3),
+             ("max-whisper max", "native", 4), ("other", "avx2", 5)]
+    return {"command": "bench/peers.py", "revision": "r", "date": "d", "threads": 2, "rounds": 3,
             "machine": {"cpu": "c", "flags": ["avx2"], "cores": 2, "memory_gib": 1.0, "system": "s"},
             "load_before": 0, "load_after": 1, "runs": rows,
             "audio": [{"name": "clip", "what": "w", "seconds": 20.0, "words": 2, "sha256": "0"}],
-            "engines": [{"model": "m", "engine": name, "version": "v", "load_s": n, "start_s": n, "first_result_s": n}
-                        for name, n in names],
-            "skipped": [{"model": "m", "engine": "gone", "reason": "not there"}]}
+            "engines": [{"model": "m", "isa": isa, "engine": name, "version": "v", "load_s": n, "start_s": n,
+                         "first_result_s": n} for name, isa, n in names],
+            "skipped": [{"model": "m", "isa": "avx2", "engine": "gone", "reason": "not | there"}],
+            "left_out": {"never": "no beams"}}
 
 
 class ReportTest(unittest.TestCase):
     def test_speed(self):
-        head, openai, other, _, ours = report.speed_rows(sample(), "m", "clip")
+        head, openai, other, _, ours, _ = report.speed_rows(sample(), "m", "native", "clip")
         self.assertEqual(len(head), len(openai))
         self.assertEqual(openai[:5], ["openai-whisper f32", "11.000", "10.000", "1.8", "5.50"])
-        self.assertEqual(other[4:], ["2.00", "50.0 %", "4", "other", "10"])
-        self.assertEqual((ours[4], ours[7]), ("1.00", "same"))
+        self.assertEqual(other[4:], ["2.00", "4.00", "50.0 %", "4", "other", "10"])
+        self.assertEqual((ours[4], ours[5], ours[8]), ("1.00", "2.00", "same"))
+
+    def test_ratios_are_within_an_instruction_set(self):
+        _, other, _, _ = report.speed_rows(sample(), "m", "avx2", "clip")
+        self.assertEqual(other[4:6], ["3.00", "4.50"])
 
     def test_without_max_ratios_are_against_cpu(self):
         result = sample()
         result["runs"] = [one for one in result["runs"] if one["engine"] != "max-whisper max"]
-        rows = list(report.speed_rows(result, "m", "clip"))
+        rows = list(report.speed_rows(result, "m", "native", "clip"))
         self.assertEqual(rows[2][4], "1.33")
 
     def test_texts_that_vary(self):
         result = sample()
         result["runs"].append(run("other", 4, "something else"))
-        self.assertEqual(list(report.speed_rows(result, "m", "clip"))[2][7], "varies")
+        self.assertEqual(list(report.speed_rows(result, "m", "native", "clip"))[2][8], "varies")
 
     def test_contention(self):
-        rows = list(report.contention_rows(sample(), "m", "clip"))
+        rows = list(report.contention_rows(sample(), "m", "native", "clip"))
         self.assertEqual(rows[1], ["max-whisper max", "1.000", "1.500", "1.50"])
 
     def test_files(self):
@@ -138,10 +148,66 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual(json.load(stream), sample())
             with open(prefix + ".md", encoding="utf-8") as stream:
                 text = stream.read()
-        for needle in ("| openai-whisper f32 | 11.000 |", "skipped: m, gone: not there", "beside another process",
-                       "|---|---:|"):
+        for needle in ("| openai-whisper f32 | 11.000 |", "| gone | m | avx2 | not / there |", "| never | any | any |",
+                       "beside another process", "m, held to AVX2, clip", "|---|---:|"):
             self.assertIn(needle, text)
         self.assertIn("openai-whisper f32", report.as_text(sample()))
+
+
+# Stands for max-whisper: says where a model lies, and converts by writing down what it was told, but refuses q5_0.
+PROGRAM = """#!/bin/sh
+case "$2 $*" in
+inspect*) echo '{"file": "/models/m.pt"}' ;;
+*q5_0*) echo "m: no such type" >&2; exit 1 ;;
+*) echo "$@" >> "$4" ;;
+esac
+"""
+
+
+class FormTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        program = os.path.join(self.folder, "max-whisper")
+        with open(program, "w", encoding="ascii") as stream:
+            stream.write(PROGRAM)
+        os.chmod(program, 0o700)
+        self.model = forms.Model("m", self.folder, self.folder)
+
+    def test_converted_once(self):
+        self.assertEqual(self.model.form("own"), "/models/m.pt")
+        self.assertEqual(self.model.form("state"), "/models/m.pt")
+        path = self.model.form("ggml-q8_0")
+        self.assertEqual(self.model.form("ggml-q8_0"), path)
+        with open(path, encoding="ascii") as stream:
+            told = stream.read().splitlines()
+        self.assertEqual(len(told), 1)
+        self.assertIn("--format ggml --type q8_0", told[0])
+
+    def test_refused(self):
+        for _ in range(2):
+            with self.assertRaisesRegex(forms.FormError, "^cannot be converted to ggml-q5_0: m: no such type$"):
+                self.model.form("ggml-q5_0")
+
+    def test_every_engine_has_its_form_and_environment(self):
+        for engine in engines.TABLE:
+            self.assertTrue(engine.reads == "own" or engine.reads in {**forms.CONVERTED, **forms.EXPORTED}, engine.name)
+            self.assertTrue(engine.peer is None or engine.peer in environments.REQUIREMENTS, engine.name)
+
+
+class EnvironmentTest(unittest.TestCase):
+    def test_used_as_it_is_until_something_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "installed.txt"), "w", encoding="ascii") as stream:
+                stream.write(venvlib.stamp(["a==1"], {"FLAGS": "-x"}))
+            self.assertTrue(venvlib.interpreter(folder, ["a==1"], {"FLAGS": "-x"}))
+            for wanted, variables in ((["a==2"], {"FLAGS": "-x"}), (["a==1"], {"FLAGS": "-y"}), (["a==1"], {})):
+                self.assertIsNone(venvlib.interpreter(folder, wanted, variables))
+
+    def test_compiled_for_this_processor(self):
+        self.assertIn("GGML_NATIVE=ON", environments.build_variables("whisper.cpp-native")["CMAKE_ARGS"])
+        self.assertEqual(environments.build_variables("whisper.cpp"), {})
 
 
 class RecordingTest(unittest.TestCase):

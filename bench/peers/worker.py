@@ -1,4 +1,4 @@
-"""bench/peer_worker.py CONFIG - one peer as a process that keeps its model open, inside that peer's own environment.
+"""bench/peers/worker.py CONFIG - one peer as a process that keeps its model open, inside that peer's own environment.
 
 In: CONFIG, a JSON object (peer, model, threads, and what the peer needs), then a line for each run on standard input:
 the path of a 16 kHz mono 16-bit WAV. Out, one JSON object a line: first "ready" with versions and the time to load,
@@ -88,7 +88,50 @@ def whisper_cpp(config):
     return versions("pywhispercpp") + f" (built for {' '.join(built_for) or 'no AVX'})", transcribe
 
 
-PEERS = {"openai-whisper": openai_whisper, "faster-whisper": faster_whisper, "whisper.cpp": whisper_cpp}
+def is_multilingual(folder):
+    """Of a Hugging Face model: one that is English-only must not be told a language."""
+    with open(os.path.join(folder, "generation_config.json"), encoding="utf-8") as stream:
+        return json.load(stream)["is_multilingual"]
+
+
+def openvino(config):
+    import openvino_genai
+    pipeline = openvino_genai.WhisperPipeline(config["model"], "CPU", INFERENCE_NUM_THREADS=config["threads"],
+                                              **config["properties"])
+    options = {"num_beams": 5, "return_timestamps": True}
+    if is_multilingual(config["model"]):
+        options.update(language="<|en|>", task="transcribe")
+
+    def transcribe(samples):
+        return pipeline.generate(samples, **options).texts[0]
+    return versions("openvino-genai", "openvino", "optimum-intel"), transcribe
+
+
+def onnxruntime(config):
+    import onnxruntime as runtime
+    from optimum.onnxruntime import ORTModelForSpeechSeq2Seq
+    from transformers import WhisperProcessor
+    suffix = config.get("suffix", "")
+    session = runtime.SessionOptions()
+    session.intra_op_num_threads = config["threads"]
+    model = ORTModelForSpeechSeq2Seq.from_pretrained(
+        config["model"], use_merged=False, session_options=session, encoder_file_name=f"encoder_model{suffix}.onnx",
+        decoder_file_name=f"decoder_model{suffix}.onnx",
+        decoder_with_past_file_name=f"decoder_with_past_model{suffix}.onnx")
+    processor = WhisperProcessor.from_pretrained(config["model"])
+    options = {"num_beams": 5, "return_timestamps": True}
+    if is_multilingual(config["model"]):
+        options.update(language="en", task="transcribe")
+
+    def transcribe(samples):
+        long = {"truncation": False, "padding": "longest"} if len(samples) > 30 * 16000 else {}
+        inputs = processor(samples, sampling_rate=16000, return_tensors="pt", return_attention_mask=True, **long)
+        return processor.batch_decode(model.generate(**inputs, **options), skip_special_tokens=True)[0]
+    return versions("onnxruntime", "optimum-onnx", "transformers"), transcribe
+
+
+PEERS = {"openai-whisper": openai_whisper, "faster-whisper": faster_whisper, "whisper.cpp": whisper_cpp,
+         "whisper.cpp-native": whisper_cpp, "openvino": openvino, "onnxruntime": onnxruntime}
 
 
 # ---- the lines ----------------------------------------------------------------------------------------------------
