@@ -159,7 +159,7 @@ demo: program model ## run every engine on FILE (default: a sample) with MODEL, 
 	@file="$$FILE"; [ -n "$$file" ] || file=$$(tools/fetch-speech --path two_cities) || exit 1; \
 	    $(BUILD)/max-whisper demo --model "$$MODEL" $(ARGS) "$$file"
 
-bench-peers: test-data build ## time max-whisper beside other engines (from PyPI, 7 GB): ARGS='--rounds 5', RESULT=prefix
+bench-peers: test-data build ## time max-whisper beside other engines (from PyPI, 20 GB): ARGS='--rounds 5', RESULT=prefix
 	@tools/setup bench
 	@bench/peers.py --build $(BUILD) --out "$${RESULT:-docs/results/cpu-peers}" $(ARGS)
 
