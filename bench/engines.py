@@ -30,6 +30,8 @@ class Engine:
 
 
 COMPILED_HERE = "compiled for this processor; the package index's, beside it, is for AVX2"
+PARTLY_MLAS = "most of its products are MLAS's, which has no setting for it"
+NO_BF16 = "without the processor's bf16 it is the row f32"
 MLAS = "ONNX Runtime has no setting for it"
 TABLE = [
     Engine("openai-whisper f32", "openai-whisper", "state"),
@@ -43,8 +45,9 @@ TABLE = [
     Engine("whisper.cpp native f16", "whisper.cpp-native", "ggml-f16", COMPILED_HERE),
     Engine("whisper.cpp native q8_0", "whisper.cpp-native", "ggml-q8_0", COMPILED_HERE),
     Engine("whisper.cpp native q5_0", "whisper.cpp-native", "ggml-q5_0", COMPILED_HERE),
-    Engine("openvino genai f32", "openvino", "openvino-f32", properties={"INFERENCE_PRECISION_HINT": "f32"}),
-    Engine("openvino genai auto", "openvino", "openvino-f32", properties={}),
+    Engine("openvino genai f32", "openvino", "openvino-f32", PARTLY_MLAS,
+           properties={"INFERENCE_PRECISION_HINT": "f32"}),
+    Engine("openvino genai auto", "openvino", "openvino-f32", NO_BF16, properties={}),
     Engine("openvino genai int8", "openvino", "openvino-int8", properties={}),
     Engine("onnxruntime f32", "onnxruntime", "onnx-f32", MLAS),
     Engine("onnxruntime int8", "onnxruntime", "onnx-int8", MLAS, suffix="_quantized"),
@@ -62,6 +65,12 @@ LEFT_OUT = {
 
 class WorkerError(Exception):
     """One line about an engine that cannot go on."""
+
+
+def one_line(reason):
+    """Of a reason of many lines the first, which says what kind it is, and the last, which says why."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    return " … ".join(dict.fromkeys([lines[0], lines[-1]])) if lines else "failed without a reason"
 
 
 class Worker:
@@ -92,7 +101,7 @@ class Worker:
         python, why_not = environments.interpreter(self.engine.peer)
         if not python:
             raise WorkerError(why_not)
-        told = dict(config, peer=self.engine.peer, model=model_path, threads=threads)
+        told = dict(config, peer=self.engine.peer, model=model_path, threads=threads, isa=self.isa)
         return [python, os.path.join(HERE, "peers", "worker.py"), json.dumps(told)]
 
     def environment(self):
@@ -119,7 +128,7 @@ class Worker:
         line, self.buffer = self.buffer.split(b"\n", 1)
         record = json.loads(line)
         if "error" in record:
-            raise WorkerError(record["error"].splitlines()[0] if record["error"] else "failed without a reason")
+            raise WorkerError(one_line(record["error"]))
         return record
 
     def run(self, path):

@@ -96,8 +96,10 @@ def is_multilingual(folder):
 
 def openvino(config):
     import openvino_genai
-    pipeline = openvino_genai.WhisperPipeline(config["model"], "CPU", INFERENCE_NUM_THREADS=config["threads"],
-                                              **config["properties"])
+    properties = dict(config["properties"], INFERENCE_NUM_THREADS=config["threads"])
+    if config["isa"] != "native":  # it asks the processor for bf16, not the library that is held
+        properties["INFERENCE_PRECISION_HINT"] = "f32"
+    pipeline = openvino_genai.WhisperPipeline(config["model"], "CPU", **properties)
     options = {"num_beams": 5, "return_timestamps": True}
     if is_multilingual(config["model"]):
         options.update(language="<|en|>", task="transcribe")

@@ -68,6 +68,12 @@ class WorkerTest(unittest.TestCase):
             worker.run("fail")
         self.assertEqual(worker.run("hello")["text"], "hello")
 
+    def test_reason_of_many_lines(self):
+        self.assertEqual(engines.one_line("RuntimeError: a.cpp:1:\n\nb.cpp:2:\nnot here\n"),
+                         "RuntimeError: a.cpp:1: … not here")
+        self.assertEqual(engines.one_line("once"), "once")
+        self.assertEqual(engines.one_line("\n"), "failed without a reason")
+
     def test_end(self):
         worker = self.start()
         with self.assertRaisesRegex(engines.WorkerError, "ended with status 3"):
