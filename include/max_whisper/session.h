@@ -104,6 +104,9 @@ typedef struct mxw_session_options {
                                           * speech, among these; excludes language, needs mel_reference FILE */
     const char *temperatures;            /* NULL; "0,0.4,0.8", up to 16: tried in this order, instead of temperature and
                                           * its increment */
+    double repetition_penalty;           /* 1; above: tokens that the window has said already are less likely, logits x
+                                          * become x / penalty or, below 0, x * penalty. As CTranslate2 has it */
+    int no_repeat_ngram_size;            /* 0; so many tokens in a row are never said twice in a window */
 } mxw_session_options;
 
 MXW_API void mxw_session_options_default(mxw_session_options *options, size_t struct_size);

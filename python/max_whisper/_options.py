@@ -27,6 +27,8 @@ class DecodeOptions(TypedDict, total=False):
     beam_size: int | None
     patience: float | None
     length_penalty: float | None
+    repetition_penalty: float
+    no_repeat_ngram_size: int
     suppress_tokens: str | Iterable[int] | None
     suppress_blank: bool
     initial_prompt: str | None

@@ -48,6 +48,8 @@ static const field session_fields[] = {
     {"guard", offsetof(mxw_session_options, guard), F_CHOICE, "off|mark|drop"},
     OPTION(languages, F_TEXT),
     OPTION(temperatures, F_TEXT),
+    OPTION(repetition_penalty, F_NUMBER),
+    OPTION(no_repeat_ngram_size, F_INT),
 };
 /* lint: end */
 

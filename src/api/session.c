@@ -23,7 +23,8 @@ void (mxw_session_options_default)(mxw_session_options *options, size_t struct_s
                                       .vad_threshold = 0.5,
                                       .vad_min_silence_ms = 2000,
                                       .vad_max_speech_s = MXW_NONE,
-                                      .vad_pad_ms = 400};
+                                      .vad_pad_ms = 400,
+                                      .repetition_penalty = 1};
     mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 
@@ -53,6 +54,8 @@ static mxw_status check_ranges(const mxw_session_options *o) {
         {"vad_pad_ms", o->vad_pad_ms, 0, 1e5, 0},
         {"parallel", o->parallel, 0, 256, 0},
         {"guard", o->guard, MXW_GUARD_OFF, MXW_GUARD_DROP, 0},
+        {"repetition_penalty", o->repetition_penalty, 0.01, 100, 0},
+        {"no_repeat_ngram_size", o->no_repeat_ngram_size, 0, 448, 0},
     };
     mxw_status status = mx_check_ranges(ranges, MX_COUNT(ranges));
     if (status < 0)

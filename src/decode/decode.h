@@ -33,13 +33,24 @@ typedef struct mx_decode_options {
     int break_loops;                 /* a sequence that repeats itself again and again is ended as soon as it does */
     const char *const *languages;    /* codes that detection chooses among, or NULL: all */
     int n_languages;
+    double repetition_penalty;       /* 0 or 1: none */
+    int no_repeat_ngram_size;        /* 0: any */
 } mx_decode_options;
 
 /* Rows of the suppression table. */
 enum { MX_SET_USUAL, MX_SET_FIRST, MX_SET_LANGUAGES, MX_SET_NONE, MX_SET_COUNT };
 
+/* What is not to be said again within a window, by CTranslate2's rules. They change logits before any mx_rule, and
+ * depend on everything that a sequence has said, so they are applied on the host: see mx_repetition_apply. */
+typedef struct mx_repetition {
+    float penalty;                   /* of the logits of ids that were said: x * penalty below 0, else x / penalty */
+    int ngram;                       /* an id that would complete that many in a row a second time is out; 0: none is */
+} mx_repetition;
+
 typedef struct mx_decode_plan {
     mx_decode_options options;
+    mx_repetition repetition;
+    int has_repetition;              /* it changes something */
     const mx_text *text;
     mx_text_special special;
     uint8_t *suppress;               /* [MX_SET_COUNT][n_vocab], non-zero: suppressed */
@@ -63,6 +74,13 @@ typedef struct mx_decode_row {
     int32_t token, position, sequence, cell;
 } mx_decode_row;
 
+/* All that a sequence has said in its window: what it was told to begin with (prefix, text that goes on), and what was
+ * sampled. */
+typedef struct mx_said {
+    const int32_t *begin, *sampled;
+    int n_begin, n_sampled;
+} mx_said;
+
 typedef struct mx_decode_step {
     const mx_decode_row *rows;
     int n_rows;
@@ -71,6 +89,8 @@ typedef struct mx_decode_step {
     const int32_t *picks;            /* rows whose logits are wanted */
     const mx_rule *rules;            /* one per pick */
     int n_picks;
+    const mx_repetition *repetition; /* NULL: none; else the logits of each pick pass mx_repetition_apply ... */
+    const mx_said *said;             /* ... with this, before its rule */
 } mx_decode_step;
 
 typedef struct mx_candidates {
@@ -117,6 +137,9 @@ mxw_status mx_decoding_align(mx_decoding *decoding, const char *language, const 
                              mx_decode_step *step, size_t *n_before);
 
 /* ---- fallback and helpers ------------------------------------------------------------------------ */
+
+/* Changes a row of logits [n_vocab] by what was said before it. Ids are of that vocabulary. */
+void mx_repetition_apply(const mx_repetition *rule, const mx_said *said, float *logits);
 
 /* The rule that allows only the tokens of the plan's languages, for a row with start-of-transcript alone; log
  * probabilities are relative to these. */

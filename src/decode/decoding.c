@@ -74,7 +74,9 @@ mxw_status mx_decoding_open(const mx_decode_plan *plan, mx_decoding **out) {
     d->rows = mx_alloc_array(n_rows, sizeof(*d->rows));
     d->picks = mx_alloc_array(n_picks, sizeof(*d->picks));
     d->rules = mx_alloc_array(n_picks, sizeof(*d->rules));
-    if (!d->initial || !d->cells || !d->other_cells || !d->pool || !d->rows || !d->picks || !d->rules) {
+    d->said = plan->has_repetition ? mx_alloc_zero(n_picks, sizeof(*d->said)) : NULL;
+    if (!d->initial || !d->cells || !d->other_cells || !d->pool || !d->rows || !d->picks || !d->rules ||
+        (plan->has_repetition && !d->said)) {
         status = MXW_E_MEMORY;
         goto out;
     }
@@ -98,6 +100,7 @@ void mx_decoding_close(mx_decoding *d) {
     mx_free(d->rows);
     mx_free(d->picks);
     mx_free(d->rules);
+    mx_free(d->said);
     mx_str_free(&d->text);
     mx_free(d);
 }
@@ -124,6 +127,7 @@ static mxw_status initial_tokens(mx_decoding *d, const char *language, const int
     }
     if (plan->options.without_timestamps)
         d->initial[n++] = s->no_timestamps;
+    d->text_index = n;
     memcpy(d->initial + n, plan->prefix ? plan->prefix : d->initial, plan->n_prefix * sizeof(*d->initial));
     d->n_initial = n + (int)plan->n_prefix;
     return MXW_OK;
@@ -173,6 +177,20 @@ static mx_rule rule_of(const mx_decoding *d, int sequence) {
     return rule;
 }
 
+/* The step with what its picks' sequences have said: the first `skip` of them nothing. */
+static mx_decode_step with_said(const mx_decoding *d, mx_decode_step step, int skip) {
+    if (!d->said)
+        return step;
+    for (int i = 0; i < step.n_picks; i++) {
+        const mx_sequence *s = i < skip ? NULL : &d->sequences[step.rows[step.picks[i]].sequence];
+        d->said[i] = s ? (mx_said){d->initial + d->text_index, s->tokens, d->n_initial - d->text_index, s->n_tokens}
+                       : (mx_said){0};
+    }
+    step.repetition = &d->plan->repetition;
+    step.said = d->said;
+    return step;
+}
+
 static void add_initial_rows(mx_decoding *d) {
     for (int i = 0; i < d->n_initial; i++) {
         d->rows[i] = (mx_decode_row){d->initial[i], i, 0, i};
@@ -199,7 +217,8 @@ static void first_step(mx_decoding *d, mx_decode_step *step) {
     }
     if (!d->n_first_extra)
         d->rules[0].no_speech = d->plan->special.no_speech;
-    *step = (mx_decode_step){d->rows, d->n_initial, d->cells, 1, d->picks, d->rules, n};
+    *step = with_said(d, (mx_decode_step){d->rows, d->n_initial, d->cells, 1, d->picks, d->rules, n},
+                      d->n_first_extra);
 }
 
 static void next_step(mx_decoding *d, mx_decode_step *step) {
@@ -215,7 +234,7 @@ static void next_step(mx_decoding *d, mx_decode_step *step) {
         d->picks[n] = n;
         d->rules[n++] = rule_of(d, j);
     }
-    *step = (mx_decode_step){d->rows, n, d->cells, d->n_sequences, d->picks, d->rules, n};
+    *step = with_said(d, (mx_decode_step){d->rows, n, d->cells, d->n_sequences, d->picks, d->rules, n}, 0);
 }
 
 int mx_decoding_step(mx_decoding *d, mx_decode_step *step) {

@@ -16,6 +16,7 @@ struct mx_decoding {
     const mx_decode_plan *plan;
     int32_t *initial;              /* [plan->n_initial_max] prompt, start sequence, prefix, text that goes on */
     int n_initial, sot_index;
+    int text_index;                /* where prefix and text that goes on begin, the latter's timestamp included */
     int n_continued;               /* of the initial ones: tokens of text that goes on */
     int greedy;                    /* without the plan's beams */
     double temperature;
@@ -32,6 +33,7 @@ struct mx_decoding {
     mx_decode_row *rows;
     int32_t *picks;
     mx_rule *rules;
+    mx_said *said;                 /* [of picks]; NULL: the plan has no rules about repetition */
     int n_first_extra;             /* 1 when the first step also picks the start-of-transcript row */
     float no_speech_prob;
     mx_str text;

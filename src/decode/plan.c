@@ -95,6 +95,9 @@ static mxw_status check(mx_decode_plan *plan) {
         return mx_fail(MXW_E_ARGUMENT, "patience needs a beam size");
     if (o->length_penalty != MXW_NONE && !(o->length_penalty >= 0 && o->length_penalty <= 1))
         return mx_fail(MXW_E_ARGUMENT, "length_penalty: %g is not from 0 to 1", o->length_penalty);
+    plan->repetition = (mx_repetition){o->repetition_penalty == 0 ? 1 : (float)o->repetition_penalty,
+                                       o->no_repeat_ngram_size};
+    plan->has_repetition = plan->repetition.penalty != 1 || plan->repetition.ngram > 0;
     double patience = o->patience == MXW_NONE || o->patience == 0 ? 1.0 : o->patience;
     plan->max_candidates = (int)nearbyint(o->beam_size * patience);
     if (o->beam_size > 0 && plan->max_candidates <= 0)

@@ -33,15 +33,38 @@ out:
     return status;
 }
 
-mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out) {
+/* The decoder's step up to candidates, or only up to logits. */
+static mxw_status build_step(const mxw_dims *dims, const char *name, int only_logits, mx_graph **out) {
     mxw_status status;
     mx_graph *g = NULL;
     mx_decoder_rows rows;
-    MX_TRY(mx_graph_create("decoder", &g));
+    MX_TRY(mx_graph_create(name, &g));
     mx_value x = mx_decoder_begin(g, dims, &rows);
     for (int i = 0; i < dims->n_text_layer; i++)
         x = mx_decoder_block(g, x, i, &rows, NULL);
-    MX_TRY(mx_decoder_candidates(g, x, &rows, NULL));
+    if (only_logits)
+        MX_TRY(mx_graph_output(g, "logits", mx_decoder_logits(g, x, mx_decoder_pick(g), &rows, NULL)));
+    else
+        MX_TRY(mx_decoder_candidates(g, x, &rows, NULL));
+    MX_TRY(mx_graph_status(g));
+    *out = g;
+    return MXW_OK;
+out:
+    mx_graph_destroy(g);
+    return status;
+}
+
+mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out) { return build_step(dims, "decoder", 0, out); }
+
+mxw_status mx_model_logits(const mxw_dims *dims, mx_graph **out) { return build_step(dims, "logits", 1, out); }
+
+mxw_status mx_model_choice(const mxw_dims *dims, mx_graph **out) {
+    mxw_status status;
+    mx_graph *g = NULL;
+    MX_TRY(mx_graph_create("choice", &g));
+    int64_t picks = mx_graph_size(g, "picks", 65536);
+    mx_value logits = mx_graph_input(g, "logits", MXW_F32, 2, (int64_t[]){picks, dims->n_vocab});
+    MX_TRY(mx_decoder_choice(g, logits, mx_decoder_choice_inputs(g, dims), dims));
     MX_TRY(mx_graph_status(g));
     *out = g;
     return MXW_OK;

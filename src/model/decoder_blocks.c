@@ -80,24 +80,39 @@ mx_value mx_decoder_block(mx_graph *g, mx_value x, int i, const mx_decoder_rows 
     return mx_block_mlp(g, x, p, rows->dims->n_text_state);
 }
 
-mxw_status mx_decoder_candidates(mx_graph *g, mx_value x, const mx_decoder_rows *rows, mx_value *picked) {
-    const mxw_dims *dims = rows->dims;
-    mxw_status status;
-    mx_value out[3];
-    int64_t picks = mx_graph_size(g, "picks", 65536);
-    int64_t sets = mx_graph_size(g, "sets", 1024);
-    mx_value pick = mx_graph_input(g, "pick", MXW_I32, 1, &picks);
-    mx_value rules = mx_graph_input(g, "rules", MXW_I32, 2, (int64_t[]){picks, MX_RULE_WORDS});
-    mx_value suppress = mx_graph_input(g, "suppress", MXW_U8, 2, (int64_t[]){sets, dims->n_vocab});
-    x = mx_block_norm(g, mx_graph_gather(g, x, pick), "decoder.ln", dims->n_text_state);
+mx_value mx_decoder_logits(mx_graph *g, mx_value x, mx_value pick, const mx_decoder_rows *rows, mx_value *picked) {
+    x = mx_block_norm(g, mx_graph_gather(g, x, pick), "decoder.ln", rows->dims->n_text_state);
     if (picked)
         *picked = x;
-    mx_value logits = mx_graph_name(g, mx_graph_linear(g, x, rows->embedding, 0), "decoder.logits");
-    MX_TRY(mx_graph_select(g, logits, rules, suppress, mx_graph_size(g, "candidates", dims->n_vocab), out));
+    return mx_graph_name(g, mx_graph_linear(g, x, rows->embedding, 0), "decoder.logits");
+}
+
+mx_value mx_decoder_pick(mx_graph *g) {
+    int64_t picks = mx_graph_size(g, "picks", 65536);
+    return mx_graph_input(g, "pick", MXW_I32, 1, &picks);
+}
+
+mx_choice_inputs mx_decoder_choice_inputs(mx_graph *g, const mxw_dims *dims) {
+    int64_t picks = mx_graph_size(g, "picks", 65536), sets = mx_graph_size(g, "sets", 1024);
+    mx_value rules = mx_graph_input(g, "rules", MXW_I32, 2, (int64_t[]){picks, MX_RULE_WORDS});
+    mx_value suppress = mx_graph_input(g, "suppress", MXW_U8, 2, (int64_t[]){sets, dims->n_vocab});
+    return (mx_choice_inputs){rules, suppress};
+}
+
+mxw_status mx_decoder_choice(mx_graph *g, mx_value logits, mx_choice_inputs in, const mxw_dims *dims) {
+    mxw_status status;
+    mx_value out[3];
+    MX_TRY(mx_graph_select(g, logits, in.rules, in.suppress, mx_graph_size(g, "candidates", dims->n_vocab), out));
     MX_TRY(mx_graph_output(g, "ids", out[0]));
     MX_TRY(mx_graph_output(g, "logprobs", out[1]));
     MX_TRY(mx_graph_output(g, "stats", out[2]));
     status = MXW_OK;
 out:
     return status;
+}
+
+mxw_status mx_decoder_candidates(mx_graph *g, mx_value x, const mx_decoder_rows *rows, mx_value *picked) {
+    mx_value pick = mx_decoder_pick(g);
+    mx_choice_inputs in = mx_decoder_choice_inputs(g, rows->dims);
+    return mx_decoder_choice(g, mx_decoder_logits(g, x, pick, rows, picked), in, rows->dims);
 }

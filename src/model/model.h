@@ -2,7 +2,8 @@
  *
  * Four graphs: the encoder (log-mel to features), the cross keys and values (features to a window's slot of the
  * session's state), the decoder step (rows of tokens to candidates), and the decoder forced on known tokens (for word
- * times). No device, no dtype, no fast path here.
+ * times). The step also exists in two halves, for rules that the host applies to logits. No device, no dtype, no fast
+ * path here.
  * Weights are leaves under openai-whisper's names. Values that a tap may want are named.
  *
  * Open sizes: windows, rows, sequences, picks, candidates, cells (rows of the self-attention cache), slots (windows
@@ -34,6 +35,11 @@ mxw_status mx_model_cross(const mxw_dims *dims, mx_graph **out);
  *   states "decoder.blocks.N.attn.k"/".v" f32 [cells, d] (written), ".cross_attn.k"/".v" (read)
  *   out "ids" i32 [picks, candidates], "logprobs" f32 [picks, candidates], "stats" f32 [picks, MX_SELECT_STATS] */
 mxw_status mx_model_decoder(const mxw_dims *dims, mx_graph **out);
+
+/* logits: the decoder's step without its rules: out "logits" f32 [picks, n_vocab]. */
+mxw_status mx_model_logits(const mxw_dims *dims, mx_graph **out);
+/* choice: the rest of it: in "logits", "rules", "suppress"; out "ids", "logprobs", "stats". */
+mxw_status mx_model_choice(const mxw_dims *dims, mx_graph **out);
 
 /* The alignment heads, those of the cross attention that follow time: {layer, head}. */
 typedef struct mx_alignment {

@@ -101,6 +101,10 @@ static void add_options(mx_str *out, const mxw_session_options *o) {
     add_whole(out, "beam_size", o->beam_size);
     add_number(out, "patience", o->patience);
     add_number(out, "length_penalty", o->length_penalty);
+    if (o->repetition_penalty != 1)
+        add_number(out, "repetition_penalty", o->repetition_penalty);
+    if (o->no_repeat_ngram_size)
+        add_whole(out, "no_repeat_ngram_size", o->no_repeat_ngram_size);
     add_text(out, "suppress_tokens", o->suppress_tokens);
     add_flag(out, "suppress_blank", o->suppress_blank);
     add_text(out, "initial_prompt", o->initial_prompt);

@@ -46,6 +46,7 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options,
                                   .weights = &source, .keep_names = lab->keep_names, .trace = options->on_trace,
                                   .trace_context = options->trace_user, .precision = options->precision};
     mxw_status status = MXW_OK;
+    r->loaded = program;
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
         status = build_part(r, i);
         program.like = i == MX_PART_FORCE ? r->programs[MX_PART_DECODER] : NULL;
@@ -62,6 +63,27 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options,
             status = mx_exec_load(r->graphs[i], &other, &r->programs[i]);
         mx_weights_forget(r->weights);   /* the programs have copied what they need, except for a few rows */
     }
+    return status;
+}
+
+mxw_status mx_recognizer_load_halves(mx_recognizer *r) {
+    static mxw_status (*const build[MX_HALF_COUNT])(const mxw_dims *dims, mx_graph **out) = {
+        [MX_HALF_LOGITS] = mx_model_logits, [MX_HALF_CHOICE] = mx_model_choice};
+    mx_weight_source source = {find_weight, r};
+    mx_program_options program = r->loaded;
+    mxw_status status = MXW_OK;
+    program.device = mx_exec_device(r->programs[MX_PART_DECODER]);
+    program.weights = &source;
+    program.like = r->programs[MX_PART_DECODER];
+    pthread_mutex_lock(&r->lock);
+    for (int i = 0; i < MX_HALF_COUNT && status >= 0; i++) {
+        if (!r->halves.graphs[i])
+            status = build[i](r->checkpoint.dims, &r->halves.graphs[i]);
+        if (status >= 0 && !r->halves.programs[i])
+            status = mx_exec_load(r->halves.graphs[i], &program, &r->halves.programs[i]);
+    }
+    mx_weights_forget(r->weights);
+    pthread_mutex_unlock(&r->lock);
     return status;
 }
 
@@ -124,7 +146,11 @@ void mx_recognizer_close(mx_recognizer *r) {
     mx_batcher_close(r->batcher);
     pthread_cond_destroy(&r->slot_freed);
     pthread_mutex_destroy(&r->lock);
-    for (int i = MX_PART_COUNT - 1; i >= 0; i--) {   /* force shares the decoder's weights */
+    for (int i = 0; i < MX_HALF_COUNT; i++) {   /* they share the decoder's weights, as force does */
+        mx_exec_unload(r->halves.programs[i]);
+        mx_graph_destroy(r->halves.graphs[i]);
+    }
+    for (int i = MX_PART_COUNT - 1; i >= 0; i--) {
         mx_exec_unload(r->programs[i]);
         mx_graph_destroy(r->graphs[i]);
         mx_free(r->graph_texts[i]);

@@ -9,6 +9,9 @@
 
 #define MX_LIVE_ENCODERS 5
 
+/* The decoder's step in two programs, for sessions whose logits the host changes in between. */
+enum { MX_HALF_LOGITS, MX_HALF_CHOICE, MX_HALF_COUNT };
+
 typedef struct mx_detector_model mx_detector_model;
 
 struct mxw_model {
@@ -18,6 +21,7 @@ struct mxw_model {
     mxw_checkpoint_info checkpoint;
     mx_graph *graphs[MX_PART_COUNT];
     mx_program *programs[MX_PART_COUNT];
+    mx_program_options loaded;        /* how, for what is loaded later; its device and weights are not valid */
     char *graph_texts[MX_PART_COUNT];
     mxw_engine engine;
     mxw_precision precision;
@@ -41,11 +45,17 @@ struct mxw_model {
         mx_graph *graphs[MX_LIVE_ENCODERS];
         mx_program *programs[MX_LIVE_ENCODERS];
     } live;                           /* encoders of live streams; NULL until one needs them */
+    struct {
+        mx_graph *graphs[MX_HALF_COUNT];
+        mx_program *programs[MX_HALF_COUNT];
+    } halves;                         /* of the decoder's step; NULL until a session needs them */
     char *model_dir;                  /* as given: where weights are looked for by name; may be NULL */
 };
 
 /* A detector of speech for one recording, on the recognizer's threads if it may use all of them. */
 mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *options, int all_threads, mx_detector *out);
+/* Loads the halves of the decoder's step, unless they are. */
+mxw_status mx_recognizer_load_halves(mx_recognizer *r);
 void mx_recognizer_close_detectors(mx_recognizer *r);
 void mx_recognizer_close_live(mx_recognizer *r);
 #endif

@@ -17,7 +17,8 @@
 #define FROM_FIELD(type, field) (sizeof(type) - offsetof(type, field))
 #define IS_LAST(type, field) (FROM_FIELD(type, field) <= MX_MAX(sizeof(((type *)0)->field), _Alignof(type)))
 _Static_assert(IS_LAST(mxw_segment, reasons), "serialize_segment has every field of a segment");
-_Static_assert(IS_LAST(mxw_session_options, temperatures), "options_digest has every option that text depends on");
+_Static_assert(IS_LAST(mxw_session_options, no_repeat_ngram_size),
+               "options_digest has every option that text depends on");
 
 /* ---- fingerprints ------------------------------------------------------------------------------------------------ */
 
@@ -68,6 +69,8 @@ static mxw_status options_digest(const mx_session *s, uint64_t *sum) {
                  o->vad_min_speech_ms, o->vad_max_speech_s, o->vad_pad_ms, o->parallel > 0, (int)o->guard);
     if (o->temperatures)
         print_option(&text, "temperatures", o->temperatures);
+    if (o->repetition_penalty != 1 || o->no_repeat_ngram_size)
+        mx_str_print(&text, "repetition %a %d\n", o->repetition_penalty, o->no_repeat_ngram_size);
     print_option(&text, "vad_model", o->vad_model);
     print_option(&text, "languages", o->languages);
     print_option(&text, "prepend_punctuations", o->prepend_punctuations);

@@ -103,7 +103,7 @@ static mxw_status copy_strings(mx_session *s) {
     return MXW_OK;
 }
 
-static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o, const mx_languages *languages,
+static mxw_status open_plan(mx_recognizer *r, const mxw_session_options *o, const mx_languages *languages,
                             mx_decode_plan **plan) {
     const mxw_dims *dims = r->checkpoint.dims;
     int several = languages && languages->n > 1;   /* a single one is not detected */
@@ -123,10 +123,13 @@ static mxw_status open_plan(const mx_recognizer *r, const mxw_session_options *o
                                 .seed = o->seed,
                                 .languages = several ? languages->codes : NULL,
                                 .n_languages = several ? languages->n : 0,
-                                .break_loops = o->guard != MXW_GUARD_OFF};
+                                .break_loops = o->guard != MXW_GUARD_OFF,
+                                .repetition_penalty = o->repetition_penalty,
+                                .no_repeat_ngram_size = o->no_repeat_ngram_size};
     if (2 * dims->n_audio_ctx != MX_MEL_WINDOW)
         return mx_fail(MXW_E_UNSUPPORTED, "model: an audio context of %d is not 30 seconds", dims->n_audio_ctx);
-    return mx_decode_plan_open(&decode, r->text, plan);
+    mxw_status status = mx_decode_plan_open(&decode, r->text, plan);
+    return status >= 0 && (*plan)->has_repetition ? mx_recognizer_load_halves(r) : status;
 }
 
 int mx_session_forces(const mxw_session_options *o) { return o->word_timestamps || o->token_details || o->guard; }

@@ -38,6 +38,7 @@ BAD = {
     "--seed": WHOLE + ["-1"], "--sample-len": WHOLE + ["0"], "--runs": WHOLE + ["0"], "--warm-up": WHOLE + ["-1"],
     "--starts": WHOLE + ["-1"], "--timeout": NUMBER + ["0"], "--stall": WHOLE + ["0"],
     "--hallucination-silence-threshold": NUMBER + ["-1"], "--patience": NUMBER + ["-1"],
+    "--repetition-penalty": NUMBER + ["0", "-1", "101"], "--no-repeat-ngram-size": WHOLE + ["-1", "449"],
     "--length-penalty": NUMBER + ["-1", "2"], "--temperature": NUMBER + ["-0.5", "11"],
     "--max-initial-timestamp": NUMBER + ["-1"], "--temperature-increment-on-fallback": NUMBER + ["0", "-1"],
     "--compression-ratio-threshold": NUMBER, "--logprob-threshold": NUMBER, "--no-speech-threshold": NUMBER,

@@ -44,6 +44,15 @@ def test_search(plain):
     for words in (["--beam-size", "2"], ["--patience", "2"], ["--beam-size", "3", "--length-penalty", "0.5"]):
         result, _ = transcribe(*words, plain=["--temperature-increment-on-fallback", "none"])
         check("Fail" in result["text"], f"{words}: text", result["text"])
+    result, _ = transcribe("--no-repeat-ngram-size", "1")
+    tokens = text_tokens(result)
+    check(len(set(tokens)) == len(tokens) > 4, "--no-repeat-ngram-size 1: no token twice", result["text"])
+    again = text_tokens(plain)
+    check(len(set(again)) < len(again), "without it, a token comes twice", plain["text"])
+    result, _ = transcribe("--repetition-penalty", "1.5")
+    check(result["text"] != plain["text"], "--repetition-penalty 1.5: another text", result["text"])
+    result, _ = transcribe("--repetition-penalty", "1", "--no-repeat-ngram-size", "0")
+    check_equal(result["text"], plain["text"], "--repetition-penalty 1 --no-repeat-ngram-size 0: the text stays")
     banned = text_tokens(plain)[0]
     result, _ = transcribe("--suppress-tokens", f"-1,{banned}")
     check(banned not in text_tokens(result), "--suppress-tokens", text_tokens(result))

@@ -281,6 +281,7 @@ static void test_transcribe_defaults(void) {
     CHECK(got.temperature == want.temperature && got.temperature_increment == want.temperature_increment);
     CHECK(got.best_of == want.best_of && got.beam_size == want.beam_size);
     CHECK(got.patience == want.patience && got.length_penalty == want.length_penalty);
+    CHECK(got.repetition_penalty == want.repetition_penalty && got.no_repeat_ngram_size == want.no_repeat_ngram_size);
     CHECK_STR(got.suppress_tokens, want.suppress_tokens);
     CHECK(got.suppress_blank == want.suppress_blank && got.carry_initial_prompt == want.carry_initial_prompt);
     CHECK(!got.initial_prompt && !want.initial_prompt && !got.prefix && !want.prefix);

@@ -200,6 +200,12 @@ const option_row transcribe_rows[] = {
     {.name = "length-penalty", .kind = OPTION_NUMBER, .fallback = "none", .placeholder = "X", SEARCH,
      AT(length_penalty), .low = 0, .high = 1, OR_NONE,
      .help = "Length penalty exponent for ranking; none: divide by the length."},
+    {.name = "repetition-penalty", .kind = OPTION_NUMBER, .fallback = "1", .placeholder = "X", SEARCH,
+     AT(repetition_penalty), .low = 0.01, .high = 100,
+     .help = "Above 1, tokens that a window has said already become less likely; as in CTranslate2."},
+    {.name = "no-repeat-ngram-size", .kind = OPTION_WHOLE, .fallback = "0", .placeholder = "N", SEARCH,
+     AT(no_repeat_ngram_size), .low = 0, .high = 448,
+     .help = "Never say the same N tokens in a row twice in a window; 0: no limit."},
     {.name = "temperature", .kind = OPTION_NUMBER, .fallback = "0", .placeholder = "X", SEARCH, AT(temperature),
      .low = 0, .high = 10, .help = "0: deterministic; above 0: tokens are sampled."},
     {.name = "best-of", .kind = OPTION_WHOLE, .fallback = "5", .placeholder = "N", SEARCH, AT(best_of), .low = 1,
@@ -271,6 +277,8 @@ void transcribe_session_options(const transcribe_options *options, mxw_session_o
     session->beam_size = options->greedy ? 0 : (int)options->beam_size;
     session->patience = options->patience;
     session->length_penalty = options->length_penalty;
+    session->repetition_penalty = options->repetition_penalty;
+    session->no_repeat_ngram_size = (int)options->no_repeat_ngram_size;
     session->suppress_tokens = options->suppress_tokens;
     session->suppress_blank = options->suppress_blank;
     session->initial_prompt = options->initial_prompt;

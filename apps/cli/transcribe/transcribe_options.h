@@ -13,7 +13,8 @@ typedef struct transcribe_options {
     double temperature, temperature_increment;
     int64_t best_of, beam_size;
     int greedy;
-    double patience, length_penalty;
+    double patience, length_penalty, repetition_penalty;
+    int64_t no_repeat_ngram_size;
     const char *suppress_tokens;
     int suppress_blank;
     const char *initial_prompt;

@@ -177,16 +177,19 @@ static int can_overlap(const mx_batcher *b) {
     return b->overlaps && n_steps > 0 && n_windows <= OVERLAP_WINDOWS;
 }
 
-/* Picks the members of the next run: all waiting requests of the first kind that has any. 0: nothing waits. */
+static int has_repetition(const mx_slot *slot) { return slot->kind == REQUEST_STEPS && slot->step.repetition != NULL; }
+
+/* Picks the members of the next run: all waiting requests of the first kind that has any, steps with rules about
+ * repetition after the others. 0: nothing waits. */
 static int form_batch(mx_batcher *b, request_kind *kind) {
     int n = 0, most = 0, later = can_overlap(b);
     for (*kind = 0; *kind < REQUEST_KINDS; (*kind)++) {
         if (*kind == REQUEST_ENCODE && later)
             continue;
         most = *kind == REQUEST_EXCLUSIVE ? 1 : *kind == REQUEST_ENCODE ? b->runner.width : b->n_slots;
-        for (int i = 0; i < b->n_slots && n < most; i++) {
+        for (int i = 0; i < 2 * b->n_slots && n < most; i++) {
             mx_slot *slot = &b->slots[(b->first + i) % b->n_slots];
-            if (!waits_for(slot, *kind))
+            if (!waits_for(slot, *kind) || has_repetition(slot) != (i >= b->n_slots))
                 continue;
             b->requests[n] = request_of(slot);
             b->members[n++] = slot;
@@ -410,12 +413,13 @@ void mx_batcher_close(mx_batcher *b) {
 
 static int holds(const mx_slot_size *room, const mx_slot_size *need) {
     return need->n_rows <= room->n_rows && need->n_sequences <= room->n_sequences && need->n_picks <= room->n_picks &&
-           need->n_cells <= room->n_cells;
+           need->n_cells <= room->n_cells && need->repetition <= room->repetition;
 }
 
 static mx_slot_size larger(const mx_slot_size *a, const mx_slot_size *b) {
     return (mx_slot_size){MX_MAX(a->n_rows, b->n_rows), MX_MAX(a->n_sequences, b->n_sequences),
-                          MX_MAX(a->n_picks, b->n_picks), MX_MAX(a->n_cells, b->n_cells), a->forces || b->forces};
+                          MX_MAX(a->n_picks, b->n_picks), MX_MAX(a->n_cells, b->n_cells), a->forces || b->forces,
+                          a->repetition || b->repetition};
 }
 
 static int n_attached(const mx_batcher *b) {

@@ -17,7 +17,8 @@ mx_slot_size mx_slot_size_of(const mx_decode_plan *plan, int forces) {
                           .n_sequences = plan->n_group,
                           .n_picks = MX_MAX(sample_len, plan->n_group) + 1,
                           .n_cells = plan->n_cells,
-                          .forces = forces};
+                          .forces = forces,
+                          .repetition = plan->has_repetition};
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -86,10 +87,10 @@ static mxw_status open_room(mx_step_runner *runner) {
 }
 
 /* The decoder keeps the suppression tables of all slots until they change. */
-static mxw_status hold_tables(mx_step_runner *runner, mx_part part, int n_tables) {
+static mxw_status hold_tables(mx_step_runner *runner, mx_run *run, int n_tables) {
     int64_t shape[] = {n_tables * MX_SET_COUNT, runner->recognizer->checkpoint.dims->n_vocab};
     mx_tensor t = mx_tensor_of(MXW_U8, 2, shape, runner->suppress);
-    return mx_run_hold(runner->runs[part], "suppress", &t);
+    return mx_run_hold(run, "suppress", &t);
 }
 
 /* For every number of windows that the part may get: a device may need less memory for many than for fewer. */
@@ -122,10 +123,33 @@ static mxw_status reserve(mx_step_runner *runner) {
     for (int i = MX_PART_ENCODER; i <= MX_PART_CROSS && status >= 0; i++)
         status = reserve_windows(runner, (mx_part)i);
     for (int i = MX_PART_DECODER; i <= (runner->size.forces ? MX_PART_FORCE : MX_PART_DECODER) && status >= 0; i++) {
-        status = hold_tables(runner, (mx_part)i, runner->n_slots);
+        status = hold_tables(runner, runner->runs[i], runner->n_slots);
         if (status >= 0)
             status = mx_run_reserve(runner->runs[i], i == MX_PART_FORCE ? of_force : of_decoder);
     }
+    return status;
+}
+
+/* The step in two halves, with room for the logits of every slot's sequences between them. */
+static mxw_status open_halves(mx_step_runner *runner) {
+    mxw_status status;
+    const mx_recognizer *r = runner->recognizer;
+    int picks = rounded(runner->n_slots * (runner->size.n_sequences + 1)), n_vocab = r->checkpoint.dims->n_vocab;
+    char of_logits[160], of_choice[96];
+    snprintf(of_logits, sizeof(of_logits), "rows=%d,sequences=%d,picks=%d,slots=%d,cells=%d",
+             rounded(runner->max_rows), rounded(runner->max_sequences), picks, runner->n_slots,
+             runner->n_slots * runner->size.n_cells + 1);
+    snprintf(of_choice, sizeof(of_choice), "picks=%d,candidates=%d,sets=%d", picks,
+             MX_MIN(runner->size.n_sequences + 1, n_vocab), runner->n_slots * MX_SET_COUNT);
+    runner->logits = mx_alloc_zero((size_t)picks * (size_t)n_vocab, sizeof(*runner->logits));
+    if (!runner->logits)
+        return MXW_E_MEMORY;
+    for (int i = 0; i < MX_HALF_COUNT; i++)
+        MX_TRY(mx_run_open(r->halves.programs[i], i == MX_HALF_LOGITS ? runner->state : NULL, &runner->halves[i]));
+    MX_TRY(hold_tables(runner, runner->halves[MX_HALF_CHOICE], runner->n_slots));
+    MX_TRY(mx_run_reserve(runner->halves[MX_HALF_LOGITS], of_logits));
+    MX_TRY(mx_run_reserve(runner->halves[MX_HALF_CHOICE], of_choice));
+out:
     return status;
 }
 
@@ -145,12 +169,16 @@ mxw_status mx_step_runner_open(mx_step_runner *runner, const mx_recognizer *r, c
         MX_TRY(mx_run_open(r->programs[i], runner->state, &runner->runs[i]));
     runner->split_devices =
         strcmp(mx_exec_device(r->programs[MX_PART_ENCODER]), mx_exec_device(r->programs[MX_PART_CROSS])) != 0;
-    status = reserve(runner);
+    MX_TRY(reserve(runner));
+    status = size->repetition ? open_halves(runner) : MXW_OK;
 out:
     return status;
 }
 
 void mx_step_runner_close(mx_step_runner *runner) {
+    for (int i = 0; i < MX_HALF_COUNT; i++)
+        mx_run_close(runner->halves[i]);
+    mx_free(runner->logits);
     for (int i = 0; i < MX_PART_COUNT; i++)
         mx_run_close(runner->runs[i]);
     mx_state_close(runner->state);
@@ -182,7 +210,7 @@ void mx_step_runner_attach(mx_step_runner *runner, int slot, const mx_decode_pla
     }
     if (table < 0) {
         table = unused;
-        runner->n_tables[0] = runner->n_tables[1] = 0;
+        memset(runner->n_tables, 0, sizeof(runner->n_tables));
         memcpy(runner->suppress + (size_t)table * bytes, plan->suppress, bytes);
     }
     runner->table_uses[table]++;
@@ -275,11 +303,15 @@ mxw_status mx_step_runner_features(mx_step_runner *runner, const float **feature
 void mx_step_runner_tap(mx_step_runner *runner, mx_tap_fn tap, void *context) {
     for (int i = 0; i < MX_PART_COUNT; i++)
         mx_run_tap(runner->runs[i], tap, context);
+    for (int i = 0; i < MX_HALF_COUNT && runner->halves[i]; i++)
+        mx_run_tap(runner->halves[i], tap, context);
 }
 
 void mx_step_runner_watch(mx_step_runner *runner, mx_watch_fn watch, void *context) {
     for (int i = 0; i < MX_PART_COUNT; i++)
         mx_run_watch(runner->runs[i], watch, context);
+    for (int i = 0; i < MX_HALF_COUNT && runner->halves[i]; i++)
+        mx_run_watch(runner->halves[i], watch, context);
 }
 
 /* ---- the decoder ------------------------------------------------------------------------------------------------- */
@@ -357,8 +389,8 @@ static void pad(mx_step_runner *runner, packing *all, int slot) {
     *all = to;
 }
 
-/* The inputs that the decoder and its forced form share. */
-static mxw_status bind_step(mx_step_runner *runner, mx_run *run, const packing *all) {
+/* The rows of the decoder, its forced form or its first half. */
+static mxw_status bind_rows(mx_step_runner *runner, mx_run *run, const packing *all) {
     mxw_status status;
     const mxw_dims *dims = runner->recognizer->checkpoint.dims;
     for (size_t c = 0; c < N_COLUMNS; c++)
@@ -366,11 +398,20 @@ static mxw_status bind_step(mx_step_runner *runner, mx_run *run, const packing *
                     runner->columns + c * (size_t)rounded(runner->max_rows)));
     MX_TRY(bind(run, "cells", MXW_I32, all->n_sequences, dims->n_text_ctx, runner->cells));
     MX_TRY(bind(run, "pick", MXW_I32, all->n_picks, 0, runner->picks));
+    status = MXW_OK;
+out:
+    return status;
+}
+
+/* What candidates are chosen by, of the decoder, its forced form or the choice. */
+static mxw_status bind_rules(mx_step_runner *runner, mx_run *run, const packing *all) {
+    mxw_status status;
     MX_TRY(bind(run, "rules", MXW_I32, all->n_picks, MX_RULE_WORDS, runner->rules));
     int n_tables = tables_in_use(runner);
-    int *sent = &runner->n_tables[run != runner->runs[MX_PART_DECODER]];
+    int holder = run == runner->runs[MX_PART_DECODER] ? 0 : run == runner->runs[MX_PART_FORCE] ? 1 : 2;
+    int *sent = &runner->n_tables[holder];
     if (n_tables != *sent) {
-        MX_TRY(hold_tables(runner, run == runner->runs[MX_PART_DECODER] ? MX_PART_DECODER : MX_PART_FORCE, n_tables));
+        MX_TRY(hold_tables(runner, run, n_tables));
         *sent = n_tables;
     }
     status = mx_run_size(run, "candidates", all->k);
@@ -422,24 +463,81 @@ out:
     return status;
 }
 
-mxw_status mx_step_runner_step(mx_step_runner *runner, mx_request *requests, int n, mx_meanwhile_fn meanwhile,
-                               void *context) {
+/* Executes, and has other work done at least once while the device is busy. */
+static mxw_status execute(mx_run *run, mx_meanwhile_fn meanwhile, void *context) {
+    mxw_status status = mx_run_execute(run);
+    if (status >= 0 && meanwhile)
+        do
+            meanwhile(context);
+        while (!mx_run_done(run));
+    return status;
+}
+
+static mxw_status step_whole(mx_step_runner *runner, mx_request *requests, int n, mx_meanwhile_fn meanwhile,
+                             void *context) {
     mxw_status status;
-    int64_t start = mx_now_ns();
     mx_run *run = runner->runs[MX_PART_DECODER];
     packing all = {0};
     MX_TRY(pack_requests(runner, requests, n, &all));
     if (runner->padded)
         pad(runner, &all, requests[0].slot);
-    MX_TRY(bind_step(runner, run, &all));
-    MX_TRY(mx_run_execute(run));
-    if (meanwhile)
-        do
-            meanwhile(context);
-        while (!mx_run_done(run));
+    MX_TRY(bind_rows(runner, run, &all));
+    MX_TRY(bind_rules(runner, run, &all));
+    MX_TRY(execute(run, meanwhile, context));
     MX_TRY(give_candidates(run, requests, n, all.k));
-    count_step(runner, requests, n, start);
 out:
+    return status;
+}
+
+/* Logits of the first half, changed by what each request's sequences have said. */
+static mxw_status change_logits(mx_step_runner *runner, const mx_request *requests, int n) {
+    mx_tensor t;
+    mxw_status status = mx_run_output(runner->halves[MX_HALF_LOGITS], "logits", &t);
+    if (status < 0)
+        return status;
+    size_t n_vocab = (size_t)t.dims[1], pick = 0;
+    memcpy(runner->logits, t.data, (size_t)t.dims[0] * n_vocab * sizeof(*runner->logits));
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < requests[i].step->n_picks; j++, pick++)
+            mx_repetition_apply(requests[i].step->repetition, &requests[i].step->said[j],
+                                runner->logits + pick * n_vocab);
+    return MXW_OK;
+}
+
+static mxw_status step_in_halves(mx_step_runner *runner, mx_request *requests, int n, mx_meanwhile_fn meanwhile,
+                                 void *context) {
+    mxw_status status;
+    mx_run *logits = runner->halves[MX_HALF_LOGITS], *choice = runner->halves[MX_HALF_CHOICE];
+    packing all = {0};
+    if (!logits)
+        return mx_fail(MXW_E_INTERNAL, "decoder: a step has rules about repetition, but no slot was to have any");
+    MX_TRY(pack_requests(runner, requests, n, &all));
+    if (runner->padded)
+        pad(runner, &all, requests[0].slot);
+    if (all.n_picks > rounded(runner->n_slots * (runner->size.n_sequences + 1)))
+        return mx_fail(MXW_E_INTERNAL, "decoder: %d rows of logits do not fit into a run", all.n_picks);
+    MX_TRY(bind_rows(runner, logits, &all));
+    MX_TRY(execute(logits, meanwhile, context));
+    MX_TRY(change_logits(runner, requests, n));
+    MX_TRY(bind(choice, "logits", MXW_F32, all.n_picks, runner->recognizer->checkpoint.dims->n_vocab, runner->logits));
+    MX_TRY(bind_rules(runner, choice, &all));
+    MX_TRY(mx_run_execute(choice));
+    MX_TRY(give_candidates(choice, requests, n, all.k));
+out:
+    return status;
+}
+
+mxw_status mx_step_runner_step(mx_step_runner *runner, mx_request *requests, int n, mx_meanwhile_fn meanwhile,
+                               void *context) {
+    int64_t start = mx_now_ns();
+    int n_whole = 0;
+    while (n_whole < n && !requests[n_whole].step->repetition)
+        n_whole++;
+    mxw_status status = n_whole ? step_whole(runner, requests, n_whole, meanwhile, context) : MXW_OK;
+    if (status >= 0 && n_whole < n)
+        status = step_in_halves(runner, requests + n_whole, n - n_whole, n_whole ? NULL : meanwhile, context);
+    if (status >= 0)
+        count_step(runner, requests, n, start);
     return status;
 }
 
@@ -488,7 +586,8 @@ mxw_status mx_step_runner_force(mx_step_runner *runner, mx_request *requests, in
     packing all = {0};
     MX_TRY(pack_requests(runner, requests, n, &all));
     int n_align = pack_wanted(runner, requests, n);
-    MX_TRY(bind_step(runner, run, &all));
+    MX_TRY(bind_rows(runner, run, &all));
+    MX_TRY(bind_rules(runner, run, &all));
     MX_TRY(bind(run, "wanted", MXW_I32, all.n_picks, 0, runner->wanted));
     MX_TRY(bind(run, "align_rows", MXW_I32, n_align, 0, runner->align_rows));
     MX_TRY(bind(run, "align_slots", MXW_I32, n_align, 0, runner->align_slots));

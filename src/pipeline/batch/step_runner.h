@@ -18,6 +18,7 @@ typedef struct mx_slot_size {
     int n_rows, n_sequences, n_picks;   /* of one step */
     int n_cells;                        /* of one window */
     int forces;                         /* known tokens are run, too: their memory is reserved at open */
+    int repetition;                     /* steps have rules about repetition, too */
 } mx_slot_size;
 
 mx_slot_size mx_slot_size_of(const mx_decode_plan *plan, int forces);
@@ -53,6 +54,8 @@ typedef struct mx_step_runner {
     int padded;              /* 1: sizes are rounded up, so that they recur and captured graphs can be launched */
     mx_state *state;
     mx_run *runs[MX_PART_COUNT];
+    mx_run *halves[MX_HALF_COUNT];   /* NULL: no slot's steps have rules about repetition */
+    float *logits;           /* [rounded room for picks of steps][n_vocab], between the halves */
     float *mels;             /* [width][2 n_audio_ctx][n_mels]; NULL for a width of 1 */
     int32_t *window_slots;   /* [width] */
     int32_t *columns;        /* [5][max_rows]: token, position, sequence, cell, slot */
@@ -62,7 +65,7 @@ typedef struct mx_step_runner {
     int32_t *wanted;         /* [max_picks] */
     int32_t *align_rows, *align_slots;   /* [max_rows] */
     uint8_t *suppress;       /* [n_slots tables][MX_SET_COUNT][n_vocab]; slots with equal tables share one */
-    int n_tables[2];         /* tables that the decoder and its forced form hold; 0: they changed since */
+    int n_tables[3];         /* tables that the decoder, its forced form and the choice hold; 0: they changed since */
     int *table_uses;         /* [n_slots tables]: slots that share it */
     int *table_of;           /* [n_slots]: the slot's table, -1: no session is attached */
 } mx_step_runner;
@@ -81,8 +84,9 @@ void mx_step_runner_tap(mx_step_runner *runner, mx_tap_fn tap, void *context);
 void mx_step_runner_watch(mx_step_runner *runner, mx_watch_fn watch, void *context);
 /* How many of the requests, from the first on, fit in one run: at least one. */
 int mx_step_runner_room(const mx_step_runner *runner, const mx_request *requests, int n);
-/* One step of each request's slot, as one run. While the device works, meanwhile (NULL: nothing) is called at least
- * once: it may encode for other slots, which is queued behind this step and before every later one. */
+/* One step of each request's slot, as one run; those with rules about repetition come last, and are a run of their own.
+ * While the device works, meanwhile (NULL: nothing) is called at least once: it may encode for other slots, which is
+ * queued behind this step and before every later one. */
 typedef void (*mx_meanwhile_fn)(void *context);
 mxw_status mx_step_runner_step(mx_step_runner *runner, mx_request *requests, int n, mx_meanwhile_fn meanwhile,
                                void *context);

@@ -292,6 +292,10 @@ static void test_option_refusals(void) {
     REFUSED(english, patience, -1.0);
     REFUSED(english, patience, 1e-9);
     REFUSED(english, length_penalty, 1.5);
+    REFUSED(english, repetition_penalty, 0);
+    REFUSED(english, repetition_penalty, NAN);
+    REFUSED(english, no_repeat_ngram_size, -1);
+    REFUSED(english, no_repeat_ngram_size, 449);
     REFUSED(english, sample_len, -1);
     REFUSED(english, sample_len, 449);
     REFUSED(english, max_initial_timestamp, 31);

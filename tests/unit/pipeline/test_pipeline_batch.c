@@ -62,6 +62,8 @@ static void fill(job *j, int i) {
     j->options.word_timestamps = i % 4 != 1;
     j->options.hallucination_silence_threshold = i == 4 ? 8 : MXW_NONE;
     j->options.token_details = i % 5 == 3 ? 4 : 0;
+    j->options.repetition_penalty = i % 4 == 1 ? 1.4 : 1;
+    j->options.no_repeat_ngram_size = i % 7 == 2 ? 2 : 0;
     j->piece = i == 12 ? 16000 : 0;
     j->n_samples = i == 15 ? 0 : (size_t)(i % 8 == 3 ? 32 : 3 + i) * MXW_SAMPLE_RATE + (size_t)i * 411;
     j->samples = mx_alloc_array(j->n_samples + 1, sizeof(float));
@@ -266,6 +268,7 @@ static mx_session *open_holder(mxw_model *model) {
     mxw_session_options o = kit_short_options(16);   /* first to open, so that all others fit beside it */
     o.beam_size = 5;
     o.prefix = "a longer prefix";
+    o.repetition_penalty = 1.1;
     CHECK_EQ_INT(mxw_session_open(model, &o, &holder), MXW_OK);
     return holder;
 }

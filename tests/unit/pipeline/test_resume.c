@@ -209,6 +209,12 @@ static void test_other_runs(void) {
     check_refused(session, &whole.records[0], MXW_E_ARGUMENT,
                   "record: made with other options, or by another version or engine");
     mxw_session_close(session);
+    changed = o;
+    changed.repetition_penalty = 1.2;
+    session = open_fed(english, &changed, &t);
+    check_refused(session, &whole.records[0], MXW_E_ARGUMENT,
+                  "record: made with other options, or by another version or engine");
+    mxw_session_close(session);
     samples[N_SAMPLES / 2] += 1.0f / 32768;
     session = open_fed(english, &o, &t);
     check_refused(session, &whole.records[0], MXW_E_ARGUMENT, "record: made from another recording");
