@@ -132,12 +132,39 @@ class Batched(unittest.TestCase):
             fw.BatchedInferencePipeline(MODEL).transcribe(SOUND, vad_filter=False)
 
 
+class Decoding(unittest.TestCase):
+    def test_compute_type(self):
+        for compute_type in ("int8", "int8_float32", "int8_float16", "int8_bfloat16"):
+            with self.assertNoLogs("faster_whisper", "WARNING"):
+                model = fw.WhisperModel(kit.small_model(), device="cpu", compute_type=compute_type, cpu_threads=1)
+            self.assertEqual((model.model.compute_type, model.model._model.info["precision"]), ("int8_float32", "int8"))
+        self.assertTrue(list(model.transcribe(SOUND)[0]))
+
+    def test_repetition(self):
+        plain = dict(beam_size=1, temperature=0.0, without_timestamps=True, max_new_tokens=40)
+
+        def tokens(model, **options):
+            return [segment.tokens for segment in model.transcribe(SOUND, **plain, **options)[0]]
+        free = tokens(MODEL)
+        self.assertTrue(any(len(set(one)) < len(one) for one in free), "the model repeats itself")
+        self.assertEqual(tokens(MODEL, repetition_penalty=1.0, no_repeat_ngram_size=0), free)
+        for one in tokens(MODEL, no_repeat_ngram_size=1):
+            self.assertEqual(len(set(one)), len(one))
+        for one in tokens(MODEL, no_repeat_ngram_size=2):
+            pairs = list(zip(one, one[1:]))
+            self.assertEqual(len(set(pairs)), len(pairs))
+        self.assertNotEqual(tokens(MODEL, repetition_penalty=1.5), free)
+        batched = fw.BatchedInferencePipeline(MODEL)
+        clips = dict(vad_filter=False, clip_timestamps=[{"start": 0.0, "end": 5.0}])
+        for segment in batched.transcribe(SOUND, **plain, **clips, no_repeat_ngram_size=1)[0]:
+            self.assertEqual(len(set(segment.tokens)), len(segment.tokens))
+
+
 class Refusals(unittest.TestCase):
     def test_options(self):
         multilingual = fw.WhisperModel(kit.small_model("tiny"), cpu_threads=1)
         for options, kind, part in (
-                (dict(repetition_penalty=1.1), NotImplementedError, "repetition_penalty"),
-                (dict(no_repeat_ngram_size=3), NotImplementedError, "no_repeat_ngram_size"),
+                (dict(repetition_penalty=-1), ValueError, "repetition_penalty"),
                 (dict(chunk_length=40), ValueError, "chunk_length"), (dict(beam_size=0), ValueError, "beam_size"),
                 (dict(beam_size=1, patience=2), ValueError, "patience"),
                 (dict(hallucination_silence_threshold=2), ValueError, "word_timestamps"),
@@ -163,10 +190,11 @@ class Refusals(unittest.TestCase):
                               (dict(compatibility="mine"), ValueError)):
             with self.assertRaises(kind, msg=str(options)):
                 fw.WhisperModel(kit.small_model(), **options)
-        with self.assertLogs("faster_whisper", "WARNING") as logs:
-            model = fw.WhisperModel(kit.small_model(), device="cpu", compute_type="int8")
-        self.assertIn("int8", logs.output[0])
-        self.assertEqual(model.model.compute_type, "float32")
+        for compute_type in ("float16", "bfloat16", "int16"):
+            with self.assertLogs("faster_whisper", "WARNING") as logs:
+                model = fw.WhisperModel(kit.small_model(), device="cpu", compute_type=compute_type)
+            self.assertIn(compute_type, logs.output[0])
+            self.assertEqual(model.model.compute_type, "float32")
         with self.assertRaises(FileNotFoundError):
             MODEL.transcribe("missing.wav")
 

@@ -111,8 +111,8 @@ def key_of(*, task: str, without_timestamps: bool, beam_size: int = 5, patience:
            sample_len: int | None = None, suppress_blank: bool = True,
            suppress_tokens: Iterable[int] | None = (-1,), max_initial_timestamp: float | None = 1.0) -> Key:
     """The library's options for faster-whisper's."""
-    refuse_unless("repetition_penalty", repetition_penalty, 1, "the engine does not change scores of repeated tokens")
-    refuse_unless("no_repeat_ngram_size", no_repeat_ngram_size, 0, "the engine does not forbid repetitions")
+    if repetition_penalty is not None and not repetition_penalty > 0:
+        raise ValueError(f"repetition_penalty: {repetition_penalty} is not above 0")
     if beam_size < 1:
         raise ValueError(f"beam_size: {beam_size} is not 1 or more")
     if beam_size == 1 and patience not in (None, 1):
@@ -122,6 +122,7 @@ def key_of(*, task: str, without_timestamps: bool, beam_size: int = 5, patience:
         "patience": float(patience) if beam_size > 1 and patience is not None else None, "best_of": best_of or 1,
         # 1 in faster-whisper is the plain mean, as none is here; other values are openai-whisper's penalty.
         "length_penalty": None if length_penalty in (None, 1) else float(length_penalty),
+        "repetition_penalty": float(repetition_penalty or 1), "no_repeat_ngram_size": no_repeat_ngram_size or 0,
         "sample_len": sample_len or 0, "suppress_blank": bool(suppress_blank),
         "suppress_tokens": ",".join(str(int(token)) for token in suppress_tokens or ()),
         "max_initial_timestamp": max_initial_timestamp}.items()))
@@ -322,7 +323,9 @@ class Whisper:
 
         def one(index: int) -> WhisperGenerationResult:
             request = self.take_apart(prompts[index])
-            n_new = min(max_length // 2, max_length - (len(prompts[index]) - 1))
+            n_begun = len(request.begin) + (1 if request.begin and not request.without_timestamps else 0)
+            n_before = len(prompts[index]) - n_begun
+            n_new = min(max_length // 2, max_length - (n_before - 1)) - n_begun   # what it begins with counts, too
             key = key_of(task=request.task, without_timestamps=request.without_timestamps, beam_size=beam_size,
                          patience=patience, length_penalty=length_penalty, best_of=num_hypotheses,
                          repetition_penalty=repetition_penalty, no_repeat_ngram_size=no_repeat_ngram_size,

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from .._catalog import devices
 from .._model import Model
 from .._window import FRAMES, log_mel
 from . import _words
@@ -37,8 +38,14 @@ __all__ = [
 
 Features = npt.NDArray[np.float32]
 Fallback = tuple[WhisperGenerationResult, float, float, float]
-_EXACT = ("default", "auto", "float32")
-_REDUCED = ("float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+# compute_type: what it is on a GPU, and on a CPU
+_PRECISIONS = {
+    "default": ("exact", "exact"), "auto": ("exact", "exact"), "float32": ("exact", "exact"),
+    "float16": ("f16", "exact"), "bfloat16": ("f16", "exact"), "int16": ("exact", "exact"),
+    "int8": ("exact", "int8"), "int8_float32": ("exact", "int8"),
+    "int8_float16": ("f16", "int8"), "int8_bfloat16": ("f16", "int8"),
+}
+_COMPUTE_TYPES = {"exact": "float32", "f16": "float16", "int8": "int8_float32"}   # what .model says of them
 default_compatibility = "openai"   # of models that are opened without saying; install_as() sets it
 
 
@@ -83,7 +90,7 @@ class WhisperModel:
             path = self._find(str(model_size_or_path), download_root, local_files_only, revision, use_auth_token)
             model = Model(path, **options)
         self.hf_tokenizer = Vocabulary(model)
-        self.model = Whisper(model, self.hf_tokenizer, "float16" if options["precision"] == "f16" else "float32")
+        self.model = Whisper(model, self.hf_tokenizer, _COMPUTE_TYPES[options["precision"]])
         self.feat_kwargs: dict[str, Any] = {"feature_size": model.dims["n_mels"]}
         self.feature_extractor = FeatureExtractor(**self.feat_kwargs)
         self.input_stride = 2
@@ -101,13 +108,14 @@ class WhisperModel:
         return f"{device}:{indices[0]}" if device == "cuda" and indices[0] else device
 
     def _precision(self, compute_type: str, device: str) -> str:
-        if compute_type not in _EXACT + _REDUCED:
+        if compute_type not in _PRECISIONS:
             raise ValueError(f"Invalid compute type: {compute_type}")
-        if compute_type in ("float16", "bfloat16", "int8_float16", "int8_bfloat16") and device.startswith("cuda"):
-            return "f16"
-        if compute_type in _REDUCED:
+        if device == "auto":
+            device = "cuda" if any(one.usable and one.kind == "cuda" for one in devices()) else "cpu"
+        precision = _PRECISIONS[compute_type][0 if device.startswith("cuda") else 1]
+        if precision == "exact" and compute_type not in ("default", "auto", "float32"):
             self.logger.warning("compute_type %s: computed in float32 on %s, which is exact", compute_type, device)
-        return "exact"
+        return precision
 
     @staticmethod
     def _find(name: str, root: str | None, local_only: bool, revision: str | None, token: str | bool | None) -> str:
