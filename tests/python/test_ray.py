@@ -511,11 +511,11 @@ class Command(unittest.TestCase):
 
     def test_options(self):
         words = [folder("sounds"), "out", "--beam-size", "none", "--vad", "--no-suppress-blank", "--language", "de",
-                 "--temperature", "0.5", "--logprob-threshold", "none", "--format", "srt,vtt", "--actors", "2:8",
-                 "--memory", "1.5G", "--track", "2"]
+                 "--languages", "none", "--temperature", "0.5", "--logprob-threshold", "none", "--format", "srt,vtt",
+                 "--actors", "2:8", "--memory", "1.5G", "--track", "2"]
         job, pool = job_of(parser().parse_args(words))
         self.assertEqual(job.options, {"beam_size": None, "vad": True, "suppress_blank": False, "language": "de",
-                                       "temperature": 0.5, "logprob_threshold": None, "track": 2})
+                                       "languages": None, "temperature": 0.5, "logprob_threshold": None, "track": 2})
         self.assertEqual((job.files, pool.actors, pool.most_actors, pool.memory), (["srt", "vtt"], 2, 8, 3 << 29))
         job.check()
 

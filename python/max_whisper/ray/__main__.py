@@ -45,6 +45,10 @@ def _number(kind: type, none: bool) -> Any:
     return convert
 
 
+def _language(word: str) -> str | None:
+    return None if word.lower() == "none" else word
+
+
 def _size(word: str) -> int:
     units = {"k": 10, "m": 20, "g": 30, "t": 40}
     scale = units.get(word[-1:].lower(), 0)
@@ -67,6 +71,8 @@ def _add_decode_options(parser: argparse.ArgumentParser) -> None:
             group.add_argument(flag, choices=typing.get_args(kind), default=argparse.SUPPRESS, dest=name)
         elif inner[0] in (int, float):
             group.add_argument(flag, type=_number(inner[0], none), default=argparse.SUPPRESS, dest=name, metavar="N")
+        elif name in ("language", "languages"):
+            group.add_argument(flag, type=_language, default=argparse.SUPPRESS, dest=name, metavar="LANGUAGE")
         else:
             group.add_argument(flag, default=argparse.SUPPRESS, dest=name, metavar="TEXT")
     group.add_argument("--channel", type=int, default=argparse.SUPPRESS, metavar="N", help="this channel alone")
@@ -94,7 +100,8 @@ for _kind, _what in ((_size, "size"), (_actors, "N or N:MAX"), (_positive, "numb
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = _Parser(prog="max-whisper-ray", description=DESCRIPTION, allow_abbrev=False)
+    made = _Parser(prog="max-whisper-ray", description=DESCRIPTION, allow_abbrev=False,
+                   usage="%(prog)s MANIFEST OUTPUT [--address ADDRESS] [--model NAME] [OPTION...]")
     made.add_argument("manifest", metavar="MANIFEST", help="a .parquet or .jsonl file with a column of paths or URLs, "
                       "or a folder of recordings; a path, or a URL that fsspec can open")
     made.add_argument("output", metavar="OUTPUT", help="a folder, which all nodes can write to: a path, or a URL")
