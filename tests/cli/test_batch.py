@@ -55,7 +55,8 @@ def test_same(paths):
     with open(bad, "wb") as stream:
         stream.write(b"no sound" * 100)
     words = [paths[0], bad, *paths[1:4], os.path.join(FOLDER, "missing.wav"), *paths[4:]]
-    batches = [["--batch", "2"], ["--batch", "3", "--threads", "1"], ["--batch", "16", "--threads", "3"], []]
+    batches = [[], ["--batch", "2"], ["--batch", "3", "--threads", "1"], ["--batch", "16", "--threads", "3"],
+               ["--batch", "4"]]
     for form in ([], ["-f", "json"], ["-f", "srt"], ["--verbose", "False"]):
         want = run(*SHORT, *form, "--batch", "1", *words)
         check_equal(want[0], 1, f"{form}: exit status")
@@ -64,7 +65,7 @@ def test_same(paths):
         for batch in batches[-1:] if form else batches:
             check_equal(run(*SHORT, *form, *batch, *words), want, f"{form} {batch}")
     alone = [run(*SHORT, path)[1] for path in paths]
-    together = run(*SHORT, *paths)[1]
+    together = run(*SHORT, "--batch", "4", *paths)[1]
     check_equal(together, "\n".join(f"==> {path} <==\n{text}" for path, text in zip(paths, alone)), "each as alone")
     check_equal(len(set(alone)), len(alone), "seven different texts")
 
@@ -95,10 +96,10 @@ def test_standard_input(paths):
     words = [paths[1], "-", paths[3]]
     want = run(*SHORT, "--batch", "1", *words, stdin=read(paths[0]))
     check(want[0] == 0 and "==> standard input <==" in want[1], "standard input among files", want)
-    check_equal(run(*SHORT, *words, stdin=read(paths[0])), want, "standard input among files at once")
+    check_equal(run(*SHORT, "--batch", "4", *words, stdin=read(paths[0])), want, "standard input among files at once")
     words = [paths[1], "-", "--mel-reference", "running"]
     want = run(*SHORT, "--batch", "1", *words, stdin=read(paths[0]))
-    check_equal(run(*SHORT, *words, stdin=read(paths[0])), want, "live, among files at once")
+    check_equal(run(*SHORT, "--batch", "4", *words, stdin=read(paths[0])), want, "live, among files at once")
 
 
 def test_refused(paths):
@@ -108,7 +109,8 @@ def test_refused(paths):
 
 
 def test_closed_pipe(paths):
-    process = subprocess.Popen([PROGRAM, *SHORT, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([PROGRAM, *SHORT, "--batch", "4", *paths], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
     process.stdout.close()
     err = process.stderr.read()
     check_equal((process.wait(), err), (1, b""), "a closed pipe is quiet")
@@ -140,7 +142,7 @@ def wait_until_caught(process, number):
 def test_interrupt(paths):
     """Ctrl-C with standard input still open: what is finished is printed, what is not leaves nothing."""
     folder = os.path.join(FOLDER, "interrupted")
-    process = start([*SHORT, "-o", folder, "-", paths[1], paths[3]])
+    process = start([*SHORT, "--batch", "4", "-o", folder, "-", paths[1], paths[3]])
     process.stdin.write(read(paths[4])[:60000])
     process.stdin.flush()
     wait_for(os.path.join(folder, "1.vtt"))
@@ -153,7 +155,7 @@ def test_interrupt(paths):
     want = run(*SHORT, paths[1], paths[3])[1]
     check_equal(out, want, "what was finished")
     check_equal(sorted({name.split(".")[0] for name in os.listdir(folder)}), ["1", "3"], "files of those finished")
-    process = start([*SHORT, "--sample-len", "60", "--beam-size", "10", *paths])
+    process = start([*SHORT, "--batch", "4", "--sample-len", "60", "--beam-size", "10", *paths])
     wait_until_caught(process, signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     status = process.wait(timeout=60)
@@ -171,7 +173,7 @@ def test_progress(paths):
     except OSError as error:   # a container without devpts
         print(f"SKIP: cli-batch, progress on a terminal: no pseudo-terminal ({error.strerror})")
         return
-    words = [*SHORT, "--sample-len", "60", *paths]
+    words = [*SHORT, "--batch", "4", "--sample-len", "60", *paths]
     code, shown, printed = run_on_terminal(words)
     check_equal((code, printed), (0, run(*words)[1]), "many on a terminal")
     check("of 7 files" in shown and "of audio" in shown and "%" in shown and "left" in shown, "a bar for all of them",

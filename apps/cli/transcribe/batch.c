@@ -15,7 +15,7 @@
 
 /* How many recordings at once, unless told: on a processor, enough for steps to be worth sharing without much memory;
  * an accelerator is idle until many do. */
-enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32, MOST = 256 };
+enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32, FEW_THREADS = 3, MOST = 256 };
 
 typedef struct job {
     recording_batch batch;
@@ -101,11 +101,17 @@ static int device_batch(const transcribe_options *o) {
     return model_uses_accelerator(&o->model) ? BATCH_ACCELERATOR : BATCH_CPU;
 }
 
+/* Few cores are kept busy by one session: on two, four take 6 % less processor time and 120 MB more. */
+static int is_small(const transcribe_options *o) {
+    int64_t threads = o->model.threads > 0 ? o->model.threads : sysconf(_SC_NPROCESSORS_ONLN);
+    return !model_uses_accelerator(&o->model) && threads <= FEW_THREADS;
+}
+
 /* How many of n sessions at once. */
 static int choose_batch(const transcribe_options *o, int n) {
     int64_t batch = o->batch;
     if (n > 1 && batch <= 0)
-        batch = device_batch(o);
+        batch = is_small(o) ? 1 : device_batch(o);
     return batch <= 0 || n < batch ? n : (int)batch;
 }
 
