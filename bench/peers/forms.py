@@ -7,6 +7,7 @@ one line.
 """
 import json
 import os
+import shutil
 import subprocess
 
 import environments
@@ -93,6 +94,10 @@ class Model:
         python, why_not = environments.interpreter(peer)
         if not python:
             raise FormError(why_not)
-        self.run(os.path.join(os.path.dirname(python), "optimum-cli"), *words(self.form(source), target + ".part"),
-                 HF_HUB_OFFLINE="1", PYTHONDONTWRITEBYTECODE="1")
-        os.replace(target + ".part", target)
+        read, part = self.form(source), target + ".part"
+        self.run(os.path.join(os.path.dirname(python), "optimum-cli"), *words(read, part), HF_HUB_OFFLINE="1",
+                 PYTHONDONTWRITEBYTECODE="1")
+        rules = "generation_config.json"  # which ids are suppressed: the quantizer leaves it behind
+        if not os.path.exists(os.path.join(part, rules)):
+            shutil.copy(os.path.join(read, rules), part)
+        os.replace(part, target)
