@@ -31,6 +31,7 @@ class Engine:
 
 COMPILED_HERE = "compiled for this processor; the package index's, beside it, is for AVX2"
 PARTLY_MLAS = "most of its products are MLAS's, which has no setting for it"
+BY_PROCESSOR = "it chooses kernels by the processor, and fails where oneDNN is held to AVX2"
 NO_BF16 = "without the processor's bf16 it is the row f32"
 MLAS = "ONNX Runtime has no setting for it"
 TABLE = [
@@ -48,7 +49,7 @@ TABLE = [
     Engine("openvino genai f32", "openvino", "openvino-f32", PARTLY_MLAS,
            properties={"INFERENCE_PRECISION_HINT": "f32"}),
     Engine("openvino genai auto", "openvino", "openvino-f32", NO_BF16, properties={}),
-    Engine("openvino genai int8", "openvino", "openvino-int8", properties={}),
+    Engine("openvino genai int8", "openvino", "openvino-int8", BY_PROCESSOR, properties={}),
     Engine("onnxruntime f32", "onnxruntime", "onnx-f32", MLAS),
     Engine("onnxruntime int8", "onnxruntime", "onnx-int8", MLAS, suffix="_quantized"),
     Engine("max-whisper cpu", None, "own", engine="cpu", precision="exact"),
@@ -101,7 +102,7 @@ class Worker:
         python, why_not = environments.interpreter(self.engine.peer)
         if not python:
             raise WorkerError(why_not)
-        told = dict(config, peer=self.engine.peer, model=model_path, threads=threads, isa=self.isa)
+        told = dict(config, peer=self.engine.peer, model=model_path, threads=threads)
         return [python, os.path.join(HERE, "peers", "worker.py"), json.dumps(told)]
 
     def environment(self):

@@ -96,10 +96,8 @@ def is_multilingual(folder):
 
 def openvino(config):
     import openvino_genai
-    properties = dict(config["properties"], INFERENCE_NUM_THREADS=config["threads"])
-    if config["isa"] != "native":  # it asks the processor for bf16, not the library that is held
-        properties["INFERENCE_PRECISION_HINT"] = "f32"
-    pipeline = openvino_genai.WhisperPipeline(config["model"], "CPU", **properties)
+    pipeline = openvino_genai.WhisperPipeline(config["model"], "CPU", INFERENCE_NUM_THREADS=config["threads"],
+                                              **config["properties"])
     options = {"num_beams": 5, "return_timestamps": True}
     if is_multilingual(config["model"]):
         options.update(language="<|en|>", task="transcribe")
