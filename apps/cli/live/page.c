@@ -298,5 +298,6 @@ void page_break(void) {
 void page_note(const char *note) {
     flockfile(stderr);
     page.note = note;
+    draw();
     funlockfile(stderr);
 }
