@@ -25,7 +25,8 @@ def read(path):
 
 
 def open_peer(folder, model, threads):
-    sys.modules.setdefault("librosa", types.ModuleType("librosa"))   # it reads files with it; here none are
+    for reader in ("librosa", "soundfile"):   # it reads files with them; here none are
+        sys.modules.setdefault(reader, types.ModuleType(reader))
     sys.path.insert(0, folder)
     import faster_whisper
     import whisper_online
