@@ -14,6 +14,14 @@ int float_buffer(PyObject *object, Py_buffer *view, const char *what) {
     return -1;
 }
 
+PyObject *list_ids(const int32_t *ids, size_t n) {
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (size_t i = 0; list && i < n; i++)
+        if (PyList_SetItem(list, (Py_ssize_t)i, PyLong_FromLong(ids[i])) < 0)
+            Py_CLEAR(list);
+    return list;
+}
+
 int32_t *read_ids(PyObject *list, size_t *n) {
     PyObject *fast = PySequence_List(list);
     int32_t *ids = fast ? malloc(((size_t)PyList_Size(fast) + 1) * sizeof(*ids)) : NULL;
@@ -73,13 +81,6 @@ static PyObject *word_list(const mxw_segment *s) {
     return list;
 }
 
-static PyObject *id_list(const mxw_segment *s) {
-    PyObject *list = PyList_New((Py_ssize_t)s->n_tokens);
-    for (size_t i = 0; list && i < s->n_tokens; i++)
-        put(&list, i, PyLong_FromLong(s->tokens[i]));
-    return list;
-}
-
 static PyObject *alternative_list(const mxw_segment *s, size_t token) {
     PyObject *list = PyList_New(0);
     const mxw_token *t;
@@ -105,8 +106,8 @@ static PyObject *detail_list(const mxw_segment *s) {
 
 PyObject *segment_tuple(const mxw_segment *s) {
     return Py_BuildValue("(LLddNNddddNNNiNdNN)", (long long)s->id, (long long)s->seek, s->start, s->end,
-                         text_or_none(s->text), id_list(s), s->temperature, s->avg_logprob, s->compression_ratio,
-                         s->no_speech_prob, word_list(s), text_or_none(s->language),
+                         text_or_none(s->text), list_ids(s->tokens, s->n_tokens), s->temperature, s->avg_logprob,
+                         s->compression_ratio, s->no_speech_prob, word_list(s), text_or_none(s->language),
                          number_or_none(s->language_probability), s->channel, text_or_none(s->speaker), s->suspicion,
                          reasons_tuple(s->reasons), detail_list(s));
 }

@@ -173,10 +173,7 @@ static PyObject *ids_of_text(const mxw_model *model, const char *text, size_t by
     if (!tokens)
         return PyErr_NoMemory();
     mxw_status status = mxw_model_encode(model, text, tokens, &n);
-    PyObject *list = status < 0 ? fail(status) : PyList_New((Py_ssize_t)n);
-    for (size_t i = 0; list && i < n; i++)
-        if (PyList_SetItem(list, (Py_ssize_t)i, PyLong_FromLong(tokens[i])) < 0)
-            Py_CLEAR(list);
+    PyObject *list = status < 0 ? fail(status) : list_ids(tokens, n);
     free(tokens);
     return list;
 }

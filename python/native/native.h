@@ -69,6 +69,8 @@ int get_session_fields(const field **fields, size_t *n);
 PyObject *word_tuple(const mxw_word *word);
 PyObject *segment_tuple(const mxw_segment *segment);
 PyObject *result_tuple(const mxw_result *result);
+/* Token ids as a list; NULL with an exception. */
+PyObject *list_ids(const int32_t *ids, size_t n);
 /* Token ids of a sequence, to be freed with free(); NULL with an exception. */
 int32_t *read_ids(PyObject *list, size_t *n);
 /* A contiguous buffer of C floats; raises if it is something else. */

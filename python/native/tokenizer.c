@@ -41,10 +41,7 @@ static PyObject *tokenizer_encode(PyObject *object, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS
     status = mxw_tokenizer_encode(tokenizer, text, (size_t)bytes, tokens, &n);
     Py_END_ALLOW_THREADS
-    PyObject *list = status < 0 ? fail(status) : PyList_New((Py_ssize_t)n);
-    for (size_t i = 0; list && i < n; i++)
-        if (PyList_SetItem(list, (Py_ssize_t)i, PyLong_FromLong(tokens[i])) < 0)
-            Py_CLEAR(list);
+    PyObject *list = status < 0 ? fail(status) : list_ids(tokens, n);
     free(tokens);
     return list;
 }

@@ -161,13 +161,10 @@ static PyObject *window_languages(PyObject *object, PyObject *unused) {
 }
 
 static PyObject *text_tuple(const mxw_window_text *text) {
-    PyObject *tokens = PyList_New((Py_ssize_t)text->n_tokens);
-    for (size_t i = 0; tokens && i < text->n_tokens; i++)
-        if (PyList_SetItem(tokens, (Py_ssize_t)i, PyLong_FromLong(text->tokens[i])) < 0)
-            Py_CLEAR(tokens);
-    return Py_BuildValue("(NNNNddddN)", tokens, text_or_none(text->text), text_or_none(text->language),
-                         number_or_none(text->language_probability), text->avg_logprob, text->no_speech_prob,
-                         text->temperature, text->compression_ratio, PyBool_FromLong(text->ended));
+    return Py_BuildValue("(NNNNddddN)", list_ids(text->tokens, text->n_tokens), text_or_none(text->text),
+                         text_or_none(text->language), number_or_none(text->language_probability), text->avg_logprob,
+                         text->no_speech_prob, text->temperature, text->compression_ratio,
+                         PyBool_FromLong(text->ended));
 }
 
 /* decode(language or None, prompt, temperature, number) */

@@ -1,7 +1,10 @@
 """Calls of faster-whisper's API, and what they give, as JSON: run with the real one, or with MXW_PEER=ours.
 
     faster_whisper_calls.py MODEL FOLDER-OF-AUDIO OUT.json
+
+MXW_PEER_VAD: weights of Silero's network for ours (silero_of_faster_whisper.py), instead of its own.
 """
+import functools
 import json
 import os
 import sys
@@ -11,6 +14,8 @@ import numpy as np
 if os.environ.get("MXW_PEER") == "ours":
     import max_whisper
     max_whisper.install_as("faster_whisper", compatibility=os.environ.get("MXW_PEER_COMPATIBILITY"))
+    if os.environ.get("MXW_PEER_VAD"):
+        max_whisper.vad.Detector = functools.partial(max_whisper.vad.Detector, model=os.environ["MXW_PEER_VAD"])
 
 from faster_whisper import BatchedInferencePipeline, WhisperModel, decode_audio
 from faster_whisper.vad import VadOptions, get_speech_timestamps
@@ -41,6 +46,8 @@ def calls(model, folder):
     yield "prefix", lambda: shown(*model.transcribe(jfk, prefix="And so my fellow Americans"))
     yield "vad", lambda: shown(*model.transcribe(gap, vad_filter=True, vad_parameters={"speech_pad_ms": 200}))
     yield "speech", lambda: get_speech_timestamps(gap, VadOptions(min_silence_duration_ms=500))
+    yield "repetition", lambda: shown(*model.transcribe(left, repetition_penalty=1.2, beam_size=1, temperature=0.0))
+    yield "n-grams", lambda: shown(*model.transcribe(gap, no_repeat_ngram_size=3, beam_size=1, temperature=0.0))
     yield "left", lambda: shown(*model.transcribe(left))
     yield "right", lambda: shown(*model.transcribe(right, beam_size=1, temperature=0.0))
     yield "hotwords", lambda: shown(*model.transcribe(audio["hotwords.mp3"], hotwords="ComfyUI"))
