@@ -147,7 +147,7 @@ def _av_blocks(container: Any, track: int, channel: int) -> Iterator[Samples]:
             for made in resampler.resample(frame):
                 planes = made.to_ndarray()
                 picked = planes[max(channel - 1, 0)] if channel else planes.reshape(-1)
-                yield picked.astype(np.float32) / 32768
+                yield picked.astype(np.float32) / np.float32(32768)
 
 
 def _then_none(items: Iterator[Any]) -> Iterator[Any]:
