@@ -37,7 +37,7 @@ def stable_ts(model, clip):
 
 
 class OneRegion:
-    """In the place of whisperX's detector, whose weights are fetched: all of a recording is speech."""
+    """In the place of whisperX's detector, which is not what is compared: all of a recording is speech."""
 
     def __call__(self, audio):
         from types import SimpleNamespace

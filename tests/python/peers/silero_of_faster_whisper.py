@@ -1,5 +1,5 @@
-"""Silero's weights as faster-whisper carries them, in the file form of max-whisper, to tell what of a difference between
-the two in speech detection is the weights.
+"""Silero's weights as faster-whisper carries them, in the file form of max-whisper, to tell what of a difference in
+speech detection between the two is the weights.
 
     silero_of_faster_whisper.py OUT.safetensors     in an environment that has faster-whisper and onnx
 
