@@ -53,6 +53,7 @@ typedef struct mxw_audio_info {
     double duration_s;       /* as the container states it; negative if it does not */
     int tracks;              /* audio tracks in the file */
     double start_s;          /* where the track begins on the container's clock: sound that starts late in a film */
+    int read_rate;           /* of the source where it was read last: streams can change it; 0: nothing was read */
 } mxw_audio_info;
 
 MXW_API void mxw_audio_options_default(mxw_audio_options *options, size_t struct_size);

@@ -226,7 +226,7 @@ void mx_audio_info(const mx_audio *audio, mxw_audio_info *info) {
             bytes = MX_MIN(bytes, MX_MAX(audio->input.size - wav->data_offset, 0));
         info->container = "wav";
         info->codec = wav->codec_name;
-        info->sample_rate = wav->sample_rate;
+        info->sample_rate = info->read_rate = wav->sample_rate;
         info->channels = wav->channels;
         info->tracks = 1;
         info->duration_s =

@@ -113,6 +113,8 @@ static int take_events(stream *s) {
 static int hear(stream *s, const float *samples, const source_block *block) {
     if (!sound_file_add(&s->sound, samples, block->n) || !sound_file_gap(&s->sound, block->gap_s))
         s->failed = 1; /* said; the text goes on */
+    if (block->rate)
+        show_rate(&s->shown, s->fed_s, block->rate);
     s->fed_s += (double)block->n / MXW_SAMPLE_RATE + block->gap_s;
     mxw_status status = block->gap_s > 0 ? mxw_live_gap(s->live, block->gap_s) : MXW_OK;
     if (status >= 0)
@@ -142,7 +144,7 @@ static void hear_all(stream *s) {
     while (state == SOURCE_OPEN && !must_leave(s)) {
         source_block block;
         state = source_take(s->source, samples, most, s->virtual_time, WAIT_MS, &block);
-        if ((block.n || block.gap_s > 0) && !hear(s, samples, &block))
+        if ((block.n || block.gap_s > 0 || block.rate) && !hear(s, samples, &block))
             return;
         if (!result_files_save(&s->files, s->live, 0))
             s->failed = 1;

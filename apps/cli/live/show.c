@@ -163,6 +163,23 @@ void show_event(show *s, const mxw_live_event *event) {
         print_json(event);
 }
 
+void show_rate(show *s, double at_s, int rate) {
+    char time[40];
+    screen_timestamp(time, sizeof(time), at_s);
+    log_note("the source has another rate from %s on: %d Hz", time, rate);
+    if (s->form != SHOW_JSON)
+        return;
+    json_writer json;
+    json_start(&json, stdout, 0);
+    json_begin(&json, NULL);
+    json_text(&json, "kind", "rate_changed");
+    json_number(&json, "start", at_s, 3);
+    json_number(&json, "end", at_s, 3);
+    json_whole(&json, "rate", rate);
+    json_end(&json);
+    out_flush();
+}
+
 void show_close(show *s) {
     if (s->form == SHOW_PAGE)
         page_close();

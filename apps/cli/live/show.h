@@ -21,6 +21,8 @@ show_form show_choose(const live_options *options);
 /* The page, if that is the form; where there can be none, lines. */
 void show_open(show *s, show_form form, sound_source *from, int real_time);
 void show_event(show *s, const mxw_live_event *event);
+/* The source has another rate from then on. */
+void show_rate(show *s, double at_s, int rate);
 /* Prints what is pending. */
 void show_close(show *s);
 

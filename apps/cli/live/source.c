@@ -18,13 +18,16 @@ enum {
     BLOCK_SAMPLES = MXW_SAMPLE_RATE / 50, /* read at a time */
     ROOM_AFTER_GAP = 5 * MXW_SAMPLE_RATE, /* that much must be free before a microphone is heard again */
     MAX_GAPS = QUEUE_SAMPLES / ROOM_AFTER_GAP + 2,
+    MAX_RATES = 32,                       /* changes of rate in the queue; a stream that has more is not told of them */
     STOP_MS = 1500                        /* after which a reader that hangs in a device is left alone */
 };
 
-/* Samples that are missing before the one of that number. */
-typedef struct gap {
-    int64_t at, n;
-} gap;
+/* What is told before the sample of that number. */
+typedef struct mark {
+    int64_t at;
+    int64_t missing; /* samples that are lost there, or 0 */
+    int rate;        /* of the source from there on, or 0 */
+} mark;
 
 struct sound_source {
     source_options options;
@@ -38,8 +41,9 @@ struct sound_source {
     double stopped_at;
     float *queue;           /* [QUEUE_SAMPLES] */
     int64_t n_put, n_taken; /* samples since source_begin */
-    gap gaps[MAX_GAPS];
-    int n_gaps;
+    mark marks[MAX_GAPS + MAX_RATES];
+    int n_marks;
+    int rate;               /* of the source, where it was read last; 0: nothing was */
     int64_t losing;         /* samples lost of a gap that goes on; 0: none */
     int64_t n_lost;
     double level;
@@ -78,7 +82,7 @@ static int is_lost(sound_source *s, size_t n) {
     size_t needed = s->losing ? ROOM_AFTER_GAP : n;
     if (s->options.kind != SOURCE_DEVICE || room(s) >= needed) {
         if (s->losing)
-            s->gaps[s->n_gaps++] = (gap){s->n_put, s->losing};
+            s->marks[s->n_marks++] = (mark){s->n_put, s->losing, 0};
         s->losing = 0;
         return 0;
     }
@@ -100,11 +104,23 @@ static void put(sound_source *s, const float *samples, size_t n) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* A rate that is another than before is told at its place. */
+static void note_rate(sound_source *s, const mxw_audio *audio) {
+    mxw_audio_info info = {.struct_size = sizeof(info)};
+    if (mxw_audio_get_info(audio, &info) < 0 || info.read_rate == s->rate)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (s->rate && s->begun && s->n_marks < MAX_RATES)
+        s->marks[s->n_marks++] = (mark){s->n_put, 0, info.read_rate};
+    s->rate = info.read_rate;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* What was lost up to the end of the stream is a gap like others. */
 static void finish(sound_source *s, source_state state, const char *error) {
     pthread_mutex_lock(&s->lock);
     if (s->losing)
-        s->gaps[s->n_gaps++] = (gap){s->n_put, s->losing};
+        s->marks[s->n_marks++] = (mark){s->n_put, s->losing, 0};
     s->losing = 0;
     s->state = s->stopping && s->begun ? SOURCE_ENDED : state;
     snprintf(s->error, sizeof(s->error), "%s", error);
@@ -212,6 +228,7 @@ static void *read_all(void *user) {
         n += (int64_t)got;
         if (s->options.kind == SOURCE_FILE && s->options.pace > 0)
             keep_pace(s, begin_s, n);
+        note_rate(s, audio);
         put(s, samples, got);
     }
     char error[1024] = "";
@@ -294,26 +311,27 @@ static int is_over(const sound_source *s) {
 }
 
 static size_t ready(const sound_source *s) {
-    int64_t n = (s->n_gaps ? s->gaps[0].at : s->n_put) - s->n_taken;
+    int64_t n = (s->n_marks ? s->marks[0].at : s->n_put) - s->n_taken;
     return (size_t)n;
 }
 
 source_state source_take(sound_source *s, float *samples, size_t n, int whole, int wait_ms, source_block *block) {
     double limit = now_s() + wait_ms / 1e3;
-    *block = (source_block){0, 0};
+    *block = (source_block){0};
     pthread_mutex_lock(&s->lock);
-    while (!is_over(s) && !s->n_gaps && ready(s) < (whole ? n : 1) && now_s() < limit)
+    while (!is_over(s) && !s->n_marks && ready(s) < (whole ? n : 1) && now_s() < limit)
         wait_until(s, limit);
     size_t there = ready(s);
-    if (s->n_gaps && !there) {
-        block->gap_s = (double)s->gaps[0].n / MXW_SAMPLE_RATE;
-        memmove(s->gaps, s->gaps + 1, (size_t)--s->n_gaps * sizeof(*s->gaps));
-    } else if (!whole || there >= n || is_over(s) || s->n_gaps) {
+    if (s->n_marks && !there) {
+        block->gap_s = (double)s->marks[0].missing / MXW_SAMPLE_RATE;
+        block->rate = s->marks[0].rate;
+        memmove(s->marks, s->marks + 1, (size_t)--s->n_marks * sizeof(*s->marks));
+    } else if (!whole || there >= n || is_over(s) || s->n_marks) {
         block->n = there < n ? there : n;
         for (size_t i = 0; i < block->n; i++)
             samples[i] = s->queue[s->n_taken++ % QUEUE_SAMPLES];
     }
-    int rest = s->n_gaps || s->n_put > s->n_taken || block->n || block->gap_s > 0;
+    int rest = s->n_marks || s->n_put > s->n_taken || block->n || block->gap_s > 0 || block->rate;
     source_state state = rest || !is_over(s) ? SOURCE_OPEN : s->reading ? SOURCE_ENDED : s->state;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);

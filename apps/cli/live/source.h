@@ -22,10 +22,11 @@ typedef struct source_options {
 
 typedef enum source_state { SOURCE_OPENING, SOURCE_OPEN, SOURCE_ENDED, SOURCE_FAILED } source_state;
 
-/* What a source_take gives: a gap, or samples, or neither. */
+/* What a source_take gives: samples, or a gap, or a change of rate, or nothing. */
 typedef struct source_block {
     size_t n;     /* samples */
     double gap_s; /* lost before the next sample */
+    int rate;     /* of the source from the next sample on */
 } source_block;
 
 /* What a page shows, at any time. */
@@ -45,8 +46,8 @@ source_state source_wait(sound_source *s);
 void source_begin(sound_source *s);
 /* No more is read; what is in the queue can still be taken. */
 void source_stop(sound_source *s);
-/* Up to n samples, waiting at most wait_ms for some; whole: for all n, unless the end or a gap comes first. The state
- * is ENDED or FAILED only when nothing is left. */
+/* Up to n samples, waiting at most wait_ms for some; whole: for all n, unless the end, a gap or another rate comes
+ * first. The state is ENDED or FAILED only when nothing is left. */
 source_state source_take(sound_source *s, float *samples, size_t n, int whole, int wait_ms, source_block *block);
 void source_look(sound_source *s, source_view *view);
 /* One line, when it FAILED. */

@@ -478,6 +478,7 @@ static void get_info(const mx_ffmpeg *file, mxw_audio_info *info) {
     info->container = file->format->iformat->name;
     info->codec = avcodec_get_name(codec->codec_id);
     info->sample_rate = codec->sample_rate;
+    info->read_rate = file->convert.sample_rate;
     info->channels = codec->ch_layout.nb_channels;
     info->tracks = file->n_tracks;
     info->start_s = start_seconds(file);

@@ -131,7 +131,7 @@ def test_pipes():
 
 
 def test_rate_changes():
-    """A pipe whose rate changes twice on the way: nothing is missing, so nothing is told but the words, three times."""
+    """A pipe whose rate changes twice on the way: each change is told at its place, and nothing is missing."""
     if not shutil.which("ffmpeg"):
         print("SKIP: a stream whose rate changes: no ffmpeg to make it")
         return
@@ -140,6 +140,11 @@ def test_rate_changes():
         stream += subprocess.run(["ffmpeg", "-v", "error", "-i", ONCE, "-af", "apad=pad_dur=1.2", "-ar", str(rate),
                                   "-c:a", "aac", "-f", "adts", "-"], capture_output=True, check=True).stdout
     events = events_of(*FAST, "-", stdin=stream)
+    changes = [event for event in events if event["kind"] == "rate_changed"]
+    check_equal([event["rate"] for event in changes], [44100, 24000], "the rates from there on")
+    for number, event in enumerate(changes, 1):
+        check(abs(event["start"] - 4.2 * number) < 1 and event["end"] == event["start"], "and where", event)
+    events = [event for event in events if event["kind"] != "rate_changed"]
     check_order(events)
     lines = {}
     for event in events:

@@ -36,33 +36,11 @@ def stable_ts(model, clip):
     return made.text, [[one.start, one.end] for one in made.segments]
 
 
-class OneRegion:
-    """In the place of whisperX's detector, which is not what is compared: all of a recording is speech."""
-
-    def __call__(self, audio):
-        from types import SimpleNamespace
-        return [SimpleNamespace(start=0.0, end=len(audio["waveform"].reshape(-1)) / 16000, speaker="UNKNOWN")]
-
-    @staticmethod
-    def preprocess_audio(audio):
-        import torch
-        return torch.from_numpy(audio)
-
-    @staticmethod
-    def merge_chunks(segments, chunk_size, onset=0.5, offset=None):
-        return [{"start": one.start, "end": min(one.end, chunk_size), "segments": [(one.start, one.end)]}
-                for one in segments]
-
-
 def whisperx(model, clip):
-    """Its transcription half; alignment and speakers are models of their own."""
+    """Its transcription half, with its own detector, whose weights are in its package; alignment and speakers are
+    models of their own."""
     import whisperx as program
-    from whisperx.vads import Vad
-
-    class Region(OneRegion, Vad):
-        def __init__(self):
-            Vad.__init__(self, 0.5)
-    pipeline = program.load_model(model, "cpu", compute_type="float32", language="en", threads=2, vad_model=Region())
+    pipeline = program.load_model(model, "cpu", compute_type="float32", language="en", threads=2)
     made = pipeline.transcribe(program.load_audio(clip), batch_size=2)
     return "".join(one["text"] for one in made["segments"]), [[one["start"], one["end"]] for one in made["segments"]]
 
