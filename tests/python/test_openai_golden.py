@@ -76,6 +76,25 @@ class Golden(unittest.TestCase):
         self.assertEqual(frames, window["frames"])
         self.assertTrue(np.allclose([word.probability for word in words], window["probabilities"], atol=1e-3))
 
+    def test_torch(self):
+        """Tensors in, tensors out, in a program that has torch: the same tokens."""
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+        row = next(row for row in rows("greedy.jsonl") if row["clip"] == "package:pocketsphinx-librivox-0880")
+        sound = torch.from_numpy(whisper.load_audio(clip(row)))
+        result = MODEL.transcribe(sound, temperature=0)
+        self.assertEqual(result["text"], row["text"])
+        padded = whisper.pad_or_trim(sound)
+        mel = whisper.log_mel_spectrogram(padded)
+        self.assertIsInstance(padded, torch.Tensor)
+        self.assertIsInstance(mel, torch.Tensor)
+        with_arrays = whisper.log_mel_spectrogram(padded.numpy())
+        self.assertTrue(np.array_equal(mel.numpy(), np.asarray(with_arrays)))
+        options = whisper.DecodingOptions(language="en", fp16=False)
+        self.assertEqual(whisper.decode(MODEL, mel, options).tokens, whisper.decode(MODEL, with_arrays, options).tokens)
+
 
 if __name__ == "__main__":
     kit.main("python-openai-golden")
