@@ -2,6 +2,7 @@
  * tensor/blocks.c widens it, and every fault of an untrusted file named. */
 #include "kit/check.h"
 #include "kit/gen_checkpoint.h"
+#include "block_tensors.h"
 #include "hostile.h"
 
 #include "tensor/blocks.h"
@@ -74,24 +75,7 @@ static void test_blocks(const char *name) {
     gen_options o = {.dims = gen_small_dims(), .blocks = name, .seed = 9};
     o.dims.n_audio_state = o.dims.n_text_state = type->elements;
     mx_weights *w = open_generated(&o);
-    int64_t n_blocks = 0;
-    for (int64_t i = 0; w && i < mx_weights_count(w); i++) {
-        mxw_tensor_info t;
-        mx_tensor view;
-        CHECK_EQ_INT(mx_weights_tensor(w, i, &t, &view), MXW_OK);
-        if (strcmp(t.stored, name) != 0)
-            continue;
-        size_t count = (size_t)mx_tensor_count(&view), bytes = count / (size_t)type->elements * (size_t)type->bytes;
-        uint8_t *blocks = mx_alloc(bytes);
-        float *want = mx_alloc(count * 4);
-        gen_blocks(&o, t.name, bytes, blocks);
-        mx_blocks_widen(type, blocks, (int64_t)count, want);
-        CHECK(t.stored_bytes == bytes && memcmp(view.data, want, count * 4) == 0);
-        mx_free(blocks);
-        mx_free(want);
-        n_blocks++;
-    }
-    CHECK_EQ_INT(n_blocks, 6 + 1 + 10);
+    check_block_tensors(w, &o, type);
     mx_weights_close(w);
 }
 
