@@ -113,6 +113,8 @@ def test_retry(server, client):
     def metrics():
         return server.ask("GET", "/metrics", headers={"Authorization": "Bearer key"}).text
 
+    check(wait_until(lambda: "recordings_inside 3\n" in metrics()), "three are in")
+
     def leave():   # once the client was refused
         check(wait_until(lambda: 'status="429"' in metrics()), "a refusal")
         for s in held:

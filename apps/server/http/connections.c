@@ -3,6 +3,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 
 /* Seconds (--idle-timeout may leave less), and bytes a second after the first seconds of a body or an answer. */
-enum { NEW_S = 30, SCARCE_S = 5, GRACE_S = 30, LEAST_RATE = 1024 };
+enum { NEW_S = 30, SCARCE_S = 5, GRACE_S = 30, LEAST_RATE = 1024, LINGER_S = 5, LINGER_STEP_MS = 200 };
 
 struct connection_record {
     connection_list *list;
@@ -149,6 +150,23 @@ void connection_moved(connection_record *c, size_t bytes) {
     c->bytes += (int64_t)bytes;
     c->moved_ns = server_now_ns();
     pthread_mutex_unlock(&c->list->lock);
+}
+
+void connection_linger(connection_record *c, size_t most) {
+    char bytes[1 << 14];
+    connection_enter(c, CONNECTION_RECEIVING);
+    shutdown(c->fd, SHUT_WR); /* the answer is with the system: the client sees its end */
+    int64_t end = server_now_ns() + LINGER_S * (int64_t)1000000000;
+    while (server_now_ns() < end && !server_is_stopping(c->list->server)) {
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        ssize_t n = poll(&p, 1, LINGER_STEP_MS) > 0 ? recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
+        if (n <= 0 && p.revents)
+            return; /* the client has left, or the watchdog shut the socket */
+        if ((size_t)n >= most)
+            return;
+        most -= (size_t)n;
+        connection_moved(c, (size_t)n);
+    }
 }
 
 /* A peer that vanished without a word is noticed by the system. */

@@ -27,6 +27,9 @@ void connections_close(connection_list *list);
 /* A new phase begins, or some bytes moved in this one. */
 void connection_enter(connection_record *c, connection_phase phase);
 void connection_moved(connection_record *c, size_t bytes);
+/* Before a connection is closed whose client is still sending: at most so many bytes are read and dropped, for a few
+ * seconds. A socket closed with bytes unread is reset, and with that the answer may be lost to the client. */
+void connection_linger(connection_record *c, size_t most);
 int connections_count(connection_list *list);
 
 /* libmicrohttpd's callback. */

@@ -93,6 +93,7 @@ static enum MHD_Result refuse_route(http_request *r) {
 static enum MHD_Result check_headers(http_request *r) {
     int64_t length;
     const char *problem = framing_problem(r, &length);
+    r->has_body = length != 0;
     if (problem)
         return reply_error(r, MHD_HTTP_BAD_REQUEST, NULL, "bad_framing", "%s", problem);
     problem = origin_problem(r);
@@ -184,6 +185,8 @@ void request_completed(void *server, struct MHD_Connection *connection, void **s
     double seconds = (double)(server_now_ns() - r->start_ns) * 1e-9;
     metrics_request(s->metrics, r->route ? r->route->path : NULL, r->method, status, seconds, r->n_received);
     access_log_write(s->access_log, r, status, seconds);
+    if (answered && r->has_body && !r->n_received) /* refused by its headers */
+        connection_linger(r->record, DRAIN_BYTES);
     if (r->status != MHD_HTTP_SWITCHING_PROTOCOLS)
         connection_enter(r->record, CONNECTION_IDLE);
     free(r->body);

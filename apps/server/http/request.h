@@ -45,6 +45,7 @@ struct http_request {
     int status;                /* of the reply; 0: none yet */
     char *body;                /* with a final 0 that is not counted; NULL: none came */
     size_t n_body;
+    int has_body;              /* as its headers say */
     size_t n_received;         /* bytes of the body in all */
     int refused;               /* the rest of the body is read and dropped */
     void *own;                 /* of the handler */
