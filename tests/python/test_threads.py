@@ -182,7 +182,7 @@ class Processes(unittest.TestCase):
             model = max_whisper.Model(sys.argv[1], threads=1)
             quick = dict(beam_size=None, temperature_increment=None, sample_len=8)
             duration = model.transcribe(np.zeros(16000, np.float32), **quick).result().duration
-            os.write(1, f"{duration}\n".encode())  # one write: lines of two processes never mix
+            os.write(1, f"{duration}\\n".encode())  # one write: lines of two processes never mix
             if child:
                 sys.exit(os.waitpid(child, 0)[1])
         """)
