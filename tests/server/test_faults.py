@@ -13,6 +13,7 @@ from servertest import QUICK, Server, check, check_equal, done, form, make_model
 
 MODEL = make_model(sys.argv[2])
 COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 300
+ROUNDS = 8
 CLIENTS = 12
 SOUNDS = [sound(seconds, number) for number, seconds in enumerate((1, 3, 8, 35))]
 PATH = "/v1/audio/transcriptions"
@@ -144,15 +145,17 @@ def all_of_them(server, texts):
 
 
 def main():
-    with Server("--model", MODEL, "--concurrency", "3", "--queue", "30") as server:
+    # One heap: those of many threads each find their size in their own time, which looks like a leak for long.
+    with Server("--model", MODEL, "--concurrency", "3", "--queue", "30", env={"MALLOC_ARENA_MAX": "1"}) as server:
         texts = {number: server.post(QUICK, data).json["text"] for number, data in enumerate(SOUNDS)}
-        first = all_of_them(server, texts)   # the heap of every thread finds its size
-        second = all_of_them(server, texts)
-        third = all_of_them(server, texts)
-        print(f"memory after {COUNT}, {2 * COUNT}, {3 * COUNT} requests: {first}, {second}, {third} KiB")
+        # How many requests happen to be inside at once moves the memory by some percent; what leaks never comes back.
+        sizes = [all_of_them(server, texts), all_of_them(server, texts)]
+        flat = max(sizes) * 1.02 + 2048
+        while len(sizes) < ROUNDS and (len(sizes) < 3 or sizes[-1] > flat):
+            sizes.append(all_of_them(server, texts))
+        print(f"memory after {COUNT}, {2 * COUNT}, ... requests: {', '.join(map(str, sizes))} KiB")
         sanitized = {"ASAN_OPTIONS", "TSAN_OPTIONS"} & set(os.environ)   # their freed memory stays for a while
-        check(sanitized or third <= max(first, second) * 1.02 + 2048,
-              "memory is flat within 2 %", (first, second, third))
+        check(sanitized or sizes[-1] <= flat, "memory comes back to within 2 %", sizes)
         check(wait_until(lambda: server.threads() < 20), "threads end", server.threads())
         check_equal(server.post(QUICK, SOUNDS[1]).json["text"], texts[1], "it still answers")
     done()

@@ -420,7 +420,8 @@ static mxw_status run_short(void) {
     return status;
 }
 
-static void test_failing_memory(void) {
+/* captures: a graph for which there is no memory to capture it runs node by node, and nobody is told. */
+static void test_failing_memory(int captures) {
     CHECK_EQ_INT(run_short(), MXW_END);
     int64_t live = mx_mem_live();
     mx_mem_fail_after(-1);
@@ -431,7 +432,8 @@ static void test_failing_memory(void) {
         mxw_status status = run_short();
         int64_t made = mx_mem_count();   /* how many there are depends on timing, a little */
         mx_mem_fail_after(-1);
-        if (!CHECK((status == MXW_E_MEMORY || (status == MXW_END && made <= n)) && mx_mem_live() == live))
+        int went_on = status == MXW_END && (made <= n || captures);
+        if (!CHECK((status == MXW_E_MEMORY || went_on) && mx_mem_live() == live))
             printf("    allocation %lld of %lld: %s, %lld blocks left\n", (long long)n, (long long)total,
                    mxw_status_name(status), (long long)(mx_mem_live() - live));
     }
@@ -455,7 +457,7 @@ int main(int argc, char **argv) {
         test_pieces();
         test_resume();
         test_detector_fails();
-        test_failing_memory();
+        test_failing_memory(argc > 1 && strstr(argv[1], "cuda") != NULL);
     }
     mxw_model_close(english);
     mxw_model_close(multilingual);
