@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -23,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded modules[MAX_MODULES];
 static int n_modules;
 
-static const mx_host host = {mx_fail, mx_log, mx_alloc, mx_free};
+static const mx_host host = {mx_fail, mx_log, mx_alloc, mx_free, mx_log_timed};
 
 static mxw_status module_path(const char *name, char path[PATH_BYTES]) {
     const char *dir = getenv("MXW_MODULE_DIR");
@@ -47,6 +48,7 @@ static mxw_status module_path(const char *name, char path[PATH_BYTES]) {
 
 static mxw_status load(const char *name, const void **table) {
     char path[PATH_BYTES];
+    int64_t start = mx_now_ns();
     mxw_status status = module_path(name, path);
     if (status < 0)
         return status;
@@ -61,7 +63,7 @@ static mxw_status load(const char *name, const void **table) {
         dlclose(handle);
         return mx_fail(MXW_E_UNSUPPORTED, "module %s: %s was built for another version", name, path);
     }
-    mx_log(MXW_LOG_DEBUG, "module", "%s opened from %s", name, path);
+    mx_log_timed(MXW_LOG_DEBUG, "module", mx_since_ms(start), "%s opened from %s", name, path);
     return MXW_OK;
 }
 

@@ -6,13 +6,14 @@
 #include "base/status.h"
 
 /* Changes whenever a structure of the module interface does. */
-#define MX_MODULE_ABI 0x4d585708u
+#define MX_MODULE_ABI 0x4d585709u
 
 typedef struct mx_host {
     mxw_status (*fail)(mxw_status code, const char *format, ...);
     void (*log)(mxw_log_level level, const char *component, const char *format, ...);
     void *(*alloc)(size_t bytes);
     void (*free)(void *block);
+    void (*log_timed)(mxw_log_level level, const char *component, double duration_ms, const char *format, ...);
 } mx_host;
 
 typedef const void *(*mx_module_open_fn)(const mx_host *host, uint32_t abi);

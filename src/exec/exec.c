@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "exec/program.h"
@@ -164,6 +165,7 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     p->precision = options->precision;
     p->trace = options->trace;
     p->trace_context = options->trace_context;
+    int64_t start = mx_now_ns();
     if (options->engine == MXW_ENGINE_MAX) {
         p->source = mx_graph_hold(g);
         MX_TRY(mx_compile(g, &(mx_compile_options){device, options->keep_names, options->precision}, &p->plan));
@@ -177,7 +179,10 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     if (!p->leaves || !p->owned || !p->last_use)
         goto out;
     find_last_uses(p);
+    mx_log_timed(MXW_LOG_DEBUG, "exec", mx_since_ms(start), "graph %s compiled", g->name);
+    start = mx_now_ns();
     MX_TRY(load_leaves(p, options));
+    mx_log_timed(MXW_LOG_DEBUG, "exec", mx_since_ms(start), "weights of graph %s loaded", g->name);
     *out = p;
     return MXW_OK;
 out:

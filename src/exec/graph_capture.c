@@ -5,6 +5,7 @@
  * outputs come back in another block. Large inputs, and held ones, are uploaded separately, to fixed addresses.
  * Invariants: a captured graph is launched only while every address in it is still valid; when one moves, the calls are
  * captured again. If the device refuses a capture, the instance runs node by node. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "exec/program.h"
@@ -250,10 +251,12 @@ mxw_status mx_graph_capture_execute(mx_run *run, int *done) {
         inst->uncapturable = !can_capture(run);
         if (inst->uncapturable)
             return MXW_OK;
+        int64_t start = mx_now_ns();
         if (capture(run) < 0) {
             give_up(run);
             return MXW_OK;
         }
+        mx_log_timed(MXW_LOG_DEBUG, "exec", mx_since_ms(start), "graph %s captured", run->program->graph->name);
     }
     MX_TRY(find_staged(run));
     MX_TRY(check_indices(run));

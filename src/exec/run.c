@@ -1,4 +1,6 @@
 /* exec/run.c - a run of a program for one session: binds inputs and states, executes, returns outputs. */
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "exec/program.h"
 
@@ -322,6 +324,7 @@ mxw_status mx_run_execute(mx_run *run) {
     const mx_graph *g = run->program->graph;
     mxw_status status;
     int launched = 0;
+    int64_t start = mx_now_ns();
     run->done = run->launched = run->fetched = 0;
     for (size_t i = 0; i < run->n_buffers; i++)
         run->buffers[i].uses = 0;
@@ -338,6 +341,8 @@ mxw_status mx_run_execute(mx_run *run) {
         MX_TRY(upload_inputs(run));
         MX_TRY(keep_outputs(run));
         MX_TRY(mx_run_nodes(run));
+        if (run->program->plan && mx_exec_captures(run->program))
+            mx_log_timed(MXW_LOG_DEBUG, "exec", mx_since_ms(start), "graph %s launched node by node", g->name);
     }
     run->done = 1;
     return MXW_OK;

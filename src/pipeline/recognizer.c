@@ -141,6 +141,7 @@ out:
 void mx_recognizer_close(mx_recognizer *r) {
     if (!r)
         return;
+    int64_t start = mx_now_ns();
     mx_recognizer_close_detectors(r);
     mx_recognizer_close_live(r);
     mx_batcher_close(r->batcher);
@@ -163,6 +164,7 @@ void mx_recognizer_close(mx_recognizer *r) {
     mx_free(r->counters);
     mx_free(r->model_dir);
     mx_free(r);
+    mx_log_timed(MXW_LOG_DEBUG, "model", mx_since_ms(start), "closed");
 }
 
 void mx_recognizer_info(const mx_recognizer *r, mxw_model_info *info) {

@@ -333,6 +333,7 @@ mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio) {
     if (!samples)
         return MXW_E_MEMORY;
     mx_audio_info(audio, &info);
+    int64_t begin = mx_now_ns();
     do {
         int64_t start = mx_now_ns();
         MX_TRY(mx_audio_read(audio, samples, READ_SAMPLES, &got));
@@ -341,6 +342,7 @@ mxw_status mx_session_feed_audio(mx_session *s, mx_audio *audio) {
         report_audio(s, info.duration_s);
         MX_TRY(mx_session_stop_if_asked(s));
     } while (got > 0);
+    mx_log_timed(MXW_LOG_DEBUG, "session", mx_since_ms(begin), "audio read, features made");
 out:
     mx_free(samples);
     return status;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "modules/cuda/cuda.h"
 
 #define TEXT_(x) #x
@@ -58,7 +59,9 @@ static void *open_library(void) {
 }
 
 static void open_blas(void) {
+    int64_t start = mx_now_ns();
     void *handle = open_library(), *symbol;
+    mx_cuda_log_timed(start, "cuBLAS opened");
     if (!handle)
         return;
     const char *missing = NULL;

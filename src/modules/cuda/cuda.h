@@ -63,6 +63,8 @@ extern const mx_host *mx_cuda_host;   /* the library's services */
 mx_cuda *mx_cuda_of(const mx_device *device);
 /* Makes the GPU current for the calling thread; opens it the first time. */
 mxw_status mx_cuda_enter(mx_cuda *gpu);
+/* One line of the log, with the time since `start_ns` (base/clock.h). */
+void mx_cuda_log_timed(int64_t start_ns, const char *what);
 /* E_MEMORY or E_DEVICE with "cuda:0: what: error text"; OK if there is no error. */
 mxw_status mx_cuda_check(const mx_cuda *gpu, cudaError_t error, const char *what);
 /* The error of the launches since the last check; `call` names the op. */

@@ -4,6 +4,7 @@
  * more; exec keeps its own buffers, so that nothing is allocated once a run is warm. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "modules/cuda/cuda.h"
 
 #define RING_BYTES ((size_t)8 << 20)      /* inputs of some tens of decoder steps, or of several windows */
@@ -39,12 +40,17 @@ static mxw_status open_gpu(mx_cuda *gpu) {
 }
 
 mxw_status mx_cuda_enter(mx_cuda *gpu) {
+    int64_t start = mx_now_ns();
     mxw_status status = mx_cuda_check(gpu, cudaSetDevice(gpu->index), "choosing the GPU");
     if (status < 0)
         return status;
     pthread_mutex_lock(&gpu->lock);
-    if (!gpu->opened)
+    if (!gpu->opened) {
+        mx_cuda_log_timed(start, "context made");
+        start = mx_now_ns();
         status = open_gpu(gpu);
+        mx_cuda_log_timed(start, "stream and staging memory made");
+    }
     pthread_mutex_unlock(&gpu->lock);
     return status;
 }

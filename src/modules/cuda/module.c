@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "modules/cuda/cuda.h"
 
 #define LEAST_CAPABILITY 75   /* of the PTX, which the driver compiles for newer GPUs */
@@ -59,6 +60,10 @@ static const char *const op_names[MX_OP_COUNT] = {
 const char *mx_cuda_op_name(mx_op op) { return (size_t)op < MX_OP_COUNT ? op_names[op] : "?"; }
 
 mx_cuda *mx_cuda_of(const mx_device *device) { return (mx_cuda *)(uintptr_t)device; }
+
+void mx_cuda_log_timed(int64_t start_ns, const char *what) {
+    mx_cuda_host->log_timed(MXW_LOG_DEBUG, "cuda", mx_since_ms(start_ns), "%s", what);
+}
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
@@ -202,14 +207,18 @@ static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
 
 static void look(void) {
     int driver = 0, runtime = 0;
+    int64_t start = mx_now_ns();
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     cudaError_t error = cudaGetDeviceCount(&n_gpus);
     cudaGetLastError();   /* clears the error */
+    mx_cuda_log_timed(start, "driver started");
     if (error == cudaSuccess && n_gpus > 0) {
         n_gpus = MX_MIN(n_gpus, MX_CUDA_MAX_GPUS);
+        start = mx_now_ns();
         for (int i = 0; i < n_gpus; i++)
             describe(&gpus[i], i, driver, runtime);
+        mx_cuda_log_timed(start, "GPUs described");
         return;
     }
     n_gpus = 0;

@@ -430,7 +430,10 @@ static int n_attached(const mx_batcher *b) {
 }
 
 static mxw_status open_shared(mx_recognizer *r, const mx_slot_size *size, int n_slots) {
+    int64_t start = mx_now_ns();
     mxw_status status = batcher_open(r, size, n_slots, r->encode_width, &r->batcher);
+    if (status >= 0)
+        mx_log_timed(MXW_LOG_DEBUG, "batch", mx_since_ms(start), "memory of %d sessions reserved", n_slots);
     return status < 0 ? mx_fail_in(status, "batch of %d session%s", n_slots, n_slots == 1 ? "" : "s") : status;
 }
 
