@@ -1,15 +1,13 @@
 /* gpu_model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
  *
- * usage: bench-gpu-model [--f16] [--steps] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. For each, unless
- * only steps are asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
+ * usage: bench-gpu-model [--f16] [--steps | --throughput] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. With
+ * --throughput: a queue of windows, greedily and with 5 beams (gpu_throughput.c). Else, for each, unless only steps are
+ * asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
  * model's own arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the
  * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1,
  * 16 and 64 windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and the
  * bytes that it must read (weights as f16, caches as f32) per second. */
-#include "base/base.h"
-#include "base/clock.h"
-#include "device/device.h"
-#include "exec/exec.h"
+#include "gpu_model.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -36,15 +34,9 @@ static const struct {
 
 static const mx_device *gpu;
 static mxw_precision precision;
-static int only_steps;
+static int only_steps, only_throughput;
 
 /* ---- generated weights ------------------------------------------------------------------------------------------- */
-
-/* Halves that repeat: every weight is a part of one block. */
-typedef struct source {
-    const mx_graph *graph;
-    uint16_t *halves;
-} source;
 
 #define HALVES ((int64_t)80 << 20)
 
@@ -70,14 +62,7 @@ static uint16_t *make_halves(void) {
 
 /* ---- a model ----------------------------------------------------------------------------------------------------- */
 
-typedef struct model {
-    mx_graph *graphs[3];
-    mx_program *programs[3];   /* encoder, cross, decoder */
-    source sources[3];
-    void *mark;                /* device memory: fetching it waits for all before */
-} model;
-
-static void die(const char *what) {
+void die(const char *what) {
     fprintf(stderr, "bench-gpu-model: %s: %s\n", what, mx_error());
     exit(1);
 }
@@ -85,8 +70,8 @@ static void die(const char *what) {
 static model open_model(const mxw_dims *dims, uint16_t *halves, mx_pool *pool) {
     static mxw_status (*const build[])(const mxw_dims *, mx_graph **) = {mx_model_encoder, mx_model_cross,
                                                                          mx_model_decoder};
-    model m = {.mark = gpu->alloc(gpu, 64)};
-    for (int i = 0; i < 3; i++) {
+    model m = {.gpu = gpu, .dims = dims, .mark = gpu->alloc(gpu, 64)};
+    for (int i = 0; i < N_PROGRAMS; i++) {
         if (build[i](dims, &m.graphs[i]) < 0)
             die("graph");
         m.sources[i] = (source){m.graphs[i], halves};
@@ -100,7 +85,7 @@ static model open_model(const mxw_dims *dims, uint16_t *halves, mx_pool *pool) {
 }
 
 static void close_model(model *m) {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_PROGRAMS; i++) {
         mx_exec_unload(m->programs[i]);
         mx_graph_destroy(m->graphs[i]);
     }
@@ -113,7 +98,7 @@ static void settle(const model *m) {
         die("waiting");
 }
 
-static void bind(mx_run *run, const char *name, mxw_dtype dtype, int rank, const int64_t *dims, void *data, int held) {
+void bind(mx_run *run, const char *name, mxw_dtype dtype, int rank, const int64_t *dims, void *data, int held) {
     mx_tensor t = mx_tensor_of(dtype, rank, dims, data);
     if ((held ? mx_run_hold(run, name, &t) : mx_run_input(run, name, &t)) < 0)
         die(name);
@@ -147,7 +132,7 @@ static void time_encoder(const model *m, const mxw_dims *d) {
         int64_t dims[] = {windows[w], 2 * d->n_audio_ctx, d->n_mels}, n = dims[0] * dims[1] * dims[2];
         float *mel = mx_alloc((size_t)n * sizeof(*mel));
         double best = 1e30;
-        if (!mel || mx_run_open(m->programs[0], NULL, &run) < 0)
+        if (!mel || mx_run_open(m->programs[ENCODER], NULL, &run) < 0)
             die("encoder");
         for (int64_t i = 0; i < n; i++)
             mel[i] = (float)(i * 2654435761u % 2000) / 1000.0f - 1;
@@ -172,22 +157,21 @@ static void time_encoder(const model *m, const mxw_dims *d) {
 
 /* ---- the step ---------------------------------------------------------------------------------------------------- */
 
-static mx_state *open_state(const model *m, const mxw_dims *d, int64_t windows) {
+mx_state *open_state(const model *m, int64_t windows, int64_t cells) {
+    const mxw_dims *d = m->dims;
     mx_state *state;
-    if (mx_state_open(m->programs[2], &state) < 0)
-        die("state");
-    for (int i = 0; i < d->n_text_layer; i++)
-        for (int j = 0; j < 2; j++) {
-            char name[96];
-            int64_t self[] = {windows * CELLS, d->n_text_state}, cross[] = {windows, d->n_audio_ctx, d->n_text_state};
-            snprintf(name, sizeof(name), "decoder.blocks.%d.attn.%c", i, "kv"[j]);
-            if (mx_state_add(state, name, MXW_F32, 2, self) < 0)
-                die("state");
-            snprintf(name, sizeof(name), "decoder.blocks.%d.cross_attn.%c", i, "kv"[j]);
-            if (mx_state_add(state, name, MXW_F32, 3, cross) < 0)
-                die("state");
-        }
-    return state;
+    int failed = mx_state_open(m->programs[DECODER], &state) < 0;
+    for (int i = 0; i < 2 * d->n_text_layer && !failed; i++) {
+        char name[96];
+        int64_t self[] = {windows * cells, d->n_text_state}, cross[] = {windows, d->n_audio_ctx, d->n_text_state};
+        snprintf(name, sizeof(name), "decoder.blocks.%d.attn.%c", i / 2, "kv"[i % 2]);
+        failed = mx_state_add(state, name, MXW_F32, 2, self) < 0;
+        snprintf(name, sizeof(name), "decoder.blocks.%d.cross_attn.%c", i / 2, "kv"[i % 2]);
+        failed = failed || mx_state_add(state, name, MXW_F32, 3, cross) < 0;
+    }
+    if (failed)
+        mx_state_close(state);
+    return failed ? NULL : state;
 }
 
 static double step_bytes(const mxw_dims *d, int64_t windows) {
@@ -199,14 +183,14 @@ static double step_bytes(const mxw_dims *d, int64_t windows) {
 
 static void time_step(const model *m, const mxw_dims *d, int64_t windows) {
     int64_t rows = windows * BEAMS, n_ctx = d->n_text_ctx, sets = 4;
-    mx_state *state = open_state(m, d, windows);
+    mx_state *state = open_state(m, windows, CELLS);
     mx_run *run;
     int32_t *columns = mx_alloc_zero((size_t)(6 * rows), 4), *cells = mx_alloc_zero((size_t)(rows * n_ctx), 4);
     mx_rule *rules = mx_alloc_zero((size_t)rows, sizeof(*rules));
     uint8_t *suppress = mx_alloc_zero((size_t)sets, (size_t)d->n_vocab);
     static const char *const names[] = {"token", "position", "sequence", "cell", "slot", "pick"};
     double best = 1e30, sum = 0;
-    if (!columns || !cells || !rules || !suppress || mx_run_open(m->programs[2], state, &run) < 0)
+    if (!state || !columns || !cells || !rules || !suppress || mx_run_open(m->programs[DECODER], state, &run) < 0)
         die("step");
     for (int64_t r = 0; r < rows; r++) {
         const int32_t values[] = {(int32_t)(100 + r), POSITION, (int32_t)r,
@@ -256,15 +240,18 @@ int main(int argc, char **argv) {
     for (int a = 1; a < argc; a++) {
         precision = strcmp(argv[a], "--f16") == 0 ? MXW_PRECISION_F16 : precision;
         only_steps |= strcmp(argv[a], "--steps") == 0;
+        only_throughput |= strcmp(argv[a], "--throughput") == 0;
         for (size_t i = 0; i < MX_COUNT(shapes); i++) {
             if (strcmp(argv[a], shapes[i].name) != 0)
                 continue;
             model m = open_model(&shapes[i].dims, halves, pool);
             printf("%s, %s\n", shapes[i].name, precision == MXW_PRECISION_F16 ? "f16" : "exact");
-            if (!only_steps)
+            if (!only_steps && !only_throughput)
                 time_encoder(&m, &shapes[i].dims);
-            for (int64_t windows = 1; windows <= 64; windows *= windows == 1 ? 16 : 4)
+            for (int64_t windows = 1; windows <= 64 && !only_throughput; windows *= windows == 1 ? 16 : 4)
                 time_step(&m, &shapes[i].dims, windows);
+            for (int beams = 1; beams <= BEAMS && only_throughput; beams += BEAMS - 1)
+                time_throughput(&m, beams);
             close_model(&m);
         }
     }
