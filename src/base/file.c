@@ -43,6 +43,16 @@ void mx_map_close(mx_map *map) {
     memset(map, 0, sizeof(*map));
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22   /* Linux 5.14 */
+#endif
+#define PREFETCHED_MAX ((size_t)1 << 30)
+
+void mx_map_prefetch(const mx_map *map) {
+    if (map->base && map->n <= PREFETCHED_MAX && madvise(map->base, map->n, MADV_POPULATE_READ) != 0)
+        madvise(map->base, map->n, MADV_WILLNEED);
+}
+
 void mx_map_forget(const mx_map *map) {
     if (map->base)
         madvise(map->base, map->n, MADV_DONTNEED);

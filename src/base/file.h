@@ -11,6 +11,8 @@ typedef struct mx_map {
 
 mxw_status mx_map_open(const char *path, mx_map *map);   /* a regular file; E_NOT_FOUND, E_IO */
 void mx_map_close(mx_map *map);
+/* Has the pages of a file that is not too large in memory by the time they are read. */
+void mx_map_prefetch(const mx_map *map);
 /* The pages may be dropped from this process's memory; they are read again from the page cache on demand. */
 void mx_map_forget(const mx_map *map);
 

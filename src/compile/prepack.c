@@ -45,6 +45,14 @@ static mxw_status gather_elements(const sources *from, mxw_dtype dtype, char *to
     return status;
 }
 
+#define WIDENED_THERE ((size_t)1 << 20)   /* bytes of f32 from which the device's own conversion pays off */
+
+static int is_widened_there(const mx_device *device, const sources *from, mxw_dtype dtype, size_t bytes) {
+    const mx_tensor *t = &from->items[0];
+    return device->upload_f32 && dtype == MXW_F32 && bytes >= WIDENED_THERE && from->n == 1 &&
+           mx_tensor_contiguous(t) && (t->dtype == MXW_F16 || t->dtype == MXW_BF16);
+}
+
 /* A block of the device with the elements in one dtype, row major. */
 static mxw_status copy_elements(mx_plan *plan, mx_constant *c, const sources *from, mxw_dtype dtype) {
     const mx_device *device = plan->device;
@@ -55,6 +63,8 @@ static mxw_status copy_elements(mx_plan *plan, mx_constant *c, const sources *fr
     c->tensor = mx_tensor_of(dtype, c->tensor.rank, c->tensor.dims, c->block);
     if (device->host_memory)
         return gather_elements(from, dtype, c->block);
+    if (is_widened_there(device, from, dtype, bytes))
+        return device->upload_f32(device, c->block, &from->items[0]);
     char *host = mx_alloc(bytes);
     status = host ? gather_elements(from, dtype, host) : MXW_E_MEMORY;
     if (status >= 0)

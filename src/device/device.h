@@ -105,6 +105,12 @@ struct mx_device {
     const mx_device_capture *capture;   /* NULL: it runs one call at a time */
     /* Its peak rates, measured with all of the pool's threads; NULL: not available. */
     mxw_status (*measure)(const mx_device *device, mx_pool *pool, mxw_device_peak *peak);
+    /* These three are optional. Does now what the first call would do, which may take long. */
+    mxw_status (*open)(const mx_device *device);
+    /* Fails if something that eager programs need is missing. */
+    mxw_status (*check_eager)(const mx_device *device);
+    /* The elements of a dense host view, which are floats, to device memory as f32: widened there. */
+    mxw_status (*upload_f32)(const mx_device *device, float *to, const mx_tensor *from);
 };
 
 /* What the module of a kind of accelerator exports ("cuda"). */

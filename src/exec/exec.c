@@ -2,6 +2,7 @@
 #include "exec/exec.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -32,10 +33,29 @@ static mxw_status choose_device(const mx_program_options *options, const mx_devi
         if (strcmp(id, "cpu") == 0)
             return mx_fail(MXW_E_ARGUMENT, "engine gpu runs on a CUDA device, not on cpu");
         status = mx_device_find(strcmp(id, "auto") == 0 ? "cuda" : id, out);
+        if (status >= 0 && (*out)->check_eager)
+            status = (*out)->check_eager(*out);
         return status < 0 ? mx_fail_in(status, "engine gpu needs a CUDA device") : status;
     case MXW_ENGINE_MAX: return choose_for_max(id, out);
     }
     return mx_fail(MXW_E_ARGUMENT, "engine %d is unknown: expected cpu, gpu or max", (int)options->engine);
+}
+
+static void *open_device(void *context) {
+    const mx_device *device = context;
+    device->open(device);
+    return NULL;
+}
+
+void mx_exec_open_device(const mx_program_options *options, void (*meanwhile)(void *context), void *context) {
+    const mx_device *device;
+    pthread_t opener;
+    if (choose_device(options, &device) < 0 || device->host_memory || !device->open)
+        return;
+    int started = !pthread_create(&opener, NULL, open_device, (void *)(uintptr_t)device);
+    meanwhile(context);
+    if (started)
+        pthread_join(opener, NULL);
 }
 
 /* Eager engines always compute exactly; for compiled calls the device decides. */

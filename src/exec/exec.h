@@ -27,6 +27,10 @@ typedef struct mx_program_options {
     void *trace_context;
 } mx_program_options;
 
+/* Opens the device that mx_exec_load() will choose, if it has memory of its own, while the caller does something else.
+ * Failures are left to mx_exec_load(), which comes upon them, too. */
+void mx_exec_open_device(const mx_program_options *options, void (*meanwhile)(void *context), void *context);
+
 /* The program holds g: nothing can be added to it any more, and it lives as long as the program. */
 mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx_program **out);
 /* Bytes of weights that an execute reads, in the form in which the device keeps them; tables that are read by rows are

@@ -40,6 +40,11 @@ static mxw_status build_part(mx_recognizer *r, int part) {
     return mx_model_force(r->checkpoint.dims, &alignment, &r->graphs[part]);
 }
 
+static void prefetch(void *context) {
+    const mx_recognizer *r = context;
+    mx_weights_prefetch(r->weights);
+}
+
 static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options, const mxw_lab_options *lab) {
     mx_weight_source source = {find_weight, r};
     mx_program_options program = {.engine = options->engine, .device = options->device, .pool = r->pool,
@@ -47,6 +52,7 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options,
                                   .trace_context = options->trace_user, .precision = options->precision};
     mxw_status status = MXW_OK;
     r->loaded = program;
+    mx_exec_open_device(&program, prefetch, r);
     for (int i = 0; i < MX_PART_COUNT && status >= 0; i++) {
         status = build_part(r, i);
         program.like = i == MX_PART_FORCE ? r->programs[MX_PART_DECODER] : NULL;
@@ -61,8 +67,10 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options,
         }
         if (status >= 0)
             status = mx_exec_load(r->graphs[i], &other, &r->programs[i]);
-        mx_weights_forget(r->weights);   /* the programs have copied what they need, except for a few rows */
+        if (status >= 0 && strcmp(mx_exec_device(r->programs[i]), "cpu") == 0)
+            mx_weights_forget(r->weights);   /* the program has copied what it needs, except for a few rows */
     }
+    mx_weights_forget(r->weights);
     return status;
 }
 

@@ -358,6 +358,12 @@ mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_di
     return open_name(name_or_path, model_dir, 1, out);
 }
 
+void mx_weights_prefetch(const mx_weights *w) {
+    mx_map_prefetch(&w->map);
+    for (size_t i = 0; i < w->n_shards; i++)
+        mx_map_prefetch(&w->shards[i]);
+}
+
 void mx_weights_forget(const mx_weights *w) {
     mx_map_forget(&w->map);
     for (size_t i = 0; i < w->n_shards; i++)

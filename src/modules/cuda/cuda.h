@@ -79,6 +79,10 @@ void mx_cuda_probe(mx_cuda *gpu);
 void *mx_cuda_alloc(const mx_device *device, size_t bytes);
 void mx_cuda_free(const mx_device *device, void *block);
 mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes);
+/* Copies bytes to pinned memory, which kernels can read; NULL if they are many, or after an error. If not NULL, the
+ * lock is held until mx_cuda_staged(), before which the kernels that read them are launched. */
+const void *mx_cuda_stage(mx_cuda *gpu, const void *from, size_t bytes);
+void mx_cuda_staged(mx_cuda *gpu);
 mxw_status mx_cuda_download(const mx_device *device, void *to, const void *from, size_t bytes);
 mxw_status mx_cuda_clear(const mx_device *device, void *to, size_t bytes);
 uint64_t mx_cuda_memory_free(const mx_device *device);
@@ -174,6 +178,7 @@ static inline size_t mx_cuda_weight_bytes(int64_t n, int64_t k, int terms) {
 }
 
 mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use);
+mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, const mx_tensor *from);
 mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use);   /* its format: the terms */
 mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
 /* A PACKED tensor as GEMMs read it. */

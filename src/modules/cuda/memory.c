@@ -100,6 +100,34 @@ void mx_cuda_free(const mx_device *device, void *block) {
     cudaGetLastError();
 }
 
+/* The lock is held. Room in the ring, which starts over once everything in it has arrived. */
+static cudaError_t take_ring(mx_cuda *gpu, const void *from, size_t bytes, char **at) {
+    cudaError_t error = cudaSuccess;
+    if (gpu->ring_at + bytes > RING_BYTES) {
+        error = cudaStreamSynchronize(gpu->stream);
+        gpu->ring_at = 0;
+    }
+    *at = gpu->ring + gpu->ring_at;
+    if (error == cudaSuccess) {
+        memcpy(*at, from, bytes);
+        gpu->ring_at += (bytes + 63) / 64 * 64;
+    }
+    return error;
+}
+
+const void *mx_cuda_stage(mx_cuda *gpu, const void *from, size_t bytes) {
+    char *at;
+    if (bytes > RING_LARGEST || mx_cuda_enter(gpu) < 0)
+        return NULL;
+    pthread_mutex_lock(&gpu->lock);
+    if (take_ring(gpu, from, bytes, &at) == cudaSuccess)
+        return at;
+    pthread_mutex_unlock(&gpu->lock);
+    return NULL;
+}
+
+void mx_cuda_staged(mx_cuda *gpu) { pthread_mutex_unlock(&gpu->lock); }
+
 /* Small uploads go through pinned memory, so that the caller need not wait; the ring starts over once everything in it
  * has arrived. Large uploads are waited for. */
 mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes) {
@@ -114,16 +142,11 @@ mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, s
             error = cudaStreamSynchronize(gpu->stream);
         return mx_cuda_check(gpu, error, "upload");
     }
+    char *at;
     pthread_mutex_lock(&gpu->lock);
-    if (gpu->ring_at + bytes > RING_BYTES) {
-        error = cudaStreamSynchronize(gpu->stream);
-        gpu->ring_at = 0;
-    }
-    if (error == cudaSuccess) {
-        memcpy(gpu->ring + gpu->ring_at, from, bytes);
-        error = cudaMemcpyAsync(to, gpu->ring + gpu->ring_at, bytes, cudaMemcpyHostToDevice, gpu->stream);
-        gpu->ring_at += (bytes + 63) / 64 * 64;
-    }
+    error = take_ring(gpu, from, bytes, &at);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, gpu->stream);
     pthread_mutex_unlock(&gpu->lock);
     return mx_cuda_check(gpu, error, "upload");
 }

@@ -137,6 +137,24 @@ static mxw_status run_op(const mx_device *device, const mx_call *call) {
     return status < 0 ? status : mx_cuda_ops[call->op].run(gpu, call);
 }
 
+static mxw_status open_device(const mx_device *device) { return mx_cuda_enter(mx_cuda_of(device)); }
+
+/* cuBLAS is opened here or by the first GEMM that needs it: compiled programs do without, and it takes long. */
+static mxw_status check_eager(const mx_device *device) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    const char *why;
+    char version[32];
+    if (!mx_cuda_blas_found(&why))
+        return mx_cuda_host->fail(MXW_E_DEVICE, "device %s: %s", gpu->id, why);
+    mx_cuda_blas_version(version, sizeof(version));
+    pthread_mutex_lock(&gpu->lock);
+    size_t n = strlen(gpu->features);
+    if (!strstr(gpu->features, "cuBLAS"))
+        snprintf(gpu->features + n, sizeof(gpu->features) - n, ", cuBLAS %s", version);
+    pthread_mutex_unlock(&gpu->lock);
+    return MXW_OK;
+}
+
 static const mx_device table = {
     .alloc = mx_cuda_alloc,
     .free = mx_cuda_free,
@@ -155,6 +173,9 @@ static const mx_device table = {
     .output_layout_bytes = mx_cuda_output_layout_bytes,
     .run_op = run_op,
     .measure = mx_cuda_measure,
+    .open = open_device,
+    .check_eager = check_eager,
+    .upload_f32 = mx_cuda_upload_f32,
     .capture = &mx_cuda_capture,
 };
 
@@ -165,22 +186,17 @@ static const mx_device table = {
 #define MINOR(version) ((version) % 1000 / 10)
 
 static void judge(mx_cuda *gpu, int capability, int driver) {
-    const char *why = "";
     if (capability < LEAST_CAPABILITY)
         snprintf(gpu->reason, sizeof(gpu->reason), "compute capability %d.%d is too old: expected %d.%d or newer",
                  capability / 10, capability % 10, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10);
-    else if (!mx_cuda_blas_found(&why))
-        snprintf(gpu->reason, sizeof(gpu->reason), "%s", why);
     else {
         gpu->device.info.usable = 1;
-        snprintf(gpu->reason, sizeof(gpu->reason), "driver supports CUDA %d.%d, cuBLAS found", MAJOR(driver),
-                 MINOR(driver));
+        snprintf(gpu->reason, sizeof(gpu->reason), "driver supports CUDA %d.%d", MAJOR(driver), MINOR(driver));
     }
 }
 
 static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
     struct cudaDeviceProp p;
-    char blas[32];
     pthread_mutex_init(&gpu->lock, NULL);
     pthread_mutex_init(&gpu->capture_lock, NULL);
     gpu->device = table;
@@ -200,9 +216,8 @@ static void describe(mx_cuda *gpu, int index, int driver, int runtime) {
     gpu->device.info.cores = p.multiProcessorCount;
     gpu->shared_bytes = (int)p.sharedMemPerBlockOptin;
     judge(gpu, p.major * 10 + p.minor, driver);
-    mx_cuda_blas_version(blas, sizeof(blas));
-    snprintf(gpu->features, sizeof(gpu->features), "sm_%d%d, driver CUDA %d.%d, runtime CUDA %d.%d%s%s", p.major,
-             p.minor, MAJOR(driver), MINOR(driver), MAJOR(runtime), MINOR(runtime), blas[0] ? ", cuBLAS " : "", blas);
+    snprintf(gpu->features, sizeof(gpu->features), "sm_%d%d, driver CUDA %d.%d, runtime CUDA %d.%d", p.major, p.minor,
+             MAJOR(driver), MINOR(driver), MAJOR(runtime), MINOR(runtime));
 }
 
 static void look(void) {

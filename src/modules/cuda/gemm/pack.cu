@@ -75,6 +75,12 @@ __global__ void pack_kernel(packing_job l) {
     }
 }
 
+__global__ void widen_kernel(float *to, packing_job l, int64_t n) {
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+        to[i] = element_at(l, i);
+}
+
 static mxw_status pack_rows(mx_cuda *gpu, const mx_cuda_weight *w, const void *from, mxw_dtype dtype, int64_t first,
                             int64_t rows, int64_t taps, const char *what) {
     packing_job l = {};
@@ -125,13 +131,28 @@ static void gather(const mx_tensor *t, char *to) {
     }
 }
 
+/* Small ones are read by the kernel where they are staged: nothing is allocated, nothing waited for. */
+static int pack_staged(mx_cuda *gpu, const mx_cuda_weight *w, const mx_tensor *source, int64_t first, const char *what,
+                       mxw_status *status) {
+    const void *staged = is_dense(source) ? mx_cuda_stage(gpu, source->data, mx_cuda_bytes(source)) : NULL;
+    if (!staged)
+        return 0;
+    *status = pack_rows(gpu, w, staged, source->dtype, first, source->dims[0], source->rank == 3 ? source->dims[2] : 1,
+                        what);
+    mx_cuda_staged(gpu);
+    return 1;
+}
+
 static mxw_status pack_source(mx_cuda *gpu, const mx_cuda_weight *w, const mx_tensor *source, int64_t first,
                               const char *what) {
     size_t bytes = mx_cuda_bytes(source);
     char *host = NULL;
     const void *from = source->data;
+    mxw_status staged;
     if (bytes == 0)
         return MXW_OK;
+    if (pack_staged(gpu, w, source, first, what, &staged))
+        return staged;
     void *raw = mx_cuda_alloc(&gpu->device, bytes);
     mxw_status status = raw ? MXW_OK : MXW_E_MEMORY;
     if (raw && !is_dense(source)) {
@@ -148,6 +169,23 @@ static mxw_status pack_source(mx_cuda *gpu, const mx_cuda_weight *w, const mx_te
                            what);
     mx_cuda_host->free(host);
     mx_cuda_free(&gpu->device, raw);
+    return status;
+}
+
+extern "C" mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, const mx_tensor *from) {
+    mx_cuda *gpu = mx_cuda_of(device);
+    size_t bytes = mx_cuda_bytes(from);
+    int64_t n = mx_cuda_count(from);
+    packing_job l = {};
+    void *raw = bytes ? mx_cuda_alloc(device, bytes) : NULL;
+    mxw_status status = raw ? mx_cuda_upload(device, raw, from->data, bytes) : bytes ? MXW_E_MEMORY : MXW_OK;
+    l.from = raw;
+    l.dtype = from->dtype;
+    if (status >= 0 && n > 0) {
+        widen_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(to, l, n);
+        status = mx_cuda_check(gpu, cudaGetLastError(), "widening weights");
+    }
+    mx_cuda_free(device, raw);
     return status;
 }
 

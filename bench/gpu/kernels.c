@@ -1,5 +1,6 @@
-/* gpu_kernels.c - times the compiled GEMMs and attention of a GPU at Whisper's shapes, through the device's table.
- * usage: gpu_kernels [model [windows|rows|attention|power|zeros]]: tiny (the default), base, small, medium, large; only
+/* kernels.c - times the compiled GEMMs and attention of a GPU at Whisper's shapes, through the device's table.
+ * usage: bench-gpu-kernels [model [windows|rows|attention|power|zeros]]: tiny (the default), base, small, medium,
+ * large; only
  * the encoder's shapes, only the decoder's, or only the decoder's attention.
  * Prints microseconds per call, best of some rounds, and TFLOP/s of the model's own arithmetic: an exact product is two
  * or three on the tensor cores. power: with many windows, a call after a pause and after half a second of calls, which
@@ -25,7 +26,7 @@ static void *filled(int64_t n, int halves) {
     void *to = gpu->alloc(gpu, bytes);
     uint32_t state = 12345;
     if (!host || !to) {
-        fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+        fprintf(stderr, "bench-gpu-kernels: %s\n", mx_error());
         exit(1);
     }
     for (int64_t i = 0; i < MX_MIN(n, DIFFERENT); i++) {
@@ -54,7 +55,7 @@ static double time_some(mx_call *call, int repeat) {
     int64_t start = mx_now_ns();
     for (int i = 0; i < repeat; i++)
         if (gpu->run_op(gpu, call) < 0) {
-            fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+            fprintf(stderr, "bench-gpu-kernels: %s\n", mx_error());
             exit(1);
         }
     gpu->download(gpu, byte, call->outputs[0].data, 4);
@@ -382,7 +383,7 @@ int main(int argc, char **argv) {
     } models[] = {{"tiny", 384, 64}, {"base", 512, 64}, {"small", 768, 16}, {"medium", 1024, 16}, {"large", 1280, 16}};
     const char *name = argc > 1 ? argv[1] : "tiny", *only = argc > 2 ? argv[2] : "";
     if (mx_device_find("cuda", &gpu) < 0) {
-        fprintf(stderr, "gpu_kernels: %s\n", mx_error());
+        fprintf(stderr, "bench-gpu-kernels: %s\n", mx_error());
         return 1;
     }
     zeros = strcmp(only, "zeros") == 0;
@@ -390,7 +391,7 @@ int main(int argc, char **argv) {
     int encoder = !*only || power || strcmp(only, "windows") == 0, decoder = !*only || strcmp(only, "rows") == 0;
     int attention = decoder || strcmp(only, "attention") == 0;
     if (!encoder && !attention) {
-        fprintf(stderr, "gpu_kernels: %s: expected windows, rows, attention, power or zeros\n", only);
+        fprintf(stderr, "bench-gpu-kernels: %s: expected windows, rows, attention, power or zeros\n", only);
         return 2;
     }
     for (size_t i = 0; i < MX_COUNT(models); i++) {
@@ -407,6 +408,6 @@ int main(int argc, char **argv) {
             time_rows(rows[j], models[i].d);
         return 0;
     }
-    fprintf(stderr, "gpu_kernels: %s: expected tiny, base, small, medium or large\n", name);
+    fprintf(stderr, "bench-gpu-kernels: %s: expected tiny, base, small, medium or large\n", name);
     return 2;
 }

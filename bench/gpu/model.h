@@ -1,4 +1,4 @@
-/* gpu_model.h - Whisper's shapes with generated weights on a GPU: what bench-gpu-model's parts share. */
+/* model.h - Whisper's shapes with generated weights on a GPU: what bench-gpu-model's parts share. */
 #ifndef BENCH_GPU_MODEL_H
 #define BENCH_GPU_MODEL_H
 #include "base/base.h"
@@ -24,10 +24,10 @@ typedef struct model {
 } model;
 
 void die(const char *what);   /* with the library's error line */
-void bind(mx_run *run, const char *name, mxw_dtype dtype, int rank, const int64_t *dims, void *data, int held);
+void bind_input(mx_run *run, const char *name, mxw_dtype dtype, int rank, const int64_t *dims, void *data, int held);
 /* The caches of so many windows, each with so many cells; NULL if they do not fit. */
 mx_state *open_state(const model *m, int64_t windows, int64_t cells);
 
-/* gpu_throughput.c: windows a second of a queue that never empties, with so many beams. */
+/* throughput.c: windows a second of a queue that never empties, with so many beams. */
 void time_throughput(const model *m, int beams);
 #endif

@@ -1,13 +1,13 @@
-/* gpu_model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
+/* model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
  *
  * usage: bench-gpu-model [--f16] [--steps | --throughput] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. With
- * --throughput: a queue of windows, greedily and with 5 beams (gpu_throughput.c). Else, for each, unless only steps are
+ * --throughput: a queue of windows, greedily and with 5 beams (throughput.c). Else, for each, unless only steps are
  * asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
  * model's own arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the
  * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1,
  * 16 and 64 windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and the
  * bytes that it must read (weights as f16, caches as f32) per second. */
-#include "gpu_model.h"
+#include "model.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void settle(const model *m) {
         die("waiting");
 }
 
-void bind(mx_run *run, const char *name, mxw_dtype dtype, int rank, const int64_t *dims, void *data, int held) {
+void bind_input(mx_run *run, const char *name, mxw_dtype dtype, int rank, const int64_t *dims, void *data, int held) {
     mx_tensor t = mx_tensor_of(dtype, rank, dims, data);
     if ((held ? mx_run_hold(run, name, &t) : mx_run_input(run, name, &t)) < 0)
         die(name);
@@ -136,7 +136,7 @@ static void time_encoder(const model *m, const mxw_dims *d) {
             die("encoder");
         for (int64_t i = 0; i < n; i++)
             mel[i] = (float)(i * 2654435761u % 2000) / 1000.0f - 1;
-        bind(run, "mel", MXW_F32, 3, dims, mel, 1);   /* held: the copy is not what is timed */
+        bind_input(run, "mel", MXW_F32, 3, dims, mel, 1);   /* held: the copy is not what is timed */
         time_runs(m, run, 1);
         double about = time_runs(m, run, 1);
         int times = (int)MX_MAX(1, 20 / about), rounds = about > 100 ? 2 : 6;
@@ -203,7 +203,7 @@ static void time_step(const model *m, const mxw_dims *d, int64_t windows) {
         rules[r] = (mx_rule){.ts_begin = (int32_t)d->n_vocab - 1501, .ts_min = (int32_t)d->n_vocab - 1501,
                              .ts_max = (int32_t)d->n_vocab - 1, .flags = MX_RULE_TIMESTAMP_SUM, .no_speech = -1};
     }
-    bind(run, "suppress", MXW_U8, 2, (int64_t[]){sets, d->n_vocab}, suppress, 1);
+    bind_input(run, "suppress", MXW_U8, 2, (int64_t[]){sets, d->n_vocab}, suppress, 1);
     if (mx_run_size(run, "candidates", BEAMS + 1) < 0)
         die("candidates");
     rest();   /* from encoders without one */
@@ -211,9 +211,9 @@ static void time_step(const model *m, const mxw_dims *d, int64_t windows) {
         mx_tensor t;
         int64_t start = mx_now_ns();
         for (int c = 0; c < 6; c++)
-            bind(run, names[c], MXW_I32, 1, &rows, columns + c * rows, 0);
-        bind(run, "cells", MXW_I32, 2, (int64_t[]){rows, n_ctx}, cells, 0);
-        bind(run, "rules", MXW_I32, 2, (int64_t[]){rows, MX_RULE_WORDS}, rules, 0);
+            bind_input(run, names[c], MXW_I32, 1, &rows, columns + c * rows, 0);
+        bind_input(run, "cells", MXW_I32, 2, (int64_t[]){rows, n_ctx}, cells, 0);
+        bind_input(run, "rules", MXW_I32, 2, (int64_t[]){rows, MX_RULE_WORDS}, rules, 0);
         if (mx_run_execute(run) < 0 || mx_run_output(run, "ids", &t) < 0 || mx_run_output(run, "logprobs", &t) < 0 ||
             mx_run_output(run, "stats", &t) < 0)
             die("step");

@@ -1,4 +1,4 @@
-/* gpu_throughput.c - windows a second of a GPU that always has work, with generated weights.
+/* throughput.c - windows a second of a GPU that always has work, with generated weights.
  *
  * Windows of 30 s come as a queue that never empties. A thread makes their log-mel from samples. Each is encoded,
  * crossed into a free slot, given a prompt of 4 tokens and decoded for as many tokens as a table says (mean 100, fixed
@@ -8,7 +8,7 @@
  * as the program pads them. What is not there: choosing tokens on the host, text, files.
  * Invariant: the time runs from the end of window number `slots` to the end of window number 3 * slots, at least; in
  * both moments all slots are busy. */
-#include "gpu_model.h"
+#include "model.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -140,8 +140,8 @@ static void encode(bench *b) {
             b->length[i] = b->lengths[b->n_begun++ % LENGTHS];
         }
     take_windows(&b->mels, n, b->batch);
-    bind(b->runs[ENCODER], "mel", MXW_F32, 3, (int64_t[]){n, MX_MEL_WINDOW, d->n_mels}, b->batch, 0);
-    bind(b->runs[CROSS], "slot", MXW_I32, 1, (int64_t[]){n}, slots, 0);
+    bind_input(b->runs[ENCODER], "mel", MXW_F32, 3, (int64_t[]){n, MX_MEL_WINDOW, d->n_mels}, b->batch, 0);
+    bind_input(b->runs[CROSS], "slot", MXW_I32, 1, (int64_t[]){n}, slots, 0);
     if (mx_run_execute(b->runs[ENCODER]) < 0 || mx_run_execute(b->runs[CROSS]) < 0)
         die("encoder");
 }
@@ -172,9 +172,9 @@ static void decode(bench *b, int rows, int sequences, int picks, void (*then)(be
     for (int i = picks; i < to_picks; i++)
         b->columns[5 * stride + i] = 0;
     for (int c = 0; c < COLUMNS; c++)
-        bind(run, names[c], MXW_I32, 1, (int64_t[]){c == 5 ? to_picks : to_rows}, b->columns + c * stride, 0);
-    bind(run, "cells", MXW_I32, 2, (int64_t[]){rounded(sequences), d->n_text_ctx}, b->cells, 0);
-    bind(run, "rules", MXW_I32, 2, (int64_t[]){to_picks, MX_RULE_WORDS}, b->rules, 0);
+        bind_input(run, names[c], MXW_I32, 1, (int64_t[]){c == 5 ? to_picks : to_rows}, b->columns + c * stride, 0);
+    bind_input(run, "cells", MXW_I32, 2, (int64_t[]){rounded(sequences), d->n_text_ctx}, b->cells, 0);
+    bind_input(run, "rules", MXW_I32, 2, (int64_t[]){to_picks, MX_RULE_WORDS}, b->rules, 0);
     if (mx_run_execute(run) < 0)
         die("decoder");
     if (then)
@@ -259,7 +259,7 @@ static int fits(bench *b, int n_slots) {
     if (fit)
         fit = mx_run_pipe(b->runs[CROSS], "features", b->runs[ENCODER], "features") >= 0;
     if (fit) {
-        bind(b->runs[DECODER], "suppress", MXW_U8, 2, (int64_t[]){SETS, m->dims->n_vocab}, b->suppress, 1);
+        bind_input(b->runs[DECODER], "suppress", MXW_U8, 2, (int64_t[]){SETS, m->dims->n_vocab}, b->suppress, 1);
         fit = mx_run_size(b->runs[DECODER], "candidates", CANDIDATES) >= 0;
     }
     for (int i = 0; i < N_PROGRAMS && fit; i++)
@@ -324,8 +324,8 @@ void time_throughput(const model *m, int beams) {
     int first = b.n_ended;
     run_until(&b, first + rounds * n_slots, &steps);
     double seconds = mx_since_ms(start) / 1e3, windows = b.n_ended - first;
-    printf("  throughput, %s, %3d windows at once: %7.1f windows/s, %7.0f times real time (%d windows, %d steps of %.2f "
-           "ms, %.1f s)\n", beams == 1 ? "greedy" : "5 beams", n_slots, windows / seconds, 30 * windows / seconds,
+    printf("  throughput, %s, %3d windows at once: %7.1f windows/s, %7.0f times real time (%d windows, %d steps of "
+           "%.2f ms, %.1f s)\n", beams == 1 ? "greedy" : "5 beams", n_slots, windows / seconds, 30 * windows / seconds,
            (int)windows, steps, seconds / steps * 1e3, seconds);
     pthread_mutex_lock(&b.mels.lock);
     b.mels.over = 1;
