@@ -1,7 +1,6 @@
 /* kernels.c - times the compiled GEMMs and attention of a GPU at Whisper's shapes, through the device's table.
  * usage: bench-gpu-kernels [model [windows|rows|attention|power|zeros]]: tiny (the default), base, small, medium,
- * large; only
- * the encoder's shapes, only the decoder's, or only the decoder's attention.
+ * large; only the encoder's shapes, only the decoder's, or only the decoder's attention.
  * Prints microseconds per call, best of some rounds, and TFLOP/s of the model's own arithmetic: an exact product is two
  * or three on the tensor cores. power: with many windows, a call after a pause and after half a second of calls, which
  * the card's power limit may have slowed down; zeros: the same with all-zero data, which draws less power. */

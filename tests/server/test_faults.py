@@ -145,8 +145,7 @@ def all_of_them(server, texts):
 
 
 def main():
-    # One heap: those of many threads each find their size in their own time, which looks like a leak for long.
-    with Server("--model", MODEL, "--concurrency", "3", "--queue", "30", env={"MALLOC_ARENA_MAX": "1"}) as server:
+    with Server("--model", MODEL, "--concurrency", "3", "--queue", "30") as server:
         texts = {number: server.post(QUICK, data).json["text"] for number, data in enumerate(SOUNDS)}
         # How many requests happen to be inside at once moves the memory by some percent; what leaks never comes back.
         sizes = [all_of_them(server, texts), all_of_them(server, texts)]
