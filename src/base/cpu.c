@@ -10,6 +10,8 @@ static int always(void) { return 1; }
 
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Not every compiler's __builtin_cpu_supports knows this one. AVX2 implies that the OS saves the registers. */
 static int has_f16c(void) {
@@ -27,6 +29,19 @@ static int has_avx512(void) {
 }
 
 static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+/* Tiles have to be asked for: the system grants 8 KB more of state to every thread of this process, and refuses where
+ * a signal stack is too small for that. */
+static int has_amx(void) {
+#ifdef __linux__
+    enum { REQUEST = 0x1023, TILE_DATA = 18, TILES = 1 << 24, INT8 = 1 << 25 };   /* ARCH_REQ_XCOMP_PERM */
+    unsigned a, b, c, d = 0;
+    return has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) && (d & INT8) &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
+}
 #endif
 
 #ifdef __aarch64__
@@ -44,6 +59,7 @@ static const struct {
     {"avx2", has_avx2},
     {"avx512", has_avx512},
     {"avx512vnni", has_vnni},
+    {"amx", has_amx},
 #elif defined(__aarch64__)
     {"neon", always},   /* mandatory on 64-bit ARM */
     {"neondot", has_dot},

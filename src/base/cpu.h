@@ -1,6 +1,6 @@
 /* base/cpu.h - the instruction sets that code is compiled for: which of them the processor has, and MXW_CPU allows.
- * Names, from worst to best: on x86-64 "ref", "avx2", "avx512", "avx512vnni"; on 64-bit ARM "ref", "neon",
- * "neondot"; elsewhere "ref", which every processor has. */
+ * Names, from worst to best: on x86-64 "ref", "avx2", "avx512", "avx512vnni", "amx"; on 64-bit ARM "ref",
+ * "neon", "neondot"; elsewhere "ref", which every processor has. */
 #ifndef MX_CPU_H
 #define MX_CPU_H
 

@@ -18,7 +18,7 @@ FOLDER = tempfile.mkdtemp()
 SPEECH = [os.path.join(ROOT, "tests", "data", name) for name in ("librivox-0870.wav", "librivox-0880.wav")]
 # A generated model ends no text by itself.
 LENGTH = ["--sample-len", "3", "--clip-timestamps", "0,1"] if len(sys.argv) > 2 else []
-SETS = ["ref", "avx2", "avx512", "avx512vnni", "neon", "neondot"]
+SETS = ["ref", "avx2", "avx512", "avx512vnni", "amx", "neon", "neondot"]
 
 
 def make_model():

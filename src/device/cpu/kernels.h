@@ -74,13 +74,14 @@ typedef struct mx_w8a8_blocks {
     int64_t row_block;      /* rows of a piece of many */
     int64_t bytes;          /* 1 or 2 */
     int32_t offset;         /* 0 or 128 */
+    int64_t adjacent;       /* fours of a row that make a line, whose bytes are adjacent: 1, or 16 */
 } mx_w8a8_blocks;
 
 /* One tile of a product in 8 bits: y = (sum of q w) * (scale of the column * scale of the row) + bias + residual, each
  * step rounded to f32, in this order. */
 typedef struct mx_w8a8_tile {
     int64_t rows, quads, panels;
-    const void *a;            /* [quads][a_rows][4] numbers of rows */
+    const void *a;            /* [lines][a_rows][adjacent][4] numbers of rows, lines = ceil(quads / adjacent) */
     int64_t a_rows;
     const float *row_scales;  /* [rows] */
     const int8_t *b;          /* [panels][quads][MX_PANEL][4], |w| <= 127 */
@@ -114,8 +115,8 @@ typedef struct mx_kernels {
 #include "device/cpu/kernels.def"
 #undef MX_KERNEL
 
-/* The kernels written for vectors, as templates in simd/ or by hand in avx2/, avx512/, neon/: MX_FAST(gelu_erf) is
- * mx_avx2_gelu_erf and so on. */
+/* The kernels written for vectors, as templates in simd/ or by hand in avx2/, avx512/, amx/, neon/: MX_FAST(gelu_erf)
+ * is mx_avx2_gelu_erf and so on. */
 #ifdef MX_FAST_ISA
 #define MX_FAST(name) MX_JOIN(MX_FAST_ISA, name)
 #define MX_KERNEL(name, parameters) void MX_FAST(name) parameters;

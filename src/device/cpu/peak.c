@@ -49,6 +49,26 @@ LOOP(int8_avx2, vec8, __attribute__((target("avx2"))), PAIRS_AVX2, IN_OUT)
 LOOP(int8_avx512, vec16, __attribute__((target("avx512f,avx512bw"))), PAIRS_AVX512, IN_OUT)
 LOOP(int8_vnni, vec16, __attribute__((target("avx512f,avx512vnni"))), FOURS_VNNI, IN_OUT)
 
+/* Six tiles of sums, each product of 16 x 64 by 64 x 16 numbers. */
+#define AMX_SHORTER 16   /* one of its steps is as long as so many of the others */
+static float int8_amx(int64_t steps) {
+    struct {
+        uint8_t palette, zero[15];
+        uint16_t bytes[16];
+        uint8_t lines[16];
+    } shape = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        shape.bytes[i] = 64;
+        shape.lines[i] = 16;
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(shape) : "memory");   /* all tiles are zeros then */
+    for (int64_t i = 0; i < steps / AMX_SHORTER; i++)
+        __asm__ volatile("tdpbssd %tmm7, %tmm6, %tmm0\ntdpbssd %tmm7, %tmm6, %tmm1\ntdpbssd %tmm7, %tmm6, %tmm2\n"
+                         "tdpbssd %tmm7, %tmm6, %tmm3\ntdpbssd %tmm7, %tmm6, %tmm4\ntdpbssd %tmm7, %tmm6, %tmm5\n");
+    __asm__ volatile("tilerelease" ::: "memory");
+    return 0;
+}
+
 __attribute__((target("avx2"))) static float read_avx2(const char *x, size_t bytes) {
     vec8 s0 = {0}, s1 = s0, s2 = s0, s3 = s0;
     for (size_t i = 0; i + 128 <= bytes; i += 128) {
@@ -130,7 +150,7 @@ static loops choose(const char *isa) {
         l.flops = 12 * 8 * 2;
         l.int8 = int8_avx2;
         l.int8_ops = 12 * 16 * 2;
-    } else if (strncmp(isa, "avx512", 6) == 0) {
+    } else if (strncmp(isa, "avx512", 6) == 0 || strcmp(isa, "amx") == 0) {
         l.fma = fma_avx512;
         l.flops = 12 * 16 * 2;
         l.int8 = int8_avx512;
@@ -139,6 +159,10 @@ static loops choose(const char *isa) {
     if (strcmp(isa, "avx512vnni") == 0) {
         l.int8 = int8_vnni;
         l.int8_ops = 12 * 64 * 2;
+    }
+    if (strcmp(isa, "amx") == 0) {
+        l.int8 = int8_amx;
+        l.int8_ops = 6 * 16 * 16 * 64 * 2 / AMX_SHORTER;
     }
 #elif defined(__aarch64__)
     if (strcmp(isa, "ref") != 0) {

@@ -15,16 +15,33 @@ static mx_w8a8_blocks blocks(void) {
 static void test_w8a8_blocks(void) {
     mx_w8a8_blocks b = blocks();
     CHECK(b.tile_rows > 0 && b.tile_panels > 0 && b.tile_panels <= MX_TILE_PANELS && b.row_block >= b.tile_rows);
-    CHECK((b.bytes == 1 || b.bytes == 2) && (b.offset == 0 || b.offset == 128));
+    CHECK((b.bytes == 1 || b.bytes == 2) && (b.offset == 0 || b.offset == 128) && b.adjacent > 0);
+    record("", 1);
+}
+
+/* Set up and given back, again and again; what that does shows in w8a8_tile. */
+static void test_w8a8_begin(void) {
+    for (int64_t rows = 1; rows <= blocks().row_block; rows++) {
+        K->w8a8_begin(rows);
+        K->w8a8_end();
+    }
     record("", 1);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Number i of a row whose fours are `stride` bytes apart. */
+/* Where number i of a row is whose lines are `stride` bytes apart. */
+static int64_t place_of(int64_t stride, int64_t i) {
+    mx_w8a8_blocks b = blocks();
+    return i / (4 * b.adjacent) * stride + i % (4 * b.adjacent) * b.bytes;
+}
+
+static int64_t line_bytes(void) { return 4 * blocks().adjacent * blocks().bytes; }
+static int64_t lines_of(int64_t k) { return (k + 4 * blocks().adjacent - 1) / (4 * blocks().adjacent); }
+
 static int32_t number_at(const void *row, int64_t stride, int64_t i) {
     mx_w8a8_blocks b = blocks();
-    const char *at = (const char *)row + i / 4 * stride + i % 4 * b.bytes;
+    const char *at = (const char *)row + place_of(stride, i);
     int16_t wide;
     memcpy(&wide, at, sizeof(wide));
     return (b.bytes == 2 ? wide : b.offset ? *(const uint8_t *)at : *(const int8_t *)at) - b.offset;
@@ -32,7 +49,7 @@ static int32_t number_at(const void *row, int64_t stride, int64_t i) {
 
 static void put_number(void *row, int64_t stride, int64_t i, int32_t q) {
     mx_w8a8_blocks b = blocks();
-    char *at = (char *)row + i / 4 * stride + i % 4 * b.bytes;
+    char *at = (char *)row + place_of(stride, i);
     int16_t wide = (int16_t)q;
     if (b.bytes == 2)
         memcpy(at, &wide, sizeof(wide));
@@ -41,19 +58,19 @@ static void put_number(void *row, int64_t stride, int64_t i, int32_t q) {
 }
 
 static void one_row(int64_t k, double size) {
-    int64_t fours = (k + 3) / 4, stride = 4 * blocks().bytes;
+    int64_t stride = line_bytes(), n = lines_of(k) * 4 * blocks().adjacent;
     float *x = floats(k, size, 4), *scale = take(sizeof(float), 4);
-    void *y = take((size_t)(fours * stride), 2);
+    void *y = take((size_t)(lines_of(k) * stride), 2);
     int32_t largest = 0;
     double top = 0;
     K->w8a8_row(y, stride, scale, x, k);
-    for (int64_t i = 0; i < fours * 4; i++) {
+    for (int64_t i = 0; i < n; i++) {
         int32_t q = number_at(y, stride, i);
         double v = i < k ? (double)x[i] : 0;
         top = fmax(top, fabs(v));
         largest = MX_MAX(largest, abs(q));
         near(q * (double)*scale, v, 0.50002 * (double)*scale);
-        record(&q, sizeof(q));
+        record(&q, i < k ? sizeof(q) : 0);
     }
     CHECK(largest == (top > 0 ? 127 : 0));
     near((double)*scale * 127, top, 2 * EPS * top);
@@ -66,8 +83,8 @@ static void one_row(int64_t k, double size) {
 static void odd_rows(void) {
     float x[8] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, -127}, scale = 0;
     static const int32_t want[8] = {127, 0, 2, 2, 0, -2, -2, -127};
-    char y[16];
-    int64_t stride = 4 * blocks().bytes;
+    char y[64];
+    int64_t stride = line_bytes();
     K->w8a8_row(y, stride, &scale, x, 8);
     CHECK(scale == 1);
     for (int64_t i = 0; i < 8; i++)
@@ -106,20 +123,21 @@ static int8_t number(int64_t i, int extreme) {
 }
 
 static void fill(product *p, int extreme) {
-    int64_t quads = (p->k + 3) / 4, n = p->panels * MX_PANEL, tile = blocks().tile_rows, four = 4 * blocks().bytes;
+    int64_t quads = (p->k + 3) / 4, n = p->panels * MX_PANEL, tile = blocks().tile_rows;
+    int64_t line = line_bytes(), lines = lines_of(p->k);
     p->q = take((size_t)(p->rows * p->k), 1);
     p->w = take((size_t)(n * p->k), 1);
-    p->a = take((size_t)(quads * tile * four), 0);
+    p->a = take((size_t)(lines * tile * line), 0);
     p->b = take((size_t)(n * quads * 4), 0);
     p->sums = take((size_t)n * sizeof(int32_t), 0);
     memset(p->b, 0, (size_t)(n * quads * 4));
     memset(p->sums, 0, (size_t)n * sizeof(int32_t));
     for (int64_t r = 0; r < tile; r++)
-        for (int64_t i = 0; i < quads * 4; i++)
-            put_number((char *)p->a + r * four, tile * four, i, 0);
+        for (int64_t i = 0; i < lines * 4 * blocks().adjacent; i++)
+            put_number((char *)p->a + r * line, tile * line, i, 0);
     for (int64_t i = 0; i < p->rows * p->k; i++) {
         p->q[i] = number(i % p->k, extreme);
-        put_number((char *)p->a + i / p->k * four, tile * four, i % p->k, p->q[i]);
+        put_number((char *)p->a + i / p->k * line, tile * line, i % p->k, p->q[i]);
     }
     for (int64_t i = 0; i < n * p->k; i++) {
         int64_t j = i / p->k, at = i % p->k;
@@ -150,7 +168,9 @@ static void one_tile(int64_t rows, int64_t k, int64_t panels, int with, int extr
     t.y = take((size_t)(rows * ld - 5) * sizeof(float), 4);
     for (int64_t i = 0; i < rows * ld - 5; i++)
         t.y[i] = 7;
+    K->w8a8_begin(rows);
     K->w8a8_tile(&t);
+    K->w8a8_end();
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < n; j++)
             near((double)t.y[r * ld + j], (double)want_of(&p, &t, r, j), 0);
@@ -175,6 +195,8 @@ static void test_w8a8_tile(void) {
 
 const kcheck_test kcheck_w8a8[] = {
     {"w8a8_blocks", test_w8a8_blocks, 0},
+    {"w8a8_begin", test_w8a8_begin, 1},
+    {"w8a8_end", test_w8a8_begin, 1},
     {"w8a8_row", test_w8a8_row, 1},
     {"w8a8_tile", test_w8a8_tile, 1},
     {NULL, NULL, 0},

@@ -1,7 +1,11 @@
 /* test_w8a8.c - products in 8 bits through the device's table: weights packed by it, against numbers, scales and sums
  * that are computed here in another way, to the bit; norm, activation and a repeated residual against the ops one after
- * the other, to the bit, too. Then the same with 1, 2, 3 and 8 threads, and for rows alone or among others.
+ * the other, to the bit, too. Then the same with 1, 2, 3 and 8 threads, for rows alone or among others, and while
+ * signals interrupt.
  * Argument: how many random shapes, where 150 would take too long. */
+#include <signal.h>
+#include <sys/time.h>
+
 #include "calls.h"
 
 enum { BIAS = 1, RESIDUAL = 2, REPEATED = 4, NORM = 8, APART = 16, TWO = 32 };
@@ -153,6 +157,27 @@ static void test_not_finite(void) {
     done();
 }
 
+static volatile sig_atomic_t n_signals;
+static void on_signal(int number) { n_signals++; }
+
+/* What a unit holds of a product survives signals. */
+static void test_signals(void) {
+    mx_tensor w = RANDOM(1, 384, 384), x = RANDOM(1, 300, 384), y = BLANK(MXW_F32, 300, 384);
+    mx_tensor inputs[] = {x, packed_of(&w, 1, &w)}, want = done_by(MX_OP_LINEAR, &(mx_attrs){0}, inputs, 2, &y);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    int64_t n_other = 0;
+    CHECK(sigaction(SIGALRM, &action, &before) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (int i = 0; i < 20000 && n_signals < 100; i++) {
+        CHECK_EQ_INT(run(MX_OP_LINEAR, &(mx_attrs){0}, inputs, 2, &y, 1, pool), MXW_OK);
+        n_other += !same_bits(&y, &want);
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0 && sigaction(SIGALRM, &before, NULL) == 0);
+    CHECK(n_signals >= 100);
+    CHECK_EQ_INT(n_other, 0);
+    done();
+}
+
 int main(int argc, char **argv) {
     precision = MXW_PRECISION_INT8;
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)
@@ -161,6 +186,7 @@ int main(int argc, char **argv) {
     test_linear(argc > 1 ? atoi(argv[1]) : 150);
     test_quantized_before();
     test_not_finite();
+    test_signals();
     mx_pool_close(pool);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();

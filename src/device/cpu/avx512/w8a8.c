@@ -4,13 +4,10 @@
  * Its instruction multiplies unsigned by signed bytes, so numbers of rows are stored plus 128, and the sums begin at
  * -128 times those of the columns. Without, a tile is 6 rows by one panel: a panel's bytes are widened to 16 bits as
  * they are loaded, products of pairs are added, and the two pairs of a column are joined at the end. */
-#include "device/cpu/kernels.h"
+#include "device/cpu/avx512/w8a8.h"
 
-#include <immintrin.h>
 #include <math.h>
-#include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 6
 #define LINE (MX_PANEL * 4)   /* bytes of a four of k */
 #define PREFETCH 2048         /* prefetch distance in a panel, bytes */
@@ -27,33 +24,18 @@
 
 void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
     *out = (mx_w8a8_blocks){.tile_rows = TILE_ROWS, .tile_panels = TILE_PANELS, .row_block = 252, .bytes = NUMBER,
-                            .offset = OFFSET};
+                            .offset = OFFSET, .adjacent = 1};
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-INLINE __mmask16 first_of(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1); }
-
-INLINE float largest(const float *x, int64_t k) {
-    const __m512i size = _mm512_set1_epi32(0x7fffffff);
-    __m512i most = _mm512_setzero_si512();
-    for (int64_t i = 0; i < k; i += 16) {
-        __m512i bits = _mm512_maskz_loadu_epi32(first_of(k - i), x + i);
-        most = _mm512_max_epu32(most, _mm512_and_epi32(bits, size));
-    }
-    uint32_t bits = _mm512_reduce_max_epu32(most);
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
-    float top = largest(x, k), step = 127 / top;
+    float top = w8a8_largest(x, k), step = 127 / top;
     char *to = y, stored[16 * NUMBER];
     int usable = isfinite(top) && isfinite(step);
     *scale = usable || !isfinite(top) ? top / 127 : 0;
     for (int64_t i = 0; i < k; i += 16) {
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(first_of(k - i), x + i), _mm512_set1_ps(step));
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(w8a8_first(k - i), x + i), _mm512_set1_ps(step));
         __m512i q = usable ? _mm512_cvtps_epi32(v) : _mm512_setzero_si512();
 #ifdef __AVX512VNNI__
         _mm_storeu_si128((void *)stored, _mm_xor_si128(_mm512_cvtepi32_epi8(q), _mm_set1_epi8(-OFFSET)));
@@ -66,17 +48,6 @@ void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, in
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
-
-/* Sixteen columns from `at` on: times the scales of column and row, and what comes after. */
-INLINE void store(const mx_w8a8_tile *t, __m512i sum, int64_t r, int64_t at) {
-    __m512 scale = _mm512_mul_ps(_mm512_loadu_ps(t->scales + at), _mm512_set1_ps(t->row_scales[r]));
-    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale);
-    if (t->bias)
-        v = _mm512_add_ps(v, _mm512_loadu_ps(t->bias + at));
-    if (t->residual)
-        v = _mm512_add_ps(v, _mm512_loadu_ps(t->residual + r * t->ld_residual + at));
-    _mm512_storeu_ps(t->y + r * t->ldy + at, v);
-}
 
 #ifdef __AVX512VNNI__
 INLINE __m512i four_of(const uint8_t *a) {
@@ -132,7 +103,7 @@ INLINE void tile(const mx_w8a8_tile *t, const int rows, const int panels) {
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int h = 0; h < 2 * panels; h++)
-            store(t, sum[r][h], r, h * 16);
+            w8a8_store(t, sum[r][h], r, h * 16);
 }
 #else
 INLINE __m512i four_of(const int16_t *a) {
@@ -188,7 +159,7 @@ INLINE void tile(const mx_w8a8_tile *t, const int rows) {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++)
-            store(t, joined(sum[r][2 * h], sum[r][2 * h + 1]), r, h * 16);
+            w8a8_store(t, joined(sum[r][2 * h], sum[r][2 * h + 1]), r, h * 16);
 }
 #endif
 

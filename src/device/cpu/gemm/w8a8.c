@@ -110,16 +110,16 @@ typedef struct cut {
     int few;
     int64_t rows, row_blocks;        /* of a piece; a multiple of the tile's */
     int64_t panels, column_blocks;   /* panels of a piece */
-    int64_t a_bytes;                 /* of the numbers of `rows` rows */
+    int64_t row_bytes, a_bytes;      /* of the numbers of a row, of `rows` rows */
 } cut;
 
 /* From sizes alone: the weight may have no address yet. */
 static cut cut_of(const mx_gemm *p, const mx_w8a8_blocks *b) {
     int slots = mx_cpu_slots(p->call);
-    int64_t panels = blocks_of(p->n, MX_PANEL), row_bytes = round_up(p->k, 4);
+    int64_t panels = blocks_of(p->n, MX_PANEL);
     cut c = {.few = p->m <= FEW_ROWS, .rows = round_up(p->m, b->tile_rows), .row_blocks = 1, .panels = panels};
     if (c.few) {
-        int64_t most = MX_MAX(1, FEW_BYTES / MX_MAX(row_bytes * MX_PANEL, 1));
+        int64_t most = MX_MAX(1, FEW_BYTES / MX_MAX(round_up(p->k, 4) * MX_PANEL, 1));
         c.panels = round_up(MX_MIN(blocks_of(panels, FEW_PIECES * slots), most), b->tile_panels);
     } else {
         int64_t wanted = slots > 1 ? PIECES_PER_SLOT * slots : 1;
@@ -128,7 +128,8 @@ static cut cut_of(const mx_gemm *p, const mx_w8a8_blocks *b) {
         c.row_blocks = blocks_of(p->m, c.rows);
     }
     c.column_blocks = blocks_of(panels, c.panels);
-    c.a_bytes = c.rows * row_bytes * b->bytes;
+    c.row_bytes = round_up(p->k, 4 * b->adjacent) * b->bytes;
+    c.a_bytes = c.rows * c.row_bytes;
     return c;
 }
 
@@ -166,7 +167,7 @@ mx_cpu_scratch mx_w8a8_scratch(const mx_gemm *p, const mx_kernels *kernels) {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* Rows of a piece, quantized: tiles of [quads][tile_rows][4] numbers. */
+/* Rows of a piece, quantized: tiles of [lines][tile_rows][adjacent][4] numbers. */
 typedef struct rows {
     int64_t first, n;
     char *numbers;
@@ -182,15 +183,15 @@ static rows rows_at(const work *w, int64_t first, void *memory) {
 
 static void quantize(const work *w, const rows *r, int64_t from, int64_t to) {
     const mx_gemm *p = w->p;
-    int64_t four = 4 * w->blocks.bytes, tile = w->blocks.tile_rows;
+    int64_t line = 4 * w->blocks.adjacent * w->blocks.bytes, tile = w->blocks.tile_rows;
     for (int64_t i = from; i < to; i++) {
         const float *x = p->x + (r->first + i) * p->ldx;
-        char *y = r->numbers + (i / tile * tile * p->w8a8->quads + i % tile) * four;
+        char *y = r->numbers + i / tile * tile * w->cut.row_bytes + i % tile * line;
         if (p->gamma) {
             w->kernels->layer_norm(r->made, x, p->gamma, p->beta, 1, p->k, p->eps);
             x = r->made;
         }
-        w->kernels->w8a8_row(y, tile * four, &r->scales[i], x, p->k);
+        w->kernels->w8a8_row(y, tile * line, &r->scales[i], x, p->k);
     }
 }
 
@@ -207,7 +208,7 @@ static void multiply(const work *w, const rows *r, int64_t at, int64_t panel, in
     int64_t column = panel * MX_PANEL, tile_rows = w->blocks.tile_rows, ld = panels * MX_PANEL;
     int64_t row = r->first + at;
     mx_w8a8_tile t = {.rows = MX_MIN(tile_rows, r->n - at), .quads = p->w8a8->quads, .panels = panels,
-                      .a = r->numbers + at * p->w8a8->quads * 4 * w->blocks.bytes, .a_rows = tile_rows,
+                      .a = r->numbers + at * w->cut.row_bytes, .a_rows = tile_rows,
                       .row_scales = r->scales + at, .b = panel_of(p->w8a8, panel),
                       .scales = scales_of(p->w8a8) + column, .sums = sums_of(p->w8a8) + column, .y = sums, .ldy = ld,
                       .streams = w->cut.few};
@@ -229,9 +230,11 @@ static void multiply(const work *w, const rows *r, int64_t at, int64_t panel, in
 
 static void multiply_rows(const work *w, const rows *r, int64_t first, int64_t panels, float *sums) {
     int64_t end = MX_MIN(first + panels, panels_of(w->p->w8a8));
+    w->kernels->w8a8_begin(r->n);
     for (int64_t panel = first; panel < end; panel += w->blocks.tile_panels)
         for (int64_t at = 0; at < r->n; at += w->blocks.tile_rows)
             multiply(w, r, at, panel, MX_MIN(w->blocks.tile_panels, end - panel), sums);
+    w->kernels->w8a8_end();
 }
 
 static void run_rows(void *context, int64_t piece, int slot) {

@@ -16,7 +16,8 @@
 #define PREFETCH 1024         /* prefetch distance in a panel, bytes */
 
 void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
-    *out = (mx_w8a8_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 128, .bytes = 1};
+    *out = (mx_w8a8_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 128, .bytes = 1,
+                            .adjacent = 1};
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

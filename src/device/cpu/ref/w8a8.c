@@ -11,8 +11,11 @@
 #define PART 256   /* numbers of a row at a time: a multiple of four */
 
 void MX_REF(w8a8_blocks)(mx_w8a8_blocks *out) {
-    *out = (mx_w8a8_blocks){.tile_rows = 8, .tile_panels = 1, .row_block = 128, .bytes = 1};
+    *out = (mx_w8a8_blocks){.tile_rows = 8, .tile_panels = 1, .row_block = 128, .bytes = 1, .adjacent = 1};
 }
+
+void MX_REF(w8a8_begin)(int64_t rows) {}
+void MX_REF(w8a8_end)(void) {}
 
 /* Non-finite rows keep a scale that is not finite: 0 times that is NaN, in every column. */
 void MX_REF(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
