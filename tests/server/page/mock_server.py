@@ -60,6 +60,7 @@ class Mock:
     requests = []               # fields of every transcription
     gone = []                   # names of files whose client went away
     tries = {}                  # name: how often
+    sessions = []               # what live sessions asked for
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -216,6 +217,7 @@ class Live:
 
     def take(self, event):
         if event["type"] == "session.update":
+            Mock.sessions.append(event["session"])
             self.send({"type": "session.updated", "session": event["session"]})
         if event["type"] == "input_audio_buffer.append":
             self.seconds += len(base64.b64decode(event["audio"])) / 48000

@@ -28,7 +28,8 @@ def ready(browser, name="talk.wav", **options):
 
 
 def passages(page):
-    return [text.strip() for text in page.locator(".segment:not([hidden]) .words").all_inner_texts()]
+    """Not by their inner text: it is empty until the browser has looked whether a new passage is on the screen."""
+    return [text.strip() for text in page.locator(".segment:not([hidden]) .words").all_text_contents()]
 
 
 def fields(page):

@@ -40,10 +40,19 @@ PAINTED = """() => {
   return found;
 }"""
 
+# window.stored: the states of the entries in the database at the moment when no other tab works on them
+STORED_WHEN_FREE = """async () => {
+  const done = (request) => new Promise((resolve) => { request.onsuccess = () => resolve(request.result); });
+  const database = await done(indexedDB.open('max-whisper'));
+  const [lock] = (await navigator.locks.query()).held;
+  window.stored = navigator.locks.request(lock.name, async () =>
+    (await done(database.transaction('entries').objectStore('entries').getAll())).map(({state}) => state));
+}"""
+
 
 def reset():
     Mock.key, Mock.away, Mock.drop_live_after, Mock.pace = "", False, 0, 0.02
-    for seen in (Mock.requests, Mock.gone, Mock.tries):
+    for seen in (Mock.requests, Mock.gone, Mock.tries, Mock.sessions):
         seen.clear()
 
 
@@ -109,6 +118,30 @@ def check_recording(page):
     equal(len(page.locator(".segment").all()), len(mock_server.SAID), "the text of the file")
 
 
+def test_task(browser):
+    """Translate is for the microphone too; its choice can be read whole."""
+    page = browser.open(ADDRESS)
+    page.select_option("#language", "de")
+    for task, wanted in (("transcribe", None), ("translate", "translate")):
+        page.select_option("#task", task)
+        page.click("#record")
+        expect(page.locator("#partial")).to_contain_text("It was")
+        picture(page, "live-" + task)
+        page.click("#record")
+        expect(page.locator("#player")).to_be_visible()
+        asked = Mock.sessions[-1]["audio"]["input"]["transcription"]
+        equal((asked.get("task"), asked["language"]), (wanted, "de"), "the session's task and language")
+    needed, given = page.evaluate("""() => {
+      const select = document.querySelector('#task'), free = select.cloneNode(true);
+      free.style.width = 'max-content';
+      select.after(free);
+      const widths = [free.offsetWidth, select.offsetWidth];
+      free.remove();
+      return widths;
+    }""")
+    assert needed <= given, f"the choice of the task needs {needed} pixels, has {given}"
+
+
 def test_connection_lost(browser):
     Mock.drop_live_after = 2
     page = browser.open(ADDRESS)
@@ -155,8 +188,10 @@ def test_second_tab(browser):
     second = browser.open(ADDRESS, context)
     second.wait_for_timeout(1000)
     expect(second.locator(".entry")).to_have_count(0)
+    second.evaluate(STORED_WHEN_FREE)
     first.click("#record")
     expect(first.locator("#player")).to_be_visible()
+    equal(second.evaluate("window.stored"), ["done"], "the database has its end before the first tab lets go of it")
     duration = duration_of(first)
     assert duration >= 6, f"nothing was taken from it: {duration} s"
     equal(len(Mock.requests), 0, "nothing was sent again")

@@ -25,10 +25,10 @@ export const isActive = (entry) => !['done', 'failed', 'cancelled'].includes(ent
 
 const tell = (entry, fields) => watchers.forEach((watcher) => watcher(entry, fields));
 
-function save(entry) {
+async function save(entry) {
   clearTimeout(unsaved.get(entry.id));
   unsaved.delete(entry.id);
-  if (all.has(entry.id)) store.putEntry(entry).catch(() => {});   // no room: the page goes on without
+  if (all.has(entry.id)) await store.putEntry(entry).catch(() => {});   // no room: the page goes on without
 }
 
 export function saveAll() {
@@ -56,16 +56,22 @@ function left() {
 
 /* What a tab works on is locked, so that another one that is opened does not take it for interrupted. */
 function own(entry) {
-  const active = all.has(entry.id) && isActive(entry);
-  if (active && !owned.has(entry.id) && navigator.locks) {
-    let release;
-    const done = new Promise((resolve) => { release = resolve; });
-    owned.set(entry.id, release);
-    navigator.locks.request(LOCK + entry.id, () => done);
-  }
-  if (active) return;
-  owned.get(entry.id)?.();
+  if (owned.has(entry.id) || !navigator.locks) return;
+  let release;
+  const done = new Promise((resolve) => { release = resolve; });
+  owned.set(entry.id, release);
+  navigator.locks.request(LOCK + entry.id, () => done);
+}
+
+/* The lock goes once the database has how the work ended: what it still calls running would be taken too. */
+async function disown(entry, stored) {
+  const release = owned.get(entry.id);
   owned.delete(entry.id);
+  try {
+    await stored;
+  } finally {
+    release?.();
+  }
 }
 
 /* The ids that other tabs work on. A page that was just left may take a moment to let go. */
@@ -79,8 +85,9 @@ async function ownedElsewhere() {
 
 export function update(entry, fields) {
   Object.assign(entry, fields);
-  own(entry);
   if (!all.has(entry.id)) return;
+  if (isActive(entry)) own(entry);
+  else if (owned.has(entry.id)) disown(entry, save(entry));
   if (!unsaved.has(entry.id)) unsaved.set(entry.id, setTimeout(() => save(entry), SAVE_MS));
   tell(entry, fields);
 }
@@ -90,7 +97,7 @@ export function add(fields) {
   const id = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
   const entry = { id, created: Date.now(), state: 'waiting', segments: [], error: null, ...fields };
   all.set(id, entry);
-  own(entry);
+  if (isActive(entry)) own(entry);
   save(entry);
   tell(entry, entry);
   return entry;
@@ -98,10 +105,9 @@ export function add(fields) {
 
 export async function remove(entry) {
   all.delete(entry.id);
-  own(entry);
   clearTimeout(unsaved.get(entry.id));
   unsaved.delete(entry.id);
-  await store.remove(entry.id);
+  await disown(entry, store.remove(entry.id));
   tell(entry, null);
 }
 

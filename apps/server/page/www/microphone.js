@@ -107,10 +107,10 @@ async function complete(which, sound, seconds, isWhole) {
   }
 }
 
-/* Recordings that a reload or a crash cut off: what was stored becomes their sound. */
+/* Recordings that a reload or a crash cut off: what was stored becomes their sound, unless it had already. */
 export async function recover() {
   for (const old of entries.list().filter(({ state }) => ['recording', 'finishing'].includes(state))) {
-    const sound = await live.savedSound(old.id);
+    const sound = await live.savedSound(old.id) || await store.sound(old.id);
     if (!sound) await entries.remove(old);
     else await complete(old, sound, live.secondsOf(sound), false);
   }
