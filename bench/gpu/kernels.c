@@ -20,8 +20,8 @@ static const mx_device *gpu;
 static int power, zeros;
 
 static void *filled(int64_t n, int halves) {
-    size_t bytes = (size_t)n * (halves ? 2 : 4);
-    char *host = mx_alloc(bytes);
+    size_t bytes = (size_t)n * (halves ? 2 : 4), some = (size_t)DIFFERENT * 4;
+    char *host = mx_alloc(halves ? bytes : MX_MIN(bytes, some));
     void *to = gpu->alloc(gpu, bytes);
     uint32_t state = 12345;
     if (!host || !to) {
@@ -34,11 +34,12 @@ static void *filled(int64_t n, int halves) {
         uint16_t half = mx_f32_to_f16(value * 0.1f);
         memcpy(host + i * (halves ? 2 : 4), halves ? (void *)&half : (void *)&value, halves ? 2 : 4);
     }
-    for (size_t done = (size_t)DIFFERENT * (halves ? 2 : 4), more; done < bytes; done += more) {
+    for (size_t done = (size_t)DIFFERENT * 2, more; done < bytes && halves; done += more) {
         more = MX_MIN(done, bytes - done);
         memcpy(host + done, host, more);
     }
-    gpu->upload(gpu, to, host, bytes);
+    for (size_t done = 0; done < bytes && !halves; done += some)
+        gpu->upload(gpu, (char *)to + done, host, MX_MIN(some, bytes - done));
     if (halves) {
         gpu->free(gpu, to);
         return host;
@@ -379,7 +380,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int64_t d, many;
-    } models[] = {{"tiny", 384, 64}, {"base", 512, 64}, {"small", 768, 16}, {"medium", 1024, 16}, {"large", 1280, 16}};
+    } models[] = {{"tiny", 384, 64}, {"base", 512, 64}, {"small", 768, 16}, {"medium", 1024, 16}, {"large", 1280, 64}};
     const char *name = argc > 1 ? argv[1] : "tiny", *only = argc > 2 ? argv[2] : "";
     if (mx_device_find("cuda", &gpu) < 0) {
         fprintf(stderr, "bench-gpu-kernels: %s\n", mx_error());

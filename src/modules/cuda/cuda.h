@@ -233,6 +233,10 @@ static inline int gemm_needs_scratch(const gemm_desc *p) {
 static inline size_t gemm_scratch_bytes(int64_t m, int64_t k) {
     return (size_t)((m + 63) / 64 * mx_cuda_blocks_of(MX_MAX(k, 1))) * 16384;
 }
+/* Its rows: an entry begins with a tile, since MX_LAYOUT_QKV has tiles of entries. */
+static inline int64_t gemm_operand_rows(const gemm_desc *p) {
+    return p->entry_rows > 1 ? p->m / p->entry_rows * ((p->entry_rows + 63) / 64 * 64) : p->m;
+}
 /* Bytes of MX_LAYOUT_OPERAND. */
 static inline size_t gemm_operand_bytes(int64_t m, int64_t k, mxw_precision precision) {
     return gemm_scratch_bytes(m, k) / (precision == MXW_PRECISION_F16 ? 2 : 1);

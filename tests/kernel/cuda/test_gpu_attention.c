@@ -256,7 +256,7 @@ static void *random_on_gpu(int64_t n) {
 }
 
 static void open_stack(stacked *s, mxw_precision precision) {
-    int64_t rows = s->n * s->t, k = 384, columns = 3 * s->heads * 64;
+    int64_t rows = s->n * s->t, k = s->heads == 20 ? 1280 : 384, columns = 3 * s->heads * 64;
     s->d = s->heads * 64;
     s->attrs = (mx_attrs){.heads = (int)s->heads, .scale = 0.125};
     uint16_t *halves = mx_alloc((size_t)(columns * k) * sizeof(*halves));
@@ -378,6 +378,7 @@ int main(int argc, char **argv) {
         if (brief)
             continue;
         check_stacked(17, 1500, 6, precision);
+        check_stacked(9, 1500, 20, precision);   /* as large as in large */
         check_stacked(200, 128, 6, precision);
         check_stacked(200, 96, 6, precision);   /* a tile of nothing but what the window is filled up with */
         check_stacked(2, 1500, 6, precision);

@@ -69,7 +69,8 @@ typedef struct product {
     const char *what;
     mx_op op;
     int64_t m, n, k;            /* of a convolution: m positions of an entry; k channels */
-    int64_t entries, taps, stride;
+    int64_t entries;            /* of a convolution; of others 0, or entries of m rows each */
+    int64_t taps, stride;
     int64_t dilation;           /* 0: 1 */
     int64_t apart;              /* elements between the rows of x and of the residual */
     int bias, residual, norm, act, plain_weight, sources;
@@ -127,6 +128,9 @@ static void pack_weight(const product *p, given *g) {
         printf("    %s: %s\n", p->what, mx_error());
 }
 
+/* How many rows, or entries of rows. */
+static int64_t count_of(const product *p) { return p->entries ? p->entries : p->m; }
+
 static int64_t apart(const product *p) { return MX_MAX(p->dilation, 1); }
 
 static given make(const product *p) {
@@ -167,7 +171,7 @@ typedef struct asked {
     mx_call call;
 } asked;
 
-/* For rows [first, first + rows), or entries of a convolution. */
+/* For rows [first, first + rows), or entries of them. */
 static void ask(const product *p, const given *g, int64_t first, int64_t rows, asked *a) {
     int conv = p->op == MX_OP_FUSED_CONV1D;
     *a = (asked){.out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, p->n}, NULL),
@@ -179,6 +183,12 @@ static void ask(const product *p, const given *g, int64_t first, int64_t rows, a
         in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, g->positions, p->k},
                              (float *)g->gpu_x + first * g->positions * p->k);
         a->out = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, p->m, p->n}, NULL);
+    }
+    else if (p->entries) {
+        in[0] = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, p->m, p->k}, (float *)g->gpu_x + first * p->m * g->ldx);
+        a->out = mx_tensor_of(MXW_F32, 3, (int64_t[]){rows, p->m, p->n}, NULL);
+        first *= p->m;
+        rows *= p->m;
     }
     in[1] = g->weight;
     if (p->bias)
@@ -286,11 +296,10 @@ static void check_values(const product *p, const given *g, const float *y) {
 /* Parts of the rows give the bits that they have in the whole. */
 static void check_bits(const product *p, const given *g, const float *y) {
     static const int64_t parts[] = {5, 333, 1, 12, 16, 17, 33, 64, 65, 130, 1500, 9000};
-    int conv = p->op == MX_OP_FUSED_CONV1D;
-    int64_t all = conv ? p->entries : g->rows, each = conv ? p->m * p->n : p->n;
+    int64_t all = count_of(p), each = p->entries ? p->m * p->n : p->n;
     for (size_t i = 0; i < (brief ? 2 : MX_COUNT(parts)); i++) {
         int64_t rows = parts[i], at = word() % 97, first = MX_MIN(at, all - rows);
-        if (rows >= all || (p->residual && p->residual_rows && conv == 0))
+        if (rows >= all || (p->residual && p->residual_rows && p->entries == 0))
             continue;
         float *part = run(p, g, first, rows);
         if (!CHECK(memcmp(part, y + first * each, (size_t)(rows * each) * sizeof(float)) == 0))
@@ -304,7 +313,7 @@ static void check_bits(const product *p, const given *g, const float *y) {
 
 static void check(const product *p) {
     given g = make(p);
-    float *y = run(p, &g, 0, p->op == MX_OP_FUSED_CONV1D ? p->entries : g.rows);
+    float *y = run(p, &g, 0, count_of(p));
     check_values(p, &g, y);
     check_bits(p, &g, y);
     done();
@@ -314,10 +323,10 @@ static void check(const product *p) {
 static void check_output_layout(const product *one, const product *two) {
     given g = make(one), h = make(two);
     asked a, b;
-    ask(one, &g, 0, one->op == MX_OP_FUSED_CONV1D ? one->entries : g.rows, &a);
+    ask(one, &g, 0, count_of(one), &a);
     a.out.data = on_gpu(mx_tensor_bytes(&a.out));
     run_asked(one, &a);
-    ask(two, &h, 0, two->op == MX_OP_FUSED_CONV1D ? two->entries : h.rows, &b);
+    ask(two, &h, 0, count_of(two), &b);
     b.in[0] = a.out;
     float *plain = run_poisoned(two, &b);
     mx_layout layout = MX_LAYOUT_DENSE;
@@ -400,6 +409,15 @@ static const product huge[] = {
     {"conv2 of tiny, 8 windows", CONV, .m = 1500, .n = 384, .k = 384, .entries = 8, .taps = 3, .stride = 2, .bias = 1,
      .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500},
     {"qkv of small, 17 windows", LINEAR, .m = 25499, .n = 2304, .k = 768, .bias = 1, .norm = 1},
+    {"qkv of tiny, windows", LINEAR, .m = 1500, .entries = 18, .n = 1152, .k = 384, .bias = 1, .norm = 1, .sources = 3},
+    {"fc1 of small, windows", LINEAR, .m = 1500, .entries = 13, .n = 3072, .k = 768, .bias = 1, .norm = 1,
+     .act = MX_ACT_GELU_ERF},
+    {"qkv of large, windows", LINEAR, .m = 1500, .entries = 9, .n = 3840, .k = 1280, .bias = 1, .norm = 1,
+     .sources = 3},
+    {"out of large, windows", LINEAR, .m = 1500, .entries = 18, .n = 1280, .k = 1280, .bias = 1, .residual = 1},
+    {"fc1 of large, windows", LINEAR, .m = 1500, .entries = 6, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
+     .act = MX_ACT_GELU_ERF},
+    {"fc2 of large, windows", LINEAR, .m = 1500, .entries = 7, .n = 1280, .k = 5120, .bias = 1, .residual = 1},
     {"large values", LINEAR, .m = 25499, .n = 512, .k = 384, .scale = 2e5f},
 };
 
@@ -408,6 +426,9 @@ static const product pairs[][2] = {
      {"fc2 of tiny", LINEAR, .m = 25499, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
     {{"fc1 of base", LINEAR, .m = 25499, .n = 2048, .k = 512, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
      {"fc2 of base", LINEAR, .m = 25499, .n = 512, .k = 2048, .bias = 1, .residual = 1}},
+    {{"fc1 of large", LINEAR, .m = 1500, .entries = 7, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
+      .act = MX_ACT_GELU_ERF},
+     {"fc2 of large", LINEAR, .m = 1500, .entries = 7, .n = 1280, .k = 5120, .bias = 1, .residual = 1}},
     {{"conv1 of tiny", CONV, .m = 3000, .n = 384, .k = 80, .entries = 9, .taps = 3, .stride = 1, .bias = 1,
       .act = MX_ACT_GELU_ERF},
      {"conv2 of tiny", CONV, .m = 1500, .n = 384, .k = 384, .entries = 9, .taps = 3, .stride = 2, .bias = 1,

@@ -93,26 +93,26 @@ __device__ __forceinline__ float row_rstd(float squares, int n, double eps) {
 constexpr int ROW_REGS = 4;
 constexpr int ROW_REGS_FLOATS = ROW_REGS * 4 * WARP_SIZE;
 
-/* Mean and 1 / sqrt(variance + eps) of a row, by one warp; each lane's first ROW_REGS float4s stay in `held`. */
-template <bool quad, bool early = false>
-__device__ __forceinline__ float2 row_stats(const gemm_params &p, const x_row &row, float4 (&held)[ROW_REGS]) {
+/* Mean and 1 / sqrt(variance + eps) of a row, by one warp; each lane's first float4s stay in `held`. */
+template <bool quad, bool early = false, int n_held>
+__device__ __forceinline__ float2 row_stats(const gemm_params &p, const x_row &row, float4 (&held)[n_held]) {
     int n = (int)p.f.k, first = threadIdx.x % WARP_SIZE * 4;
     float sum = 0, squares = 0;
 #pragma unroll
-    for (int i = 0; i < ROW_REGS; i++)
+    for (int i = 0; i < n_held; i++)
         held[i] = load_row4<quad, early>(row, first + i * 4 * WARP_SIZE);
 #pragma unroll
-    for (int i = 0; i < ROW_REGS; i++)
+    for (int i = 0; i < n_held; i++)
         sum = sum4(sum, held[i], first + i * 4 * WARP_SIZE, n);
 #pragma unroll 4
-    for (int k = first + ROW_REGS_FLOATS; k < n; k += 4 * WARP_SIZE)
+    for (int k = first + n_held * 4 * WARP_SIZE; k < n; k += 4 * WARP_SIZE)
         sum = sum4(sum, load_row4<quad, early>(row, k), k, n);
     float mean = row_mean(sum, n);
 #pragma unroll
-    for (int i = 0; i < ROW_REGS; i++)
+    for (int i = 0; i < n_held; i++)
         squares = sum_squares4(squares, held[i], mean, first + i * 4 * WARP_SIZE, n);
 #pragma unroll 4
-    for (int k = first + ROW_REGS_FLOATS; k < n; k += 4 * WARP_SIZE)
+    for (int k = first + n_held * 4 * WARP_SIZE; k < n; k += 4 * WARP_SIZE)
         squares = sum_squares4(squares, load_row4<quad, early>(row, k), mean, k, n);
     return make_float2(mean, row_rstd(squares, n, p.f.eps));
 }

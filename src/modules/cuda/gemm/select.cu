@@ -85,7 +85,7 @@ static int can_wgmma_ss(mx_cuda *gpu, const gemm_params &p) {
 }
 
 static int can_persistent(mx_cuda *gpu, const gemm_params &p) {
-    return can_wgmma_ss(gpu, p) && persistent_can_implement(gpu, p);
+    return is_wgmma(gpu, p) && wgmma_ss_can_implement(p) && persistent_can_implement(gpu, p);
 }
 
 static int can_wgmma_rs(mx_cuda *gpu, const gemm_params &p) { return is_f32(p) && is_wgmma(gpu, p); }
@@ -124,7 +124,7 @@ static const gemm_variant variants[] = {
     {ALL_LABELS("skinny_cluster_splitk"), can_skinny_cluster, run_skinny_cluster, 0, 0},
     {ALL_LABELS("skinny"), can_skinny, skinny_gemm, 0, 0},
     {ALL_LABELS("pingpong_a_resident"), can_pingpong, pingpong_gemm, 0, 1},
-    {ALL_LABELS("persistent_epilogue_warps"), can_persistent, run_persistent, 1, 0},
+    {ALL_LABELS("persistent_epilogue_warps"), can_persistent, run_persistent, 1, 1},
     {ALL_LABELS("wgmma_ss"), can_wgmma_ss, run_wgmma_ss, 1, 0},
     {ALL_LABELS("wgmma_rs"), can_wgmma_rs, run_wgmma_rs, 1, 0},
     {ALL_LABELS("mma_sync"), can_mma_sync, run_mma_sync, 1, 0},
@@ -150,7 +150,7 @@ extern "C" int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
  * is known only when the GEMM runs. */
 extern "C" size_t mx_cuda_gemm_scratch(mx_cuda *gpu, const gemm_desc *f) {
     const gemm_variant *v = gemm_needs_scratch(f) ? gemm_select(gpu, make_gemm_params(f)) : NULL;
-    return v && v->uses_scratch ? gemm_scratch_bytes(f->m, f->k) : 0;
+    return v && v->uses_scratch ? gemm_scratch_bytes(gemm_operand_rows(f), f->k) : 0;
 }
 
 extern "C" const char *mx_cuda_gemm_label(mx_cuda *gpu, const gemm_desc *f, gemm_then then) {

@@ -4,7 +4,8 @@
  * tile this large needs the least of both that registers allow.
  * Persistent kernel with a static tile scheduler. Two consumer warpgroups have 64 of the columns each and do nothing
  * but multiply; they leave their sums in shared memory to three dedicated epilogue warps, which work while the next
- * tile is multiplied. One more warp is the producer.
+ * tile is multiplied, and write y as f32 rows or in the operand layout of the call that reads it (mx_layout). One more
+ * warp is the producer.
  * Invariants: operands and the order of the sums are those of gemm/skinny.cu. */
 #include "modules/cuda/gemm/epilogue.cuh"
 #include "modules/cuda/gemm/sm90/swap_ab.cuh"
@@ -37,18 +38,20 @@ template <int rows_, int terms_, int stages_> struct persistent_shape {
 
 /* Tiles of the same rows are neighbours, so that concurrent blocks find those rows in L2. */
 template <typename S> __host__ __device__ __forceinline__ int64_t tiles_of(const gemm_params &p) {
-    return (p.f.m + S::rows - 1) / S::rows * (p.f.n / COLUMNS);
+    return swap_ab_tiles<S>(p) * (p.f.n / COLUMNS);
 }
 
 #if MX_HAS_WGMMA
-template <typename S> struct tile_origin {
-    int64_t row;
+template <typename S> struct tile_origin : row_tile {
+    int64_t operand_row;   /* in x: entries of MX_LAYOUT_QKV begin with a unit of 64 rows there */
     int column;
 };
 
 template <typename S> __device__ __forceinline__ tile_origin<S> tile_origin_of(const gemm_params &p, int tile) {
     int across = (int)p.f.n / COLUMNS, down = tile / across;
-    return {(int64_t)down * S::rows, (tile - down * across) * COLUMNS};
+    tile_origin<S> at = {row_tile_of<S>(p, down), 0, (tile - down * across) * COLUMNS};
+    at.operand_row = p.f.y_layout == MX_LAYOUT_QKV ? (p.f.entry_rows + 63) / 64 * 64 * at.entry + at.in : at.row;
+    return at;
 }
 
 /* Shared memory of a block: the ring of weights and rows, its mbarriers, the sums of a tile. */
@@ -83,8 +86,9 @@ template <typename S> __device__ __forceinline__ persistent_smem<S> open_smem(ch
 /* Rows are stored in units of 64, term by term: a tile is one to three pieces of each term. Past the last unit it is
  * copied again: those rows are computed but not stored. */
 template <typename S>
-__device__ __forceinline__ void load_rows(const gemm_params &p, unsigned to, int64_t row, int block, unsigned barrier) {
-    int64_t units = (p.f.m + 63) / 64, step = (int64_t)p.blocks * S::terms * OPERAND_TILE_BYTES;
+__device__ __forceinline__ void load_rows(const gemm_params &p, unsigned to, int64_t row, int64_t units, int block,
+                                          unsigned barrier) {
+    int64_t step = (int64_t)p.blocks * S::terms * OPERAND_TILE_BYTES;
     int into = (int)(row % 64) / 8;   /* eights of rows of the first unit before this tile */
     const char *from = (const char *)p.f.x + (int64_t)block * S::terms * OPERAND_TILE_BYTES;
 #pragma unroll
@@ -104,6 +108,8 @@ template <typename S>
 __device__ __forceinline__ void produce(const gemm_params &p, const persistent_smem<S> &r, int tiles) {
     pipeline_state ring = {0, 0};
     int unused = S::stages;
+    int64_t units = p.f.y_layout == MX_LAYOUT_QKV ? p.f.m / p.f.entry_rows * ((p.f.entry_rows + 63) / 64)
+                                                  : (p.f.m + 63) / 64;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         tile_origin<S> at = tile_origin_of<S>(p, tile);
         const char *weights = (const char *)p.f.weight.bytes + (int64_t)at.column / 8 * 1024;
@@ -113,7 +119,7 @@ __device__ __forceinline__ void produce(const gemm_params &p, const persistent_s
                 producer_acquire(r, ring);
             mbarrier_arrive_expect_tx(barrier, S::stage);
             cp_async_bulk(to, weights + (int64_t)block * p.tiles * 1024, S::w_bytes, barrier);
-            load_rows<S>(p, to + S::w_bytes, at.row, block, barrier);
+            load_rows<S>(p, to + S::w_bytes, at.operand_row, units, block, barrier);
             ring.advance(1, S::stages);
         }
     }
@@ -294,9 +300,163 @@ __device__ __forceinline__ void epilogue_tiles(const gemm_params &p, const persi
     }
 }
 
+/* ---- the same in the layout of the next call --------------------------------------------------------------------- */
+
+template <int n> __device__ __forceinline__ void load_sums(unsigned at, float (&v)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; i += 4)
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(v[i]), "=f"(v[i + 1]), "=f"(v[i + 2]), "=f"(v[i + 3]) : "r"(at + i * 4) : "memory");
+}
+
+/* A bias of -0 becomes +0 (bias_addend). */
+template <int n>
+__device__ __forceinline__ void load_addends(const gemm_params &p, int column, float scale, float (&v)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        v[i] = p.f.bias ? __fmaf_rn(__ldg(p.f.bias + column + i), scale, 0.0f) : 0.0f;
+}
+
+/* MX_LAYOUT_OPERAND. A lane has 16 columns of a row, a k step of the next GEMM; a warp 8 rows by 64 columns. */
+template <typename S>
+__device__ __forceinline__ void epilogue_operand(const gemm_params &p, const tile_origin<S> &at, int begin, int each,
+                                                 unsigned results) {
+    constexpr int up = (int)X_UNSCALE;
+    int lane = threadIdx.x % WARP_SIZE, row = lane % 8, step = lane / 8;
+    unsigned end = ((unsigned)p.f.m + 63) / 64 * 64;
+    int64_t tile = (int64_t)S::terms * OPERAND_TILE_BYTES, unit = p.f.n / 64 * tile;
+#pragma unroll 1
+    for (int half = 0; half < COLUMNS / 64; half++) {
+        int column = at.column + half * 64;
+        char *to = (char *)p.f.y + column / 64 * tile + step * 256 + row * 16;
+        float addend[16];
+        load_addends(p, column + step * 16, X_SCALE, addend);
+#pragma unroll 1
+        for (int i = begin; i < begin + each; i += 8) {
+            unsigned first = (unsigned)at.row + i;
+            if (first >= end)
+                break;
+            char *here = to + (int64_t)(first / 64) * unit + first % 64 / 8 * 1024;
+            float v[16];
+            uint32_t pairs[8][S::terms];
+            load_sums(results + ((i + row) * PITCH + half * 64 + step * 16) * 4, v);
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                v[j] = __fadd_rn(v[j], addend[j]);
+                v[j] = S::terms == 1 ? gelu_short<up>(v[j]) : gelu_erf<up>(v[j]);
+            }
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                if (S::terms == 2)
+                    split_f16(v[j * 2], v[j * 2 + 1], pairs[j][0], pairs[j][S::terms - 1]);
+                else
+                    pairs[j][0] = pack_half2(v[j * 2], v[j * 2 + 1]);
+#pragma unroll
+            for (int term = 0; term < S::terms; term++)   /* of each four, two are in either piece */
+#pragma unroll
+                for (int j = 0; j < 2; j++)
+                    *(uint4 *)(here + term * OPERAND_TILE_BYTES + j * 128) =
+                        make_uint4(pairs[j][term], pairs[2 + j][term], pairs[4 + j][term], pairs[6 + j][term]);
+        }
+    }
+}
+
+/* Eight values, of which `there` exist, as a piece of 16 bytes of an operand of attention, term by term. */
+template <typename S>
+__device__ __forceinline__ void store_piece(char *to, const float (&sums)[8], const float (&addend)[8], int there) {
+    uint32_t pairs[4][2];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        float a = __fmaf_rn(sums[j * 2], X_UNSCALE, addend[j * 2]);
+        float b = __fmaf_rn(sums[j * 2 + 1], X_UNSCALE, addend[j * 2 + 1]);
+        split_f16_unscaled<S::terms>(j * 2 < there ? a : 0.0f, j * 2 + 1 < there ? b : 0.0f, pairs[j][0], pairs[j][1]);
+    }
+#pragma unroll
+    for (int term = 0; term < S::terms; term++)
+        *(uint4 *)(to + term * MX_CUDA_QKV_TILE) =
+            make_uint4(pairs[0][term], pairs[1][term], pairs[2][term], pairs[3][term]);
+}
+
+/* MX_LAYOUT_QKV: 32 columns of a head of queries or keys; `to` is its first row. A lane has 8 columns of a row, a warp
+ * 8 rows. Rows past the end of an entry are zeros, up to `rows`. */
+template <typename S>
+__device__ __forceinline__ void epilogue_qk(const gemm_params &p, const tile_origin<S> &at, int column, char *to,
+                                            int rows, int begin, int end, unsigned results) {
+    int lane = threadIdx.x % WARP_SIZE, piece = column % 64 / 8 + lane % 4;
+    unsigned from = results + (column - at.column + lane % 4 * 8) * 4;
+    float v[8], addend[8];
+    load_addends(p, column + lane % 4 * 8, 1, addend);
+#pragma unroll 1
+    for (int i = begin + lane / 4; i < end && at.in + i < rows; i += 8) {
+        unsigned r = (unsigned)(at.in + i);
+        load_sums(from + i * PITCH * 4, v);
+        store_piece<S>(to + r / 64 * (S::terms * MX_CUDA_QKV_TILE) + r % 64 * 128 + (piece ^ r % 8) * 16, v, addend,
+                       i < at.left ? 8 : 0);
+    }
+}
+
+/* The same of values, which are stored transposed: a lane has 8 rows of a column, and its neighbour the next 8, so that
+ * they write a 32-byte sector; a warp 16 rows of 16 columns. */
+template <typename S>
+__device__ __forceinline__ void epilogue_v(const gemm_params &p, const tile_origin<S> &at, int column, char *to,
+                                           int rows, int begin, int end, unsigned results) {
+    int lane = threadIdx.x % WARP_SIZE;
+    float v[8], addend[8], one[1];
+#pragma unroll 1
+    for (int i = begin; i < end; i += 8) {
+        int of = column + i / 8 % 2 * 16 + lane / 2, first = i / 16 * 16 + lane % 2 * 8, element = of % 64;
+        unsigned r = (unsigned)(at.in + first), from = results + (first * PITCH + of - at.column) * 4;
+        if (r >= (unsigned)rows)
+            continue;
+        load_addends(p, of, 1, one);
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v[j]) : "r"(from + j * PITCH * 4) : "memory");
+            addend[j] = one[0];
+        }
+        store_piece<S>(to + r / 64 * (S::terms * MX_CUDA_QKV_TILE) + element * 128 + (r % 64 / 8 ^ element % 8) * 16, v,
+                       addend, max(min(at.left - first, 8), 0));
+    }
+}
+
+template <typename S>
+__device__ __forceinline__ void epilogue_qkv(const gemm_params &p, const tile_origin<S> &at, int begin, int each,
+                                             unsigned results) {
+    int heads = (int)(p.f.n / 192), rows = (int)(p.f.entry_rows + 63) / 64 * 64;
+#pragma unroll 1
+    for (int column = at.column; column < at.column + COLUMNS; column += 32) {
+        int which = column / 64 / heads, head = column / 64 - which * heads;
+        uint64_t stack = (uint64_t)((at.entry * heads + head) * 3 + which);
+        char *to = (char *)p.f.y + stack * (unsigned)(S::terms * rows * 128);
+        if (which < 2)
+            epilogue_qk<S>(p, at, column, to, rows, begin, begin + each, results);
+        else
+            epilogue_v<S>(p, at, column, to, rows, begin, begin + each, results);
+    }
+}
+
+template <typename S, bool qkv>
+__device__ __forceinline__ void epilogue_layout_tiles(const gemm_params &p, const persistent_smem<S> &r, int tiles) {
+    constexpr int each = S::rows / EPILOGUE_WARPS;
+    int begin = (threadIdx.x - 2 * WARPGROUP - WARP_SIZE) / WARP_SIZE * each, round = 0;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, round++) {
+        tile_origin<S> at = tile_origin_of<S>(p, tile);
+        mbarrier_wait(r.sums_full(), round % 2);
+        if (qkv)
+            epilogue_qkv<S>(p, at, begin, each, r.results());
+        else
+            epilogue_operand<S>(p, at, begin, each, r.results());
+        mbarrier_arrive(r.sums_empty());
+    }
+}
+
 template <typename S>
 __device__ __forceinline__ void run_epilogue(const gemm_params &p, const persistent_smem<S> &r, int tiles) {
-    if (p.f.act == MX_ACT_NONE && p.f.residual)
+    if (p.f.y_layout == MX_LAYOUT_QKV)
+        epilogue_layout_tiles<S, true>(p, r, tiles);
+    else if (p.f.y_layout == MX_LAYOUT_OPERAND)
+        epilogue_layout_tiles<S, false>(p, r, tiles);
+    else if (p.f.act == MX_ACT_NONE && p.f.residual)
         epilogue_tiles<S, false, true>(p, r, tiles);
     else if (p.f.act == MX_ACT_NONE)
         epilogue_tiles<S, false, false>(p, r, tiles);
@@ -344,12 +504,22 @@ template <typename S> static void launch(mx_cuda *gpu, const gemm_params &p) {
 
 using namespace persistent_kernels;
 
+/* Whether it has an epilogue for this layout, activation and residual. Entries are padded by prepack_a. */
+static int has_epilogue(const gemm_params &p) {
+    int none = p.f.act == MX_ACT_NONE, gelu = p.f.act == (is_f16(p) ? ACT_GELU_SHORT : MX_ACT_GELU_ERF);
+    switch (p.f.y_layout) {
+    case MX_LAYOUT_DENSE: return none || gelu;
+    case MX_LAYOUT_OPERAND: return gelu && !p.f.residual;
+    case MX_LAYOUT_QKV: return none && !p.f.residual && p.f.x_layout == MX_LAYOUT_DENSE;
+    default: return 0;
+    }
+}
+
 /* Only where no SM idles for long. Short rows in f16 have more results to finish in the time of a tile than three warps
  * can. */
 int persistent_can_implement(mx_cuda *gpu, const gemm_params &p) {
     int64_t tiles = is_f16(p) ? tiles_of<shape_f16>(p) : tiles_of<shape_exact>(p);
-    int act = p.f.act == MX_ACT_NONE || p.f.act == (is_f16(p) ? ACT_GELU_SHORT : MX_ACT_GELU_ERF);
-    return act && p.blocks >= (is_f16(p) ? 12 : 1) && p.f.n % COLUMNS == 0 &&
+    return has_epilogue(p) && p.blocks >= (is_f16(p) ? 12 : 1) && p.f.n % COLUMNS == 0 &&
            tiles >= 2 * gpu->device.info.cores && tiles <= INT32_MAX;
 }
 

@@ -33,16 +33,17 @@ __device__ __forceinline__ void store_normed4(const gemm_params &p, const float4
     store_operand4<terms>(there ? norm4(v, s, gamma, beta) : make_float4(0, 0, 0, 0), in, k, to);
 }
 
-template <int terms>
+/* `fours`: float4s of a row that a lane keeps in registers; longer rows are read again. */
+template <int terms, int fours>
 __device__ __forceinline__ void convert_normed(const gemm_params &p, const x_row &row, int in, int k_end, char *to) {
     int lane = threadIdx.x % WARP_SIZE;
-    float4 held[ROW_REGS];
+    float4 held[fours];
     float2 s = row_stats<true>(p, row, held);
 #pragma unroll
-    for (int i = 0; i < ROW_REGS; i++)
+    for (int i = 0; i < fours; i++)
         if ((lane + i * WARP_SIZE) * 4 < k_end)
             store_normed4<terms>(p, held[i], s, in, (lane + i * WARP_SIZE) * 4, to);
-    for (int k = (lane + ROW_REGS * WARP_SIZE) * 4; k < k_end; k += 4 * WARP_SIZE)
+    for (int k = (lane + fours * WARP_SIZE) * 4; k < k_end; k += 4 * WARP_SIZE)
         store_normed4<terms>(p, load_row4<true>(row, k), s, in, k, to);
 }
 
@@ -61,13 +62,18 @@ template <int terms> __device__ __forceinline__ void convert_plain(const x_row &
 
 /* Eight rows to a block, one to a warp; zeros past the last row. In scratch: [64 rows][block of k][term][8 rows], each
  * of 1024 bytes. */
-template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_a_kernel(gemm_params p) {
+template <int terms, int fours> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_a_kernel(gemm_params p) {
     extern __shared__ char eight[];
     int in = threadIdx.x / WARP_SIZE;
     int64_t row = (int64_t)blockIdx.x * 8 + in;
+    if (p.f.y_layout == MX_LAYOUT_QKV) {   /* entries begin with a tile */
+        unsigned entry = (unsigned)p.f.entry_rows, padded = (entry + 63) / 64 * 64, number = (unsigned)row / padded;
+        unsigned at = (unsigned)row - number * padded;
+        row = at < entry ? (int64_t)number * entry + at : p.f.m;
+    }
     x_row of = x_row_of(p.f, row);
     if (p.f.gamma && row < p.f.m)
-        convert_normed<terms>(p, of, in, p.blocks * 64, eight);
+        convert_normed<terms, fours>(p, of, in, p.blocks * 64, eight);
     else
         convert_plain<terms>(of, in, p.blocks * 64, eight);
     __syncthreads();
@@ -76,11 +82,12 @@ template <int terms> __global__ void __launch_bounds__(BLOCK_SIZE) prepack_a_ker
         *(uint4 *)(to + (int64_t)(i / 64) * X_TILE + i % 64 * 16) = *(const uint4 *)(eight + PADDED(i * 16));
 }
 
-template <int terms> static void launch(mx_cuda *gpu, const gemm_params &p) {
+template <int terms, int fours> static void launch(mx_cuda *gpu, const gemm_params &p) {
     static int allowed[MX_CUDA_MAX_GPUS];
     int bytes = PADDED(p.blocks * terms * 1024);
-    mx_cuda_allow_shared(gpu, (const void *)prepack_a_kernel<terms>, bytes, allowed);
-    prepack_a_kernel<terms><<<(unsigned)((p.f.m + 63) / 64 * 8), BLOCK_SIZE, bytes, gpu->stream>>>(p);
+    mx_cuda_allow_shared(gpu, (const void *)prepack_a_kernel<terms, fours>, bytes, allowed);
+    int64_t rows = p.f.y_layout == MX_LAYOUT_QKV ? gemm_operand_rows(&p.f) : p.f.m;
+    prepack_a_kernel<terms, fours><<<(unsigned)((rows + 63) / 64 * 8), BLOCK_SIZE, bytes, gpu->stream>>>(p);
 }
 
 }   /* namespace */
@@ -93,10 +100,11 @@ gemm_params prepack_a(mx_cuda *gpu, const gemm_params &plain) {
     gemm_params p = plain;
     if (p.f.x_layout == MX_LAYOUT_OPERAND)
         return p;
+    bool large = p.f.gamma && p.f.k > ROW_REGS_FLOATS;
     if (x_terms_of(p.f) == 1)
-        launch<1>(gpu, p);
+        large ? launch<1, 10>(gpu, p) : launch<1, ROW_REGS>(gpu, p);
     else
-        launch<2>(gpu, p);
+        large ? launch<2, 10>(gpu, p) : launch<2, ROW_REGS>(gpu, p);
     p.f.x = (const float *)p.f.scratch;
     p.f.x_layout = MX_LAYOUT_OPERAND;
     return p;
