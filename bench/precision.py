@@ -62,7 +62,7 @@ def features(options, model, precision, row):
     """The tokens of the first window, and the candidates at each of them"""
     with tempfile.TemporaryDirectory() as out:
         path = os.path.join(out, "a.npz")
-        words = command_of(options, model, precision, row["language"])
+        words = command_of(options, model, precision, "none")   # features extract has no --language: it hears English
         subprocess.run([words[0], "features", "extract", *words[1:], "--quiet", "-o", path,
                         os.path.join(options.folder, row["file"])], stdout=subprocess.DEVNULL, check=True)
         with open(path, "rb") as stream:
@@ -72,7 +72,9 @@ def features(options, model, precision, row):
 
 
 def margin(options, model, precision, row):
-    """The lead of exact's token where the first windows part; None where they do not"""
+    """The lead of exact's token where the first windows part; None where they do not, or for other languages"""
+    if row["language"] not in ("en", "none"):
+        return None
     tokens, ids, leads = features(options, model, "exact", row)
     others = features(options, model, precision, row)[0]
     for i, (token, other) in enumerate(zip(tokens, others)):

@@ -1,7 +1,8 @@
 /* model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
  *
  * usage: bench-gpu-model [--f16] [--steps | --throughput] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. With
- * --throughput: a queue of windows, greedily and with 5 beams (throughput.c). Else, for each, unless only steps are
+ * --throughput: a queue of windows, greedily and with 5 beams (throughput.c). With --cpu [--int8] --throughput N: on
+ * the CPU, one window after another, N of them (an hour: 120). Else, for each, unless only steps are
  * asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
  * model's own arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the
  * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1,
@@ -34,7 +35,7 @@ static const struct {
 
 static const mx_device *gpu;
 static mxw_precision precision;
-static int only_steps, only_throughput;
+static int only_steps, only_throughput, on_cpu, n_windows;
 
 /* ---- generated weights ------------------------------------------------------------------------------------------- */
 
@@ -235,23 +236,28 @@ int main(int argc, char **argv) {
     mx_pool *pool;
     setvbuf(stdout, NULL, _IOLBF, 0);
     uint16_t *halves = make_halves();
-    if (mx_device_find("cuda", &gpu) < 0 || mx_pool_open(0, &pool) < 0 || !halves)
-        die("cuda");
+    for (int a = 1; a < argc; a++)
+        on_cpu |= strcmp(argv[a], "--cpu") == 0;
+    if (mx_device_find(on_cpu ? "cpu" : "cuda", &gpu) < 0 || mx_pool_open(0, &pool) < 0 || !halves)
+        die("device");
     for (int a = 1; a < argc; a++) {
-        precision = strcmp(argv[a], "--f16") == 0 ? MXW_PRECISION_F16 : precision;
+        precision = strcmp(argv[a], "--f16") == 0    ? MXW_PRECISION_F16
+                    : strcmp(argv[a], "--int8") == 0 ? MXW_PRECISION_INT8
+                                                     : precision;
+        n_windows = atoi(argv[a]) > 0 ? atoi(argv[a]) : n_windows;
         only_steps |= strcmp(argv[a], "--steps") == 0;
         only_throughput |= strcmp(argv[a], "--throughput") == 0;
         for (size_t i = 0; i < MX_COUNT(shapes); i++) {
             if (strcmp(argv[a], shapes[i].name) != 0)
                 continue;
             model m = open_model(&shapes[i].dims, halves, pool);
-            printf("%s, %s\n", shapes[i].name, precision == MXW_PRECISION_F16 ? "f16" : "exact");
+            printf("%s, %s\n", shapes[i].name, mx_precision_name(precision));
             if (!only_steps && !only_throughput)
                 time_encoder(&m, &shapes[i].dims);
             for (int64_t windows = 1; windows <= 64 && !only_throughput; windows *= windows == 1 ? 16 : 4)
                 time_step(&m, &shapes[i].dims, windows);
             for (int beams = 1; beams <= BEAMS && only_throughput; beams += BEAMS - 1)
-                time_throughput(&m, beams);
+                time_throughput(&m, beams, on_cpu ? 1 : MOST_SLOTS, n_windows);
             close_model(&m);
         }
     }

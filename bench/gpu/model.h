@@ -1,4 +1,4 @@
-/* model.h - Whisper's shapes with generated weights on a GPU: what bench-gpu-model's parts share. */
+/* model.h - Whisper's shapes with generated weights on a GPU, or the CPU: what bench-gpu-model's parts share. */
 #ifndef BENCH_GPU_MODEL_H
 #define BENCH_GPU_MODEL_H
 #include "base/base.h"
@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 
 enum { ENCODER, CROSS, DECODER, N_PROGRAMS };
+enum { MOST_SLOTS = 512 };   /* windows at once */
 
 /* Halves that repeat: every weight is a part of one block. */
 typedef struct source {
@@ -28,6 +29,7 @@ void bind_input(mx_run *run, const char *name, mxw_dtype dtype, int rank, const 
 /* The caches of so many windows, each with so many cells; NULL if they do not fit. */
 mx_state *open_state(const model *m, int64_t windows, int64_t cells);
 
-/* throughput.c: windows a second of a queue that never empties, with so many beams. */
-void time_throughput(const model *m, int beams);
+/* throughput.c: windows a second of a queue that never empties, with so many beams: at most so many windows at once,
+ * and so many in all, 0: as many as make a steady mean. */
+void time_throughput(const model *m, int beams, int most_slots, int windows);
 #endif

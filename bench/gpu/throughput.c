@@ -1,4 +1,4 @@
-/* throughput.c - windows a second of a GPU that always has work, with generated weights.
+/* throughput.c - windows a second of a GPU, or CPU, that always has work, with generated weights.
  *
  * Windows of 30 s come as a queue that never empties. A thread makes their log-mel from samples. Each is encoded,
  * crossed into a free slot, given a prompt of 4 tokens and decoded for as many tokens as a table says (mean 100, fixed
@@ -16,7 +16,7 @@
 
 #include "feature/feature.h"
 
-enum { ENCODED = 16, MOST_SLOTS = 512, PROMPT = 4, LONGEST = 180, SHARED_UP_TO = 8, LENGTHS = 256, READY = 64,
+enum { ENCODED = 16, PROMPT = 4, LONGEST = 180, SHARED_UP_TO = 8, LENGTHS = 256, READY = 64,
        CANDIDATES = 6, SETS = 4, COLUMNS = 6 };
 
 /* ---- log-mel ----------------------------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ typedef struct queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     float *windows;           /* [READY][MX_MEL_WINDOW][n_mels] */
-    int n_mels, made, taken, over;
+    int n_mels, made, taken, over, most;   /* most: that are ready at once, READY or fewer */
     mx_pool *pool;
 } queue;
 
@@ -50,7 +50,7 @@ static void *make_windows(void *context) {
         samples[i] = (float)((uint32_t)i * 2654435761u >> 16) / 65536.0f - 0.5f;
     pthread_mutex_lock(&q->lock);
     while (!q->over) {
-        if (q->made - q->taken == READY) {
+        if (q->made - q->taken == q->most) {
             pthread_cond_wait(&q->changed, &q->lock);
             continue;
         }
@@ -248,8 +248,9 @@ static int fits(bench *b, int n_slots) {
     b->n_slots = n_slots;
     b->n_cells = PROMPT + LONGEST + (b->beams > 1 ? b->beams * SHARED_UP_TO : 0);
     int rows = most_rows(b), cells = n_slots * b->n_cells + b->n_cells;
-    snprintf(sizes[0], sizeof(sizes[0]), "windows=%d", ENCODED);
-    snprintf(sizes[1], sizeof(sizes[1]), "windows=%d,slots=%d", ENCODED, n_slots + 1);
+    int encoded = MX_MIN(ENCODED, n_slots);
+    snprintf(sizes[0], sizeof(sizes[0]), "windows=%d", encoded);
+    snprintf(sizes[1], sizeof(sizes[1]), "windows=%d,slots=%d", encoded, n_slots + 1);
     snprintf(sizes[2], sizeof(sizes[2]), "rows=%d,sequences=%d,picks=%d,candidates=%d,sets=%d,slots=%d,cells=%d", rows,
              rows, rows, CANDIDATES, SETS, n_slots + 1, cells);
     b->state = open_state(m, n_slots + 1, b->n_cells);   /* one more: its cells are for padding */
@@ -309,24 +310,24 @@ static void run_until(bench *b, int n_ended, int *steps) {
     }
 }
 
-void time_throughput(const model *m, int beams) {
+void time_throughput(const model *m, int beams, int most_slots, int windows) {
     static bench b;
     pthread_t maker;
-    int n_slots = MOST_SLOTS, steps, rounds = m->dims->n_text_layer <= 6 ? 10 : 2;
-    b = (bench){.model = m, .beams = beams};
+    int n_slots = most_slots, steps, rounds = m->dims->n_text_layer <= 6 ? 10 : 2;
+    b = (bench){.model = m, .beams = beams, .mels.most = MX_MIN(READY, 2 * most_slots)};
     take_room(&b);
-    while (n_slots > 1 && !fits(&b, n_slots))
+    while (!fits(&b, n_slots) && n_slots > 1)
         n_slots -= (n_slots + 7) / 8;
     if (!b.state || pthread_create(&maker, NULL, make_windows, &b.mels))
         die("no window fits");
     run_until(&b, n_slots, &steps);
     int64_t start = mx_now_ns();
     int first = b.n_ended;
-    run_until(&b, first + rounds * n_slots, &steps);
-    double seconds = mx_since_ms(start) / 1e3, windows = b.n_ended - first;
+    run_until(&b, first + (windows ? windows : rounds * n_slots), &steps);
+    double seconds = mx_since_ms(start) / 1e3, ended = b.n_ended - first;
     printf("  throughput, %s, %3d windows at once: %7.1f windows/s, %7.0f times real time (%d windows, %d steps of "
-           "%.2f ms, %.1f s)\n", beams == 1 ? "greedy" : "5 beams", n_slots, windows / seconds, 30 * windows / seconds,
-           (int)windows, steps, seconds / steps * 1e3, seconds);
+           "%.2f ms, %.1f s)\n", beams == 1 ? "greedy" : "5 beams", n_slots, ended / seconds, 30 * ended / seconds,
+           (int)ended, steps, seconds / steps * 1e3, seconds);
     pthread_mutex_lock(&b.mels.lock);
     b.mels.over = 1;
     pthread_cond_broadcast(&b.mels.changed);

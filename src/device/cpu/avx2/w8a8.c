@@ -13,7 +13,6 @@
 #define TILE_ROWS 6
 #define STRIP 8               /* columns of a tile at a time */
 #define LINE (MX_PANEL * 4)   /* bytes of a four of k */
-#define PREFETCH 2048         /* prefetch distance in a panel, bytes */
 
 void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
     *out = (mx_w8a8_blocks){.tile_rows = TILE_ROWS, .tile_panels = 1, .row_block = 126, .bytes = 2,

@@ -3,14 +3,15 @@
  * With VNNI a tile is 6 rows by two panels: 24 accumulators, four registers of the panels, one broadcast four of a row.
  * Its instruction multiplies unsigned by signed bytes, so numbers of rows are stored plus 128, and the sums begin at
  * -128 times those of the columns. Without, a tile is 6 rows by one panel: a panel's bytes are widened to 16 bits as
- * they are loaded, products of pairs are added, and the two pairs of a column are joined at the end. */
+ * they are loaded, products of pairs are added, and the two pairs of a column are joined at the end.
+ * A weight that is read once is prefetched into the second-level cache, line for line, by as many panels as a tile has:
+ * what is next. */
 #include "device/cpu/avx512/w8a8.h"
 
 #include <math.h>
 
 #define TILE_ROWS 6
 #define LINE (MX_PANEL * 4)   /* bytes of a four of k */
-#define PREFETCH 2048         /* prefetch distance in a panel, bytes */
 
 #ifdef __AVX512VNNI__
 #define OFFSET 128
@@ -80,7 +81,7 @@ INLINE void step(__m512i c[TILE_ROWS][4], const uint8_t *a, const int8_t *b, con
 
 INLINE void tile(const mx_w8a8_tile *t, const int rows, const int panels) {
     const uint8_t *a = t->a;
-    const int64_t a_step = t->a_rows * 4, ahead = t->streams ? PREFETCH : 0;
+    const int64_t a_step = t->a_rows * 4, ahead = t->streams ? panels * t->quads * LINE : 0;
     const int8_t *b = t->b, *b2 = t->b + t->quads * LINE;
     __m512i sum[TILE_ROWS][4];
 #pragma GCC unroll 4
@@ -91,11 +92,11 @@ INLINE void tile(const mx_w8a8_tile *t, const int rows, const int panels) {
             sum[r][h] = _mm512_sub_epi32(_mm512_setzero_si512(), from);
     }
     for (int64_t q = t->quads; q > 0; q--, a += a_step, b += LINE, b2 += LINE) {
-        _mm_prefetch(b + ahead, _MM_HINT_T0);
-        _mm_prefetch(b + ahead + 64, _MM_HINT_T0);
+        _mm_prefetch(b + ahead, _MM_HINT_T1);
+        _mm_prefetch(b + ahead + 64, _MM_HINT_T1);
         if (panels == 2) {
-            _mm_prefetch(b2 + ahead, _MM_HINT_T0);
-            _mm_prefetch(b2 + ahead + 64, _MM_HINT_T0);
+            _mm_prefetch(b2 + ahead, _MM_HINT_T1);
+            _mm_prefetch(b2 + ahead + 64, _MM_HINT_T1);
         }
         step(sum, a, b, b2, rows, panels);
     }
@@ -144,7 +145,7 @@ INLINE __m512i joined(__m512i low, __m512i high) {
 INLINE void tile(const mx_w8a8_tile *t, const int rows) {
     const int16_t *a = t->a;
     const int8_t *b = t->b;
-    const int64_t a_step = t->a_rows * 4, ahead = t->streams ? PREFETCH : 0;
+    const int64_t a_step = t->a_rows * 4, ahead = t->streams ? t->quads * LINE : 0;
     __m512i sum[TILE_ROWS][4];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
@@ -152,8 +153,8 @@ INLINE void tile(const mx_w8a8_tile *t, const int rows) {
         for (int h = 0; h < 4; h++)
             sum[r][h] = _mm512_setzero_si512();
     for (int64_t q = t->quads; q > 0; q--, a += a_step, b += LINE) {
-        _mm_prefetch(b + ahead, _MM_HINT_T0);
-        _mm_prefetch(b + ahead + 64, _MM_HINT_T0);
+        _mm_prefetch(b + ahead, _MM_HINT_T1);
+        _mm_prefetch(b + ahead + 64, _MM_HINT_T1);
         step(sum, a, b, rows);
     }
 #pragma GCC unroll 6
