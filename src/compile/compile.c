@@ -82,8 +82,7 @@ out:
 void mx_plan_free(mx_plan *plan) {
     if (!plan)
         return;
-    for (size_t i = 0; i < plan->n_constants; i++)
-        mx_device_give(plan->device, plan->constants[i].block);
+    mx_device_give(plan->device, plan->block);
     mx_free(plan->constants);
     mx_free(plan->notes);
     mx_graph_destroy(plan->graph);

@@ -34,7 +34,7 @@ typedef struct mx_constant {
     mx_op op;             /* of a packed one: whose input it is */
     int input;
     mx_tensor tensor;     /* on the device, once loaded */
-    void *block;          /* memory of the plan, or NULL when the tensor is used in place */
+    void *block;          /* within the plan's block, or NULL when the tensor is used in place or another plan's */
 } mx_constant;
 
 typedef struct mx_pass_note {
@@ -50,6 +50,7 @@ typedef struct mx_plan {
     mx_placement *placements;        /* [values] */
     mx_constant *constants;
     size_t n_constants, room_constants;
+    void *block;              /* on the device: all constants that are not used in place */
     int32_t **inputs;         /* [nodes][inputs]: index of a constant, or -1 */
     mx_pass_note *notes;
     size_t n_notes, room_notes;

@@ -1,6 +1,8 @@
 /* compile/prepack.c - converts constant inputs, once, to the form that each op wants: in place, f32, raw, packed. */
 #include "compile/rewrite.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The views behind a constant value: a weight, a constant, or each of a stack. */
@@ -53,22 +55,17 @@ static int is_widened_there(const mx_device *device, const sources *from, mxw_dt
            mx_tensor_contiguous(t) && (t->dtype == MXW_F16 || t->dtype == MXW_BF16);
 }
 
-/* A block of the device with the elements in one dtype, row major. */
-static mxw_status copy_elements(mx_plan *plan, mx_constant *c, const sources *from, mxw_dtype dtype) {
-    const mx_device *device = plan->device;
-    size_t bytes = MX_MAX((size_t)mx_tensor_count(&c->tensor) * mx_dtype_bytes(dtype), 1);
-    mxw_status status = mx_device_take(device, bytes, &c->block, "weights of graph %s", plan->graph->name);
-    if (status < 0)
-        return status;
-    c->tensor = mx_tensor_of(dtype, c->tensor.rank, c->tensor.dims, c->block);
+/* Fills a block of the device with the elements in the tensor's dtype, row major. */
+static mxw_status copy_elements(const mx_device *device, const mx_tensor *to, const sources *from) {
+    size_t bytes = MX_MAX(mx_tensor_bytes(to), 1);
     if (device->host_memory)
-        return gather_elements(from, dtype, c->block);
-    if (is_widened_there(device, from, dtype, bytes))
-        return device->upload_f32(device, c->block, &from->items[0]);
+        return gather_elements(from, to->dtype, to->data);
+    if (is_widened_there(device, from, to->dtype, bytes))
+        return device->upload_f32(device, to->data, &from->items[0]);
     char *host = mx_alloc(bytes);
-    status = host ? gather_elements(from, dtype, host) : MXW_E_MEMORY;
+    mxw_status status = host ? gather_elements(from, to->dtype, host) : MXW_E_MEMORY;
     if (status >= 0)
-        status = device->upload(device, c->block, host, bytes);
+        status = device->upload(device, to->data, host, bytes);
     mx_free(host);
     return status;
 }
@@ -79,27 +76,6 @@ static mxw_dtype raw_dtype(const sources *from) {
         if (from->items[i].dtype != dtype)
             dtype = MXW_F32;
     return dtype == MXW_F16 || dtype == MXW_BF16 ? dtype : MXW_F32;
-}
-
-static mxw_status load_constant(mx_plan *plan, mx_constant *c, const mx_weight_use *use, const sources *from,
-                                mx_pool *pool) {
-    const mx_device *device = plan->device;
-    const mx_type *type = &plan->graph->values[c->value].type;
-    mxw_dtype dtype = type->dtype;
-    if (c->form == MX_FORM_PACKED) {
-        size_t bytes = MX_MAX(c->tensor.packing.bytes, 1);
-        mxw_status status = mx_device_take(device, bytes, &c->block, "weights of graph %s", plan->graph->name);
-        c->tensor.data = c->block;
-        return status < 0 ? status : device->pack(device, use, c->block, pool);
-    }
-    if (c->form == MX_FORM_RAW)
-        dtype = raw_dtype(from);
-    size_t align = c->form == MX_FORM_RAW ? mx_dtype_bytes(dtype) : 64;
-    if (from->items[0].dtype == dtype && usable_in_place(device, from, align)) {
-        c->tensor = mx_tensor_of(dtype, type->rank, type->dims, from->items[0].data);
-        return MXW_OK;
-    }
-    return copy_elements(plan, c, from, dtype);
 }
 
 /* Whether two values, each of its own graph, are the same weight, or the same weights stacked. */
@@ -147,37 +123,80 @@ static mx_constant describe(const mx_plan *plan, mx_value value, const mx_weight
     return c;
 }
 
-/* The constant of that value and form, made if there is none yet. */
-static mxw_status constant_for(mx_plan *plan, const mx_node *node, int input, const mx_weight_source *weights,
-                               const mx_plan *like, mx_pool *pool, int32_t *index) {
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+#define BLOCK_ALIGN 256   /* what a device guarantees for a block of its own */
+
+/* A constant of the plan that has to be loaded. */
+typedef struct pending {
+    size_t constant;
+    mx_weight_use use;
     sources from;
+    size_t offset;           /* in the plan's block */
+} pending;
+
+typedef struct loading {
+    mx_plan *plan;
+    const mx_weight_source *weights;
+    const mx_plan *like;
+    mx_pool *pool;
+    pending *items;
+    size_t n, room;
+    size_t bytes;            /* of the plan's block */
+    pthread_mutex_t lock;    /* of the failure: that of the first item, whichever thread has it */
+    int64_t failed;
+    mxw_status status;
+    char line[512];
+} loading;
+
+/* Sets the tensor of a constant that is not packed, and its data if a source is used in place. */
+static void settle(const mx_device *device, mx_constant *c, const sources *from) {
+    mxw_dtype dtype = c->form == MX_FORM_RAW ? raw_dtype(from) : c->tensor.dtype;
+    size_t align = c->form == MX_FORM_RAW ? mx_dtype_bytes(dtype) : 64;
+    int in_place = from->items[0].dtype == dtype && usable_in_place(device, from, align);
+    c->tensor = mx_tensor_of(dtype, c->tensor.rank, c->tensor.dims, in_place ? from->items[0].data : NULL);
+}
+
+/* The constant of that value and form, added if there is none yet; what has to be loaded gets its place. */
+static mxw_status constant_for(loading *l, const mx_node *node, int input, int32_t *index) {
+    mx_plan *plan = l->plan;
     mx_value value = node->inputs[input];
-    mxw_status status = find_sources(plan->graph, value, weights, &from);
+    mxw_status status = mx_grow(&l->items, &l->room, l->n + 1, sizeof(*l->items));
+    if (status >= 0)
+        status = mx_grow(&plan->constants, &plan->room_constants, plan->n_constants + 1, sizeof(*plan->constants));
     if (status < 0)
         return status;
-    mx_weight_use use = {node->op, &node->attrs, input, from.items, from.n, plan->precision};
-    mx_constant c = describe(plan, value, &use);
+    pending *item = &l->items[l->n];
+    status = find_sources(plan->graph, value, l->weights, &item->from);
+    if (status < 0)
+        return status;
+    item->use = (mx_weight_use){node->op, &node->attrs, input, item->from.items, item->from.n, plan->precision};
+    mx_constant c = describe(plan, value, &item->use);
     for (size_t i = 0; i < plan->n_constants; i++) {
         if (plan->constants[i].value == value && same_form(&plan->constants[i], &c)) {
             *index = (int32_t)i;
             return MXW_OK;
         }
     }
-    status = mx_grow(&plan->constants, &plan->room_constants, plan->n_constants + 1, sizeof(*plan->constants));
-    if (status < 0)
-        return status;
-    const mx_constant *lent = find_like(plan, &c, like);
-    if (lent) {
+    const mx_constant *lent = find_like(plan, &c, l->like);
+    if (lent)
         c.tensor = lent->tensor;
-    } else {
-        status = load_constant(plan, &c, &use, &from, pool);
+    else if (c.form != MX_FORM_PACKED)
+        settle(plan->device, &c, &item->from);
+    if (!c.tensor.data) {
+        size_t bytes = c.form == MX_FORM_PACKED ? c.tensor.packing.bytes : mx_tensor_bytes(&c.tensor);
+        item->constant = plan->n_constants;
+        item->offset = l->bytes;
+        l->bytes += (MX_MAX(bytes, 1) + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
+        l->n++;
     }
-    plan->constants[plan->n_constants] = c;   /* also after a failure: its block is the plan's */
+    plan->constants[plan->n_constants] = c;
     *index = (int32_t)plan->n_constants++;
-    return status;
+    return MXW_OK;
 }
 
-mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, const mx_plan *like, mx_pool *pool) {
+static mxw_status find_constants(loading *l) {
+    mx_plan *plan = l->plan;
     const mx_graph *g = plan->graph;
     mxw_status status = MXW_OK;
     plan->inputs = mx_arena_alloc(&plan->memory, MX_MAX(g->n_nodes, 1) * sizeof(*plan->inputs));
@@ -192,8 +211,57 @@ mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, const mx
         for (int i = 0; i < node->n_inputs && status >= 0; i++) {
             plan->inputs[n][i] = -1;
             if (!made_at_load && node->inputs[i] && mx_plan_is_constant(g, node->inputs[i], plan->keep_names))
-                status = constant_for(plan, node, i, weights, like, pool, &plan->inputs[n][i]);
+                status = constant_for(l, node, i, &plan->inputs[n][i]);
         }
     }
+    return status;
+}
+
+static mxw_status load_one(const loading *l, int64_t i) {
+    pending *item = &l->items[i];
+    mx_constant *c = &l->plan->constants[item->constant];
+    item->use.sources = item->from.items;   /* the items may have moved since */
+    c->block = c->tensor.data = (char *)l->plan->block + item->offset;
+    return c->form == MX_FORM_PACKED ? l->plan->device->pack(l->plan->device, &item->use, c->block, l->pool)
+                                     : copy_elements(l->plan->device, &c->tensor, &item->from);
+}
+
+static void load_item(void *context, int64_t i) {
+    loading *l = context;
+    mxw_status status = load_one(l, i);
+    if (status >= 0)
+        return;
+    pthread_mutex_lock(&l->lock);
+    if (l->status >= 0 || i < l->failed) {
+        l->failed = i;
+        l->status = status;
+        snprintf(l->line, sizeof(l->line), "%s", mx_error());
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* In host memory side by side: many weights are too small to keep all threads busy. A device takes them in order. */
+static mxw_status load_all(loading *l) {
+    mx_plan *plan = l->plan;
+    mxw_status status = mx_device_take(plan->device, l->bytes, &plan->block, "weights of graph %s", plan->graph->name);
+    if (status < 0)
+        return status;
+    if (!plan->device->host_memory) {
+        for (size_t i = 0; i < l->n && status >= 0; i++)
+            status = load_one(l, (int64_t)i);
+        return status;
+    }
+    mx_pool_for(l->pool, (int64_t)l->n, load_item, l);
+    return l->status < 0 ? mx_fail(l->status, "%s", l->line) : MXW_OK;
+}
+
+mxw_status mx_plan_load(mx_plan *plan, const mx_weight_source *weights, const mx_plan *like, mx_pool *pool) {
+    loading l = {.plan = plan, .weights = weights, .like = like, .pool = pool};
+    pthread_mutex_init(&l.lock, NULL);
+    mxw_status status = find_constants(&l);
+    if (status >= 0 && l.n)
+        status = load_all(&l);
+    pthread_mutex_destroy(&l.lock);
+    mx_free(l.items);
     return status;
 }

@@ -17,13 +17,14 @@ typedef struct subject {
     random_run data[2];   /* of other sizes, so that layouts are made twice */
     const char *device;
     int keep_names;
+    mx_pool *pool;        /* or NULL: weights are packed on several threads, any of which may run out of memory */
 } subject;
 
 /* Everything, as far as memory lets it. Of the outputs a sum is kept: `print`. */
 static mxw_status live_through(subject *s, uint64_t *print) {
     mx_weight_source source = {random_graph_weight, &s->r};
     mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = s->device, .weights = &source,
-                                  .keep_names = s->keep_names};
+                                  .keep_names = s->keep_names, .pool = s->pool};
     session open;
     mx_str text = {0};
     mxw_status status = session_open(&s->r, s->r.graph, &options, &s->data[0], &open);
@@ -85,8 +86,11 @@ static int make_subject(subject *s, uint64_t seed) {
 
 int main(int argc, char **argv) {
     static const char *const devices[] = {"cpu", "fake", "pattern", "pattern-near"};
+    mx_pool *pool;
     int graphs = argc > 1 ? atoi(argv[1]) : 12;
     int64_t tries = argc > 2 ? atoll(argv[2]) : 1000000;
+    if (mx_pool_open(3, &pool) < 0)
+        return 1;
     mx_device_add(fake_device());
     mx_device_add(pattern_device());
     mx_device_add(pattern_near_device());
@@ -98,6 +102,7 @@ int main(int argc, char **argv) {
             for (size_t d = 0; d < MX_COUNT(devices) && !check_failed; d++) {
                 s.device = devices[d];
                 s.keep_names = (int)(seed + d) % 2;
+                s.pool = done % 2 ? pool : NULL;
                 one_subject(&s, tries);
             }
         }
@@ -108,6 +113,7 @@ int main(int argc, char **argv) {
         random_run_free(&s.data[1]);
         CHECK(mx_mem_live() <= live || check_failed || done == 1);
     }
+    mx_pool_close(pool);
     printf("%lld failures lived through\n", (long long)n_failed);
     CHECK(n_failed > 100);
     return check_done();

@@ -1,6 +1,7 @@
 /* test_gemm.c - the products of compiled calls through the device's table, weights packed by it, against the plain
  * ops one after the other: random shapes, every option there and left out, strided inputs, stacked sources of several
- * types. Then the bits: the same with 1, 2, 3 and 8 threads, and for rows alone or among others.
+ * types. Then the bits: the same with 1, 2, 3 and 8 threads, and for rows alone or among others. A weight packs to the
+ * same bytes however it lies in memory.
  * Argument: how many random shapes, where 200 would take too long. */
 #include "base/base.h"
 #include "device/device.h"
@@ -403,11 +404,63 @@ static void test_unknown_op(void) {
     done();
 }
 
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+/* The same elements with the axes in another order in memory, from the outermost on. */
+static mx_tensor laid_out(const mx_tensor *t, const int *order) {
+    mx_tensor moved = *t;
+    size_t each = mx_dtype_bytes(t->dtype);
+    int64_t stride = 1;
+    moved.data = take(mx_tensor_bytes(t));
+    for (int i = t->rank - 1; i >= 0; stride *= t->dims[order[i--]])
+        moved.strides[order[i]] = stride;
+    for (int64_t i = 0, n = mx_tensor_count(t); i < n; i++) {
+        int64_t rest = i, at = 0;
+        for (int axis = t->rank - 1; axis >= 0; rest /= t->dims[axis--])
+            at += rest % t->dims[axis] * moved.strides[axis];
+        memcpy((char *)moved.data + (size_t)at * each, (const char *)t->data + (size_t)i * each, each);
+    }
+    return moved;
+}
+
+static const void *packed_of(mx_op op, const mx_tensor *sources, int n, size_t *bytes) {
+    mx_attrs attrs = {0};
+    mx_weight_use use = {op, &attrs, 1, sources, n, MXW_PRECISION_EXACT};
+    *bytes = cpu->packing(cpu, &use).bytes;
+    void *to = take(*bytes);
+    CHECK(cpu->pack(cpu, &use, to, pool) >= 0);
+    return to;
+}
+
+/* A weight, also one of two sources, packs to the same bytes however its axes lie in memory. */
+static void test_packing(void) {
+    static const int64_t shapes[][3] = {{96, 40, 1}, {33, 7, 1}, {5, 64, 1}, {64, 1, 1}, {70, 12, 3}, {31, 5, 2}};
+    static const int orders[][3] = {{1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (size_t i = 0; i < MX_COUNT(shapes); i++)
+        for (size_t o = 0; o < MX_COUNT(orders); o++)
+            for (int type = 0; type < 4; type++) {   /* f16, f32, and one of each */
+                int rank = shapes[i][2] > 1 ? 3 : 2;
+                mx_op op = rank == 3 ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR;
+                mx_tensor dense[2], moved[2];
+                size_t want_bytes, got_bytes;
+                if (rank == 2 && o > 0)
+                    continue;
+                for (int s = 0; s < 2; s++) {
+                    dense[s] = random_of(type >> s & 1 ? MXW_F32 : MXW_F16, rank, shapes[i]);
+                    moved[s] = laid_out(&dense[s], orders[o]);
+                }
+                const void *want = packed_of(op, dense, 2, &want_bytes), *got = packed_of(op, moved, 2, &got_bytes);
+                CHECK(want_bytes == got_bytes && memcmp(want, got, want_bytes) == 0);
+                done();
+            }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         n_shapes = atoi(argv[1]);
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)
         return 1;
+    test_packing();
     test_linear();
     test_conv1d();
     test_matmul();

@@ -160,6 +160,26 @@ static const mx_tensor *dense_source(const packing *p, int64_t *first, int64_t c
     return dense && *first + columns <= source->dims[0] ? source : NULL;
 }
 
+/* The panel's columns lie side by side in one source, as most of a .pt's do: a row of the panel is a run there. */
+static int pack_runs(const packing *p, int64_t first, int64_t columns, char *to) {
+    const mx_tensor *source = is_matmul(p->use) ? NULL : source_of(p->use, &first);
+    if (!source || source->strides[0] != 1 || source->dtype != (mxw_dtype)p->to->dtype ||
+        first + columns > source->dims[0])
+        return 0;
+    size_t run = (size_t)columns * mx_dtype_bytes(source->dtype), row = MX_PANEL * mx_dtype_bytes(source->dtype);
+    int64_t taps = source->rank == 3 ? source->dims[2] : 1;
+    for (int64_t tap = 0; tap < taps; tap++)
+        for (int64_t i = 0; i < source->dims[1]; i++, to += row) {
+            const void *from = element(source, first + i * source->strides[1] + tap * source->strides[2]);
+            if (run == MX_PANEL * sizeof(uint16_t))   /* a size that the compiler knows */
+                memcpy(to, from, MX_PANEL * sizeof(uint16_t));
+            else
+                memcpy(to, from, run);
+            memset(to + run, 0, row - run);
+        }
+    return 1;
+}
+
 static void pack_panel(void *context, int64_t panel) {
     packing *p = context;
     const mx_packed *w = p->to;
@@ -170,6 +190,8 @@ static void pack_panel(void *context, int64_t panel) {
     const void *from = source ? element(source, in_source * source->strides[0]) : NULL;
     int64_t ld = source ? source->strides[0] : w->k;
     char *rows = NULL;
+    if (!source && pack_runs(p, first, columns, to))
+        return;
     if (!source) {
         from = rows = mx_alloc_array((size_t)(columns * w->k), bytes);
         if (!rows) {
