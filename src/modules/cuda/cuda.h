@@ -39,6 +39,7 @@ typedef struct mx_cuda {
     void *blas;                  /* cublasHandle_t; NULL until the first GEMM */
     char *ring;                  /* pinned staging memory of uploads */
     size_t ring_at;
+    char *landing;               /* as many bytes of the GPU, where weights wait to be packed; NULL until the first */
     unsigned *arrivals;          /* counters of blocks that reduce together; 0 between kernels */
     void *flagged_at;            /* values that blocks of the megakernel pass to each other; 0 at first */
     cudaStream_t copies;         /* of a capture context: the GPU's own stream, by which constants ... */
@@ -52,6 +53,7 @@ typedef struct mx_cuda {
 } mx_cuda;
 
 #define MX_CUDA_ARRIVALS 65536
+#define MX_CUDA_STAGED_MAX ((size_t)2 << 20)      /* bytes of an upload through pinned memory, at most */
 #define MX_CUDA_FLAGGED_BYTES ((size_t)8 << 20)   /* bytes */
 #define MX_CUDA_KEPT_BYTES ((size_t)64 << 10)  /* bytes of constants of a captured graph, at most */
 #define MX_CUDA_MAX_GPUS 64   /* more are ignored */
@@ -79,8 +81,8 @@ void mx_cuda_probe(mx_cuda *gpu);
 void *mx_cuda_alloc(const mx_device *device, size_t bytes);
 void mx_cuda_free(const mx_device *device, void *block);
 mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, size_t bytes);
-/* Copies bytes to pinned memory, which kernels can read; NULL if they are many, or after an error. If not NULL, the
- * lock is held until mx_cuda_staged(), before which the kernels that read them are launched. */
+/* Sends bytes, MX_CUDA_STAGED_MAX at most, to memory of the GPU that the next kernels can read; NULL if they are more,
+ * or after an error. If not NULL, the lock is held until mx_cuda_staged(), before which those kernels are launched. */
 const void *mx_cuda_stage(mx_cuda *gpu, const void *from, size_t bytes);
 void mx_cuda_staged(mx_cuda *gpu);
 mxw_status mx_cuda_download(const mx_device *device, void *to, const void *from, size_t bytes);

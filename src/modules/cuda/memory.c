@@ -7,8 +7,7 @@
 #include "base/clock.h"
 #include "modules/cuda/cuda.h"
 
-#define RING_BYTES ((size_t)8 << 20)      /* inputs of some tens of decoder steps, or of several windows */
-#define RING_LARGEST (RING_BYTES / 4)
+#define RING_BYTES (4 * MX_CUDA_STAGED_MAX)   /* inputs of some tens of decoder steps, or of several windows */
 #define MEBI (1024.0 * 1024.0)
 #define KEPT_BYTES ((size_t)128 << 20)    /* left to the driver: kernels, loaded on first use, and captured graphs */
 #define LARGE_BYTES ((size_t)1 << 20)     /* smaller blocks may use those, too */
@@ -115,13 +114,25 @@ static cudaError_t take_ring(mx_cuda *gpu, const void *from, size_t bytes, char 
     return error;
 }
 
+/* The landing block mirrors the ring: bytes land where they lie in it, so one is free when the other is. */
+static cudaError_t take_landing(mx_cuda *gpu) {
+    return gpu->landing ? cudaSuccess : cudaMalloc((void **)&gpu->landing, RING_BYTES);
+}
+
 const void *mx_cuda_stage(mx_cuda *gpu, const void *from, size_t bytes) {
-    char *at;
-    if (bytes > RING_LARGEST || mx_cuda_enter(gpu) < 0)
+    char *at = NULL;
+    if (bytes > MX_CUDA_STAGED_MAX || mx_cuda_enter(gpu) < 0)
         return NULL;
     pthread_mutex_lock(&gpu->lock);
-    if (take_ring(gpu, from, bytes, &at) == cudaSuccess)
-        return at;
+    cudaError_t error = take_landing(gpu);
+    if (error == cudaSuccess)
+        error = take_ring(gpu, from, bytes, &at);
+    char *landed = error == cudaSuccess ? gpu->landing + (at - gpu->ring) : NULL;
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(landed, at, bytes, cudaMemcpyHostToDevice, gpu->stream);
+    if (error == cudaSuccess)
+        return landed;
+    cudaGetLastError();
     pthread_mutex_unlock(&gpu->lock);
     return NULL;
 }
@@ -136,7 +147,7 @@ mxw_status mx_cuda_upload(const mx_device *device, void *to, const void *from, s
     mxw_status status = bytes ? mx_cuda_enter(gpu) : MXW_OK;
     if (status < 0 || bytes == 0)
         return status;
-    if (bytes > RING_LARGEST) {
+    if (bytes > MX_CUDA_STAGED_MAX) {
         error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->stream);
         if (error == cudaSuccess)
             error = cudaStreamSynchronize(gpu->stream);

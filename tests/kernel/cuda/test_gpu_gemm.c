@@ -1,7 +1,8 @@
 /* test_gpu_gemm.c - the compiled GEMMs of a GPU through its function table, weights packed by it, against f64 sums:
  * every optional input present and absent, strided rows, stacked weights of several types, both precisions, sizes from
  * one to those of released models. Then the bits: a row's are the same alone, among few and among many, and whether it
- * passes from GEMM to GEMM as f32 or in the MMA operand layout.
+ * passes from GEMM to GEMM as f32 or in the MMA operand layout. A weight packs to the same bytes however it lies in
+ * memory.
  * usage: test_gpu_gemm [brief]: only sizes that reach each kernel once, for tools that take much longer.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
@@ -483,12 +484,72 @@ static void check_pairs(const product (*list)[2], size_t n) {
         }
 }
 
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+/* The packed bytes of a weight [n][k][taps] of f16 or f32. */
+static char *packed(const mx_tensor *view, size_t *bytes) {
+    mx_attrs attrs = {0};
+    mx_weight_use use = {view->rank == 3 ? MX_OP_FUSED_CONV1D : MX_OP_FUSED_LINEAR, &attrs, 1, view, 1,
+                         MXW_PRECISION_EXACT};
+    *bytes = gpu->packing(gpu, &use).bytes;
+    char *block = on_gpu(*bytes), *host = (char *)on_host((int64_t)(*bytes / sizeof(float)));
+    if (!CHECK(gpu->pack(gpu, &use, block, NULL) >= 0 && gpu->download(gpu, host, block, *bytes) >= 0))
+        printf("    packing: %s\n", mx_error());
+    return host;
+}
+
+/* A weight packs to the same bytes however its axes lie in memory: `order` from the outermost on, with a gap after each
+ * run of the innermost. */
+static void check_packing(mxw_dtype dtype, int rank, const int64_t *dims, const int *order, int64_t gap) {
+    int64_t strides[3] = {0}, expected = 1, count = dims[0] * dims[1] * (rank == 3 ? dims[2] : 1);
+    size_t each = mx_dtype_bytes(dtype), dense_bytes, bytes;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[order[i]] = expected;
+        expected = expected * dims[order[i]] + (i == rank - 1 ? gap : 0);
+    }
+    char *dense = (char *)random_floats(count, 1), *moved = (char *)on_host(expected);
+    for (int64_t i = 0; i < count && dtype == MXW_F16; i++)
+        ((uint16_t *)(void *)dense)[i] = mx_f32_to_f16(random_float());
+    mx_tensor view = mx_tensor_of(dtype, rank, dims, dense), other = view;
+    other.data = moved;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, at = 0;
+        for (int axis = rank - 1; axis >= 0; rest /= dims[axis--])
+            at += rest % dims[axis] * strides[axis];
+        memcpy(moved + (size_t)at * each, dense + (size_t)i * each, each);
+    }
+    memcpy(other.strides, strides, sizeof(strides));
+    const char *a = packed(&view, &dense_bytes), *b = packed(&other, &bytes);
+    if (!CHECK(bytes == dense_bytes && memcmp(a, b, bytes) == 0))
+        printf("    packing [%lld, %lld], order %d %d, gap %lld\n", (long long)dims[0], (long long)dims[1], order[0],
+               order[1], (long long)gap);
+    done();
+}
+
+static void check_packings(void) {
+    /* the last of each goes in parts */
+    static const int64_t matrices[][2] = {{384, 1536}, {37, 13}, {1, 40}, {40, 1}, {3000, 1280}};
+    static const int64_t convolutions[][3] = {{384, 80, 3}, {5, 7, 1}, {900, 900, 3}};
+    static const int orders[][3] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int type = 0; type < 2; type++)
+        for (int64_t gap = 0; gap < 2; gap++) {
+            mxw_dtype dtype = type ? MXW_F32 : MXW_F16;
+            for (size_t i = 0; i < MX_COUNT(matrices); i++)
+                for (int order = 0; order < 2; order++)
+                    check_packing(dtype, 2, matrices[i], orders[order], gap);
+            for (size_t i = 0; i < MX_COUNT(convolutions); i++)
+                for (size_t order = 0; order < MX_COUNT(orders); order++)
+                    check_packing(dtype, 3, convolutions[i], orders[order], gap);
+        }
+}
+
 int main(int argc, char **argv) {
     brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     if (mx_device_find("cuda", &gpu) < 0) {
         printf("SKIP: gpu-gemm: %s\n", mx_error());
         return 77;
     }
+    check_packings();
     if (brief) {
         check_all(brief_products, MX_COUNT(brief_products));
         check_pairs(brief_pairs, MX_COUNT(brief_pairs));

@@ -44,28 +44,30 @@ namespace {
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* `rows` columns of y from `first` on; each is [in][taps] elements of the source, packed taps first. */
+/* A box of the source: outputs (columns of y), inputs, taps; k of the packed weight has taps first. */
 struct packing_job {
-    uint16_t *hi, *lo;   /* lo NULL: one term */
-    const void *from;
+    uint16_t *hi, *lo;    /* lo NULL: one term */
+    const void *from;     /* the box's first element */
     mxw_dtype dtype;
-    int64_t first, rows, in, taps, tiles;
+    int64_t size[3], stride[3], first[3];   /* of the box in elements of the source; first: output, input, tap */
+    int64_t inputs, tiles;                  /* of the whole weight */
 };
 
-__device__ static float element_at(const packing_job &l, int64_t i) {
-    switch (l.dtype) {
-    case MXW_F16: return __half2float(((const __half *)l.from)[i]);
-    case MXW_BF16: return __bfloat162float(((const __nv_bfloat16 *)l.from)[i]);
-    case MXW_F64: return (float)((const double *)l.from)[i];
-    default: return ((const float *)l.from)[i];
+__device__ static float element_at(const void *from, mxw_dtype dtype, int64_t i) {
+    switch (dtype) {
+    case MXW_F16: return __half2float(((const __half *)from)[i]);
+    case MXW_BF16: return __bfloat162float(((const __nv_bfloat16 *)from)[i]);
+    case MXW_F64: return (float)((const double *)from)[i];
+    default: return ((const float *)from)[i];
     }
 }
 
 __global__ void pack_kernel(packing_job l) {
-    int64_t k = l.in * l.taps, step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < l.rows * k; i += step) {
-        int64_t row = i / k, d = i % k, column = l.first + row, in_step = d % 16;
-        float value = element_at(l, (row * l.in + d % l.in) * l.taps + d / l.in);
+    int64_t column_size = l.size[1] * l.size[2], n = l.size[0] * column_size, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        int64_t row = i / column_size, tap = i % column_size / l.size[1], input = i % l.size[1];
+        float value = element_at(l.from, l.dtype, row * l.stride[0] + input * l.stride[1] + tap * l.stride[2]);
+        int64_t column = l.first[0] + row, d = (l.first[2] + tap) * l.inputs + l.first[1] + input, in_step = d % 16;
         int64_t lane = column % 8 * 4 + in_step / 4, piece = d % 64 / 16 * 2 + in_step % 4 / 2;
         int64_t at = (((d / 64 * l.tiles + column / 8) * 8 + piece) * 32 + lane) * 2 + d % 2;
         __half hi = __float2half_rn(value);
@@ -75,27 +77,35 @@ __global__ void pack_kernel(packing_job l) {
     }
 }
 
-__global__ void widen_kernel(float *to, packing_job l, int64_t n) {
+__global__ void widen_kernel(float *to, const void *from, mxw_dtype dtype, int64_t n) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
-        to[i] = element_at(l, i);
+        to[i] = element_at(from, dtype, i);
 }
 
-static mxw_status pack_rows(mx_cuda *gpu, const mx_cuda_weight *w, const void *from, mxw_dtype dtype, int64_t first,
-                            int64_t rows, int64_t taps, const char *what) {
+/* All of a dense source [outputs][inputs][taps], from output `first` of the weight on; no data yet. */
+static packing_job job_of(const mx_cuda_weight *w, mxw_dtype dtype, int64_t outputs, int64_t taps, int64_t first) {
     packing_job l = {};
     l.hi = (uint16_t *)(uintptr_t)w->bytes;
     l.lo = w->terms == 2 ? l.hi + mx_cuda_weight_bytes(w->n, w->k, 1) / sizeof(*l.hi) : NULL;
-    l.from = from;
     l.dtype = dtype;
-    l.first = first;
-    l.rows = rows;
-    l.taps = taps;
-    l.in = w->k / taps;
+    l.inputs = w->k / taps;
     l.tiles = mx_cuda_tiles_of(w->n);
-    if (rows * w->k == 0)
+    l.size[0] = outputs;
+    l.size[1] = l.inputs;
+    l.size[2] = taps;
+    l.stride[0] = w->k;
+    l.stride[1] = taps;
+    l.stride[2] = 1;
+    l.first[0] = first;
+    return l;
+}
+
+static mxw_status launch_pack(mx_cuda *gpu, const packing_job *l, const char *what) {
+    int64_t n = l->size[0] * l->size[1] * l->size[2];
+    if (n == 0)
         return MXW_OK;
-    pack_kernel<<<grid_for(rows * w->k, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(l);
+    pack_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(*l);
     return mx_cuda_check(gpu, cudaGetLastError(), what);
 }
 
@@ -105,17 +115,29 @@ extern "C" mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, cons
                                          int64_t taps) {
     mxw_status status =
         mx_cuda_clear(&gpu->device, (void *)(uintptr_t)to->bytes, mx_cuda_weight_bytes(to->n, to->k, to->terms));
-    return status < 0 ? status : pack_rows(gpu, to, from, MXW_F32, 0, to->n, taps, mx_cuda_op_name(call->op));
+    packing_job l = job_of(to, MXW_F32, to->n, taps, 0);
+    l.from = from;
+    return status < 0 ? status : launch_pack(gpu, &l, mx_cuda_op_name(call->op));
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
-static int is_dense(const mx_tensor *t) {
+/* The axis that lies outermost in memory; -1 if the box has gaps there. In which order its axes lie does not matter:
+ * most matrices of a .pt are transposed. */
+static int outermost_axis(const packing_job *l) {
     int64_t expected = 1;
-    for (int i = t->rank - 1; i >= 0; expected *= t->dims[i--])
-        if (t->dims[i] != 1 && t->strides[i] != expected)
-            return 0;
-    return 1;
+    int outermost = 0;
+    for (int done = 0; done < 3; done++) {
+        int next = -1;
+        for (int axis = 2; axis >= 0; axis--)
+            if (l->stride[axis] == expected && l->size[axis] != 1)
+                next = axis;
+        if (next < 0)
+            break;
+        expected *= l->size[next];
+        outermost = next;
+    }
+    return expected == l->size[0] * l->size[1] * l->size[2] ? outermost : -1;
 }
 
 /* Copies a view of any strides into row-major order. */
@@ -131,61 +153,87 @@ static void gather(const mx_tensor *t, char *to) {
     }
 }
 
-/* Small ones are read by the kernel where they are staged: nothing is allocated, nothing waited for. */
-static int pack_staged(mx_cuda *gpu, const mx_cuda_weight *w, const mx_tensor *source, int64_t first, const char *what,
-                       mxw_status *status) {
-    const void *staged = is_dense(source) ? mx_cuda_stage(gpu, source->data, mx_cuda_bytes(source)) : NULL;
-    if (!staged)
+/* Packs a part of the box: `n` of its outermost axis, from `at` on. The bytes go through the staging ring, so that
+ * nothing is allocated and nothing waited for; 0: they are too many for it. */
+static int pack_part(mx_cuda *gpu, packing_job l, int axis, int64_t at, int64_t n, const char *what,
+                     mxw_status *status) {
+    size_t each = (size_t)l.stride[axis] * mx_cuda_dtype_bytes(l.dtype);
+    l.from = mx_cuda_stage(gpu, (const char *)l.from + (size_t)at * each, (size_t)n * each);
+    if (!l.from)
         return 0;
-    *status = pack_rows(gpu, w, staged, source->dtype, first, source->dims[0], source->rank == 3 ? source->dims[2] : 1,
-                        what);
+    l.first[axis] += at;
+    l.size[axis] = n;
+    *status = launch_pack(gpu, &l, what);
     mx_cuda_staged(gpu);
     return 1;
+}
+
+static int pack_staged(mx_cuda *gpu, const packing_job *l, int axis, const char *what, mxw_status *status) {
+    size_t each = (size_t)l->stride[axis] * mx_cuda_dtype_bytes(l->dtype);
+    int64_t part = (int64_t)(MX_CUDA_STAGED_MAX / MX_MAX(each, 1));
+    int staged = part > 0;
+    *status = MXW_OK;
+    for (int64_t at = 0; at < l->size[axis] && staged && *status >= 0; at += part)
+        staged = pack_part(gpu, *l, axis, at, MX_MIN(part, l->size[axis] - at), what, status);
+    return staged;
+}
+
+/* Without the ring: an allocation, an upload and a wait. */
+static mxw_status pack_uploaded(mx_cuda *gpu, packing_job l, size_t bytes, const char *what) {
+    void *raw = mx_cuda_alloc(&gpu->device, bytes);
+    mxw_status status = raw ? mx_cuda_upload(&gpu->device, raw, l.from, bytes) : MXW_E_MEMORY;
+    l.from = raw;
+    if (status >= 0)
+        status = launch_pack(gpu, &l, what);
+    mx_cuda_free(&gpu->device, raw);
+    return status;
 }
 
 static mxw_status pack_source(mx_cuda *gpu, const mx_cuda_weight *w, const mx_tensor *source, int64_t first,
                               const char *what) {
     size_t bytes = mx_cuda_bytes(source);
-    char *host = NULL;
-    const void *from = source->data;
-    mxw_status staged;
+    packing_job dense = job_of(w, source->dtype, source->dims[0], source->rank == 3 ? source->dims[2] : 1, first);
+    packing_job l = dense;
+    char *copy = NULL;
+    mxw_status status;
     if (bytes == 0)
         return MXW_OK;
-    if (pack_staged(gpu, w, source, first, what, &staged))
-        return staged;
-    void *raw = mx_cuda_alloc(&gpu->device, bytes);
-    mxw_status status = raw ? MXW_OK : MXW_E_MEMORY;
-    if (raw && !is_dense(source)) {
-        from = host = (char *)mx_cuda_host->alloc(bytes);
-        if (host)
-            gather(source, host);
-        else
-            status = MXW_E_MEMORY;
+    for (int axis = 0; axis < source->rank && axis < 3; axis++)
+        l.stride[axis] = source->strides[axis];
+    l.from = source->data;
+    int axis = source->rank <= 3 ? outermost_axis(&l) : -1;
+    if (axis < 0) {
+        copy = (char *)mx_cuda_host->alloc(bytes);
+        if (!copy)
+            return MXW_E_MEMORY;
+        gather(source, copy);
+        l = dense;
+        l.from = copy;
+        axis = outermost_axis(&l);
     }
-    if (status >= 0)
-        status = mx_cuda_upload(&gpu->device, raw, from, bytes);
-    if (status >= 0)
-        status = pack_rows(gpu, w, raw, source->dtype, first, source->dims[0], source->rank == 3 ? source->dims[2] : 1,
-                           what);
-    mx_cuda_host->free(host);
-    mx_cuda_free(&gpu->device, raw);
+    if (!pack_staged(gpu, &l, axis, what, &status))
+        status = pack_uploaded(gpu, l, bytes, what);
+    mx_cuda_host->free(copy);
     return status;
+}
+
+static mxw_status widen(mx_cuda *gpu, float *to, const void *from, mxw_dtype dtype, int64_t n) {
+    widen_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(to, from, dtype, n);
+    return mx_cuda_check(gpu, cudaGetLastError(), "widening weights");
 }
 
 extern "C" mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, const mx_tensor *from) {
     mx_cuda *gpu = mx_cuda_of(device);
-    size_t bytes = mx_cuda_bytes(from);
-    int64_t n = mx_cuda_count(from);
-    packing_job l = {};
-    void *raw = bytes ? mx_cuda_alloc(device, bytes) : NULL;
-    mxw_status status = raw ? mx_cuda_upload(device, raw, from->data, bytes) : bytes ? MXW_E_MEMORY : MXW_OK;
-    l.from = raw;
-    l.dtype = from->dtype;
-    if (status >= 0 && n > 0) {
-        widen_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(to, l, n);
-        status = mx_cuda_check(gpu, cudaGetLastError(), "widening weights");
+    int64_t each = (int64_t)mx_cuda_dtype_bytes(from->dtype), part = (int64_t)MX_CUDA_STAGED_MAX / each;
+    mxw_status status = mx_cuda_enter(gpu);
+    for (int64_t at = 0, count = mx_cuda_count(from); at < count && status >= 0; at += part) {
+        int64_t n = MX_MIN(part, count - at);
+        const void *staged = mx_cuda_stage(gpu, (const char *)from->data + at * each, (size_t)(n * each));
+        if (!staged)
+            return mx_cuda_host->fail(MXW_E_DEVICE, "%s: uploading weights failed", gpu->id);
+        status = widen(gpu, to + at, staged, from->dtype, n);
+        mx_cuda_staged(gpu);
     }
-    mx_cuda_free(device, raw);
     return status;
 }
 
