@@ -2,10 +2,10 @@
 """bench/live.py prepare|run|whole|peer|table WORK [...] - speech replayed as live streams: how late its words come, and
 how many of them are wrong.
 
-prepare WORK [--data DIR]            In: a folder with manifest.jsonl (the development set). Out: WORK/*.wav, English
-                                     utterances joined with pauses to recordings of about a minute, and one that is long
-                                     as it is; WORK/recordings.json: what is said in them. Needs ffmpeg, or Python's
-                                     soundfile with numpy.
+prepare WORK [--data DIR] [--length S]   In: a folder with manifest.jsonl (the development set). Out: WORK/*.wav,
+                                     English utterances joined with pauses to recordings of about a minute, and one that
+                                     is long as it is; WORK/recordings.json: what is said in them. Needs ffmpeg, or
+                                     Python's soundfile with numpy.
 run WORK LABEL [NAME=VALUE...]       Replays them through bench-live-streams (its settings: bench/live/streams.c). Out:
                                      WORK/LABEL.jsonl, every event.
 whole WORK LABEL [OPTION...]         Transcribes them as files, for comparison. Out: WORK/LABEL.whole.json.
@@ -19,6 +19,7 @@ the end of its utterance. A revision is a word of a partial that the next event 
 """
 import argparse
 import array
+import functools
 import json
 import os
 import re
@@ -34,7 +35,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RATE = 16000
 LONG = "librispeech-longform"              # as it is
 PAUSES = (0.3, 0.6, 0.8, 1.0, 1.5, 2.5)   # seconds between joined utterances
-LENGTH = 60                               # of a joined recording, about
 
 
 # ---- recordings ------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def prepare(options):
         samples = read_wave(path)
         os.remove(path)
         parts.append((entry["transcript"], samples))
-        if sum(len(s) for _, s in parts) > LENGTH * RATE:
+        if sum(len(s) for _, s in parts) > options.length * RATE:
             recordings.append(join(options.work, len(recordings), parts, random))
             parts = []
     with open(os.path.join(options.work, "recordings.json"), "w", encoding="utf-8") as stream:
@@ -121,6 +121,7 @@ def peer(options):
 
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
+@functools.lru_cache(maxsize=None)
 def word_key(text):
     return re.sub(r"\W", "", text).lower()
 
@@ -189,8 +190,9 @@ def quantile(values, share):
     return values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
 
 
+@functools.lru_cache(maxsize=None)
 def lost_at_end(truth, heard):
-    """Words of the truth after the last one that is heard, by the best alignment of the last 30"""
+    """Words of the truth after the last one that is heard, by the best alignment of the last 30; tuples"""
     truth, heard = truth[-30:], heard[-40:]
     best = min(range(len(truth) + 1), key=lambda n: (distance(truth[:len(truth) - n], heard), n))
     return best
@@ -217,11 +219,12 @@ def table(options):
         for (name, _), stream in streams.items():
             if name not in truths:
                 continue
-            truth, heard = normalise(truths[name]), normalise(stream.text())
+            truth, heard = tuple(normalise(truths[name])), tuple(normalise(stream.text()))
             words += len(truth)
             errors += distance(truth, heard)
             errors_whole += distance(truth, normalise(texts.get(name, "")))
-            lost += max(0, lost_at_end(truth, heard) - lost_at_end(truth, normalise(texts.get(name, truths[name]))))
+            whole_text = tuple(normalise(texts.get(name, truths[name])))
+            lost += max(0, lost_at_end(truth, heard) - lost_at_end(truth, whole_text))
             delays += stream.delays()
             settled += [ready - word[1] for word, ready in stream.finals if word_key(word[2])]
             stops += stream.stops
@@ -244,6 +247,7 @@ def main():
     verb = verbs.add_parser("prepare")
     verb.add_argument("work")
     verb.add_argument("--data", default=os.path.join(os.path.dirname(ROOT), "shared", "data"))
+    verb.add_argument("--length", type=float, default=60, help="seconds of speech in a joined recording, at least")
     for name in ("run", "whole", "peer"):
         verb = verbs.add_parser(name)
         verb.add_argument("work")
