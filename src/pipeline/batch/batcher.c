@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 #define POLL_STOP_NS 20000000   /* how often a waiting session polls its stop callback */
-#define SPREAD_FROM 8           /* from this many requests on, advancing them in parallel pays for waking the pool */
+#define SPREAD_FROM 128         /* from this many requests on, advancing them in parallel pays for waking the pool */
 #define OVERLAP_WINDOWS 2       /* windows encoded behind a step at once, at most: their upload does not block */
 
 typedef enum request_kind {
