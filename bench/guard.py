@@ -82,10 +82,11 @@ def results(variant, model):
 
 
 def wanted(model, half, part):
-    """The clips of a half that the model can transcribe; part > 1: one of so many, chosen by their names"""
+    """The clips of a half that the model can transcribe; part > 1: of speech one of so many, chosen by their names"""
     english = os.path.basename(model).startswith(("tiny.en", "base.en", "small.en", "medium.en"))
     return [m for m in guard_material.read(guard_material.cache()) if m["half"] == half and
-            not (english and m.get("language", "en") != "en") and zlib.crc32(m["id"].encode()) % part == 0]
+            not (english and m.get("language", "en") != "en") and
+            (m["kind"] != "speech" or zlib.crc32(m["id"].encode()) % part == 0)]
 
 
 def command(variant, options):
@@ -103,8 +104,8 @@ def run(options):
     if options.several:
         marked = results(TOLD_BY[options.variant], options.model)
         todo = [m for m in todo if marked.get(m["path"], {}).get("windows", 0) > 1]
-    if options.only:
-        todo = [m for m in todo if re.search(options.only, m["id"])]
+    todo = [m for m in todo if m["seconds"] <= options.seconds and re.search(options.only, m["id"])]
+    todo.sort(key=lambda m: zlib.crc32(m["id"].encode()))   # a run that is stopped has a bit of everything
     path = results_path(options.variant, options.model)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     folder = guard_material.cache()
@@ -270,16 +271,18 @@ def speech_table(model, variants, base, clips):
     print()
 
 
-def both_table(model, pairs, clips):
-    """Both errors of all variants on the same clips"""
-    variants = [v for pair in pairs for v in pair]
-    chosen = shared_clips(variants, model, clips)
-    quiet, speech = [m for m in chosen if m["kind"] != "speech"], [m for m in chosen if m["kind"] == "speech"]
+def both_table(model, pairs, clips, listed):
+    """Both errors of the listed variants on the same clips. The first of each pair is what the others' words of speech
+    are compared with; if it was run on speech only, it has no row."""
+    sounds, speech = [m for m in clips if m["kind"] != "speech"], [m for m in clips if m["kind"] == "speech"]
+    variants = [v for pair in pairs for v in pair if v in listed and shared_clips([v], model, sounds)]
+    quiet = shared_clips(variants, model, sounds)
+    speech = shared_clips([pair[0] for pair in pairs] + variants, model, speech)
     hours = sum(m["seconds"] for m in quiet) / 3600
     head("variant", "invented words an hour", "clips with text", "loops an hour", "words of speech removed in 1,000",
          "WER")
     for base, *others in pairs:
-        for v in [base] + others:
+        for v in [v for v in [base] + others if v in variants]:
             found, plain = results(v, model), results(base, model)
             an_hour, share, loops, _ = invented(quiet, found)
             words, known, removed, _, after = heard(speech, found, plain)
@@ -305,21 +308,21 @@ def cost_table(model, variants, clips):
 
 
 def tables(options):
-    ours = ["plain", "guard", "vad", "vad+guard"]
-    peers = ["faster-whisper", "faster-whisper+vad"]
+    ours, peers = ["plain", "guard", "vad", "vad+guard"], ["faster-whisper", "faster-whisper+vad"]
+    listed = options.variants.split(",") if options.variants else ours + peers
     for model in options.models:
         clips = wanted(model, "test", 1)
-        have = [v for v in ours if results(v, model)]
-        both = [p for p in peers if results(p, model)]
+        have, both = ([v for v in group if results(v, model)] for group in (ours, peers))
         print(f"## {os.path.basename(model)}\n")
-        both_table(model, [have], clips)
+        both_table(model, [have], clips, [v for v in have if v in listed])
         if len(both) == 2:
-            both_table(model, [have, both], clips)
+            both_table(model, [have, both], clips, [v for v in have + both if v in listed])
+        have = [v for v in have if v in listed]
         cost_table(model, have, clips)
         sounds_table(model, have, clips, KINDS, "kind")
         classes = sorted({m["class"] for m in clips if m["kind"] != "speech"})
         sounds_table(model, have, clips, classes, "class")
-        speech_table(model, have[1:], "plain", clips)
+        speech_table(model, [v for v in have if v != "plain"], "plain", clips)
         if len(both) == 2:
             speech_table(model, both[1:], both[0], clips)
     return 0
@@ -336,13 +339,16 @@ def main():
     verb.add_argument("half", nargs="?", default="test", choices=["fit", "test"])
     verb.add_argument("--build", default=os.path.join(ROOT, "build"))
     verb.add_argument("--threads", type=int, default=2)
-    verb.add_argument("--part", type=int, default=1, help="only one clip of so many")
+    verb.add_argument("--part", type=int, default=1, help="of the clips of speech only one of so many")
     verb.add_argument("--several", action="store_true", help="only clips that have several windows in mark mode")
-    verb.add_argument("--only", help="only clips whose names match")
+    verb.add_argument("--only", default="", help="only clips whose names match")
+    verb.add_argument("--seconds", type=float, default=float("inf"), help="only clips that are no longer")
     verb.add_argument("--peer-python", default=sys.executable, help="an interpreter that has faster-whisper")
     verb.add_argument("--peer-model", help="the model's folder in CTranslate2's format")
-    for name in ("evidence", "tables"):
-        verbs.add_parser(name).add_argument("models", nargs="+")
+    verbs.add_parser("evidence").add_argument("models", nargs="+")
+    verb = verbs.add_parser("tables")
+    verb.add_argument("models", nargs="+")
+    verb.add_argument("--variants", help="only these, with commas between: on all clips that they have in common")
     options = parser.parse_args()
     if options.verb == "material":
         guard_material.make(guard_material.cache(), options.data)
