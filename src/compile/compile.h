@@ -25,6 +25,7 @@ typedef struct mx_placement {
     mx_value of;          /* of a view: the value in the arena; else itself */
     int32_t first, last;  /* of a value in the arena: the nodes between which its bytes are needed, views included */
     int inner;            /* of a value in the arena: only calls read it, so the device may choose its layout */
+    mxw_dtype dtype;      /* of a state: what the device keeps it as */
 } mx_placement;
 
 /* A constant input of a node, in the form that its op wants it. Nodes that want the same share one. */

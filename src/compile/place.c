@@ -66,12 +66,33 @@ static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
     return node->attrs.axis == 0 || (last_axis && may_be_strided(plan, node->outputs[0], keep_names));
 }
 
+/* What a state is kept as: narrower than the graph says where every op on it, before and after writes, wants that. */
+static mxw_dtype dtype_of_state(const mx_plan *plan, mx_value state) {
+    const mx_graph *g = plan->graph;
+    const mx_device *device = plan->device;
+    mxw_dtype kept = g->values[state].type.dtype;
+    int n = 0;
+    if (kept != MXW_F32 || !device->state_dtype)
+        return kept;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        for (int input = 0; input < g->nodes[i].n_inputs; input++) {
+            if (g->values[g->nodes[i].inputs[input]].state != state)
+                continue;
+            mxw_dtype wanted = device->state_dtype(device, plan->precision, g->nodes[i].op, input);
+            if (n++ && wanted != kept)
+                return MXW_F32;
+            kept = wanted;
+        }
+    return kept;
+}
+
 static mx_placement home_of(const mx_plan *plan, mx_value value, int keep_names) {
     const mx_graph *g = plan->graph;
     const mx_value_info *info = &g->values[value];
     mx_placement place = {.of = value, .home = MX_HOME_ARENA, .first = info->node, .last = info->node};
     if (info->state) {
         place.home = MX_HOME_STATE;
+        place.dtype = value == info->state ? dtype_of_state(plan, value) : plan->placements[info->state].dtype;
     } else if (info->kind != MX_RESULT) {
         place.home = MX_HOME_LEAF;
     } else if (mx_plan_is_constant(g, value, keep_names)) {

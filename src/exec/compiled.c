@@ -103,10 +103,11 @@ static mx_tensor input_tensor(const mx_run *run, size_t node, int i) {
     return constant >= 0 ? plan->constants[constant].tensor : run->values[value];
 }
 
-/* Sets the types of the node's outputs in run->values, without data. Packed and raw weights are inferred with the dtype
- * that the graph gives them, f32. */
+/* Sets the types of the node's outputs in run->values, without data. Packed and raw weights, and states that the device
+ * keeps narrower, are inferred with the dtype that the graph gives them, f32. */
 static mxw_status infer_node(mx_run *run, size_t index) {
     const mx_node *node = &run->program->graph->nodes[index];
+    const mx_placement *placements = run->program->plan->placements;
     mx_type types[MX_MAX_INPUTS], results[MX_MAX_OUTPUTS];
     const mx_type *in[MX_MAX_INPUTS];
     mxw_status status = mx_run_resolve_sizes(run, node, &run->instance->attrs[index]);
@@ -115,14 +116,17 @@ static mxw_status infer_node(mx_run *run, size_t index) {
     for (int i = 0; i < node->n_inputs; i++) {
         mx_tensor t = input_tensor(run, index, i);
         types[i] = (mx_type){.dtype = t.dtype, .rank = t.rank};
-        if (run->program->plan->inputs[index][i] >= 0)
+        if (run->program->plan->inputs[index][i] >= 0 || placements[node->inputs[i]].home == MX_HOME_STATE)
             types[i].dtype = run->program->graph->values[node->inputs[i]].type.dtype;
         memcpy(types[i].dims, t.dims, sizeof(types[i].dims));
         in[i] = node->inputs[i] ? &types[i] : NULL;
     }
     status = mx_op_infer(node->op, &run->instance->attrs[index], node->n_inputs, in, results, NULL);
-    for (int i = 0; i < node->n_outputs && status >= 0; i++)
-        run->values[node->outputs[i]] = mx_tensor_of(results[i].dtype, results[i].rank, results[i].dims, NULL);
+    for (int i = 0; i < node->n_outputs && status >= 0; i++) {
+        const mx_placement *place = &placements[node->outputs[i]];
+        run->values[node->outputs[i]] = mx_tensor_of(place->home == MX_HOME_STATE ? place->dtype : results[i].dtype,
+                                                     results[i].rank, results[i].dims, NULL);
+    }
     return status;
 }
 

@@ -44,7 +44,8 @@ int mx_exec_captures(const mx_program *program);         /* repeated sizes are l
 mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str *out);
 
 mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on that program's device */
-/* zeroed */
+/* Zeroed. dtype is the graphs'; where the program's device keeps that state narrower, so does this. Outputs and taps
+ * show it with the graph's dtype all the same. */
 mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);
 void mx_state_close(mx_state *state);
 

@@ -26,12 +26,15 @@ typedef struct mx_state_entry {
 } mx_state_entry;
 
 struct mx_state {
+    const mx_program *program;   /* that it was opened for */
     const mx_device *device;
     mx_state_entry *entries;
     size_t n, room;
 };
 
 const mx_tensor *mx_state_find(const mx_state *state, const char *name);
+/* What the program keeps its state leaf `value` as: the graph's dtype, or one that the device reads faster. */
+mxw_dtype mx_program_state_dtype(const mx_program *program, mx_value value);
 
 /* Device memory of a run: taken by values, released after the last reader, kept for the next execute. */
 typedef struct mx_buffer {
@@ -159,6 +162,7 @@ mxw_status mx_run_copy(const mx_run *run, void *to, void *from, size_t bytes);
 mxw_status mx_run_grow_block(const mx_device *device, void **block, size_t *room, size_t bytes, const char *what);
 /* tap.c: reports a value to the tap under each of its names. */
 mxw_status mx_tap_value(mx_run *run, mx_value value);
-/* A view of a device tensor in host memory: itself, or downloaded into the run's host block of that number. */
-mxw_status mx_run_to_host(mx_run *run, const mx_tensor *tensor, size_t block, mx_tensor *out);
+/* A view of a value in host memory, with the graph's dtype: itself, or downloaded into the run's host block of that
+ * number. */
+mxw_status mx_run_to_host(mx_run *run, mx_value value, size_t block, mx_tensor *out);
 #endif

@@ -265,7 +265,11 @@ static mxw_status bind_state(mx_run *run, mx_value value) {
     const mx_tensor *found = mx_state_find(run->state, info->name);
     if (!found)
         return mx_fail(MXW_E_MISSING, "state %s is not there: expected the session to have it", info->name);
-    if (found->dtype != info->type.dtype || found->rank != info->type.rank)
+    mxw_dtype kept = mx_program_state_dtype(run->program, value);
+    if (found->dtype != kept && found->dtype == MXW_F16)
+        return mx_fail(MXW_E_ARGUMENT, "state %s is kept as %s: this graph reads %s", info->name,
+                       mx_dtype_name(found->dtype), mx_dtype_name(kept));
+    if (found->dtype != kept || found->rank != info->type.rank)
         return mx_fail(MXW_E_ARGUMENT, "state %s has another dtype or rank than the graph gives it", info->name);
     run->values[value] = *found;
     return bind_dims(run, "state", info, found);
@@ -366,5 +370,5 @@ mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out) {
         *out = mx_tensor_of_const(t->dtype, t->rank, t->dims, data);
         return MXW_OK;
     }
-    return mx_run_to_host(run, &run->values[g->outputs[index].value], (size_t)index, out);
+    return mx_run_to_host(run, g->outputs[index].value, (size_t)index, out);
 }

@@ -61,6 +61,8 @@ mxw_status mx_run_assume_sizes(mx_run *run, const char *sizes) {
             continue;
         for (int d = 0; d < t.rank; d++)
             t.dims[d] = t.dims[d] < 0 ? run->sizes[MX_DIM_INDEX(t.dims[d])] : t.dims[d];
+        if (g->values[i].kind == MX_STATE)
+            t.dtype = mx_program_state_dtype(run->program, (mx_value)i);
         run->values[i] = mx_tensor_of(t.dtype, t.rank, t.dims, NULL);
     }
     return MXW_OK;

@@ -8,8 +8,13 @@ mxw_status mx_state_open(const mx_program *program, mx_state **out) {
     mx_state *state = *out = mx_alloc_zero(1, sizeof(*state));
     if (!state)
         return MXW_E_MEMORY;
+    state->program = program;
     state->device = program->device;
     return MXW_OK;
+}
+
+mxw_dtype mx_program_state_dtype(const mx_program *program, mx_value value) {
+    return program->plan ? program->plan->placements[value].dtype : program->graph->values[value].type.dtype;
 }
 
 const mx_tensor *mx_state_find(const mx_state *state, const char *name) {
@@ -42,6 +47,9 @@ mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int 
     mx_state_entry entry = {0};
     MX_TRY(check_new(state, name, dtype, rank, dims));
     MX_TRY(mx_grow(&state->entries, &state->room, state->n + 1, sizeof(*state->entries)));
+    mx_value value = mx_graph_find_leaf(state->program->graph, MX_STATE, name);
+    if (value >= 0 && state->program->graph->values[value].type.dtype == dtype)
+        dtype = mx_program_state_dtype(state->program, value);
     entry.tensor = mx_tensor_of(dtype, rank, dims, NULL);
     size_t bytes = mx_tensor_bytes(&entry.tensor);
     entry.name = mx_strdup(name);

@@ -14,12 +14,28 @@ static mxw_status download_rows(const mx_device *device, const mx_tensor *from, 
     return status;
 }
 
-mxw_status mx_run_to_host(mx_run *run, const mx_tensor *tensor, size_t block, mx_tensor *out) {
+/* A state that the device keeps narrower, widened. */
+static mxw_status widen(const mx_device *device, const mx_tensor *from, float *to) {
+    size_t bytes = mx_tensor_bytes(from);
+    mx_tensor kept = *from;
+    if (device->host_memory)
+        return mx_tensor_to_f32(from, to);
+    kept.data = mx_alloc(MX_MAX(bytes, 1));
+    mxw_status status = kept.data ? device->download(device, kept.data, from->data, bytes) : MXW_E_MEMORY;
+    if (status >= 0)
+        status = mx_tensor_to_f32(&kept, to);
+    mx_free(kept.data);
+    return status;
+}
+
+mxw_status mx_run_to_host(mx_run *run, mx_value value, size_t block, mx_tensor *out) {
     const mx_device *device = run->program->device;
-    size_t bytes = mx_tensor_bytes(tensor);
+    const mx_tensor *tensor = &run->values[value];
+    mxw_dtype dtype = run->program->graph->values[value].type.dtype;
+    size_t bytes = (size_t)mx_tensor_count(tensor) * mx_dtype_bytes(dtype);
     *out = *tensor;
-    int dense = mx_tensor_contiguous(tensor);
-    if (device->host_memory && dense)
+    int dense = mx_tensor_contiguous(tensor), same = tensor->dtype == dtype;
+    if (device->host_memory && dense && same)
         return MXW_OK;
     mx_buffer *host = &run->host[block];
     if (bytes > host->bytes) {
@@ -30,7 +46,9 @@ mxw_status mx_run_to_host(mx_run *run, const mx_tensor *tensor, size_t block, mx
             return MXW_E_MEMORY;
         host->bytes = bytes;
     }
-    *out = mx_tensor_of(tensor->dtype, tensor->rank, tensor->dims, host->data);
+    *out = mx_tensor_of(dtype, tensor->rank, tensor->dims, host->data);
+    if (!same)
+        return widen(device, tensor, out->data);
     if (dense)
         return device->download(device, out->data, tensor->data, bytes);
     if (device->host_memory) {
@@ -47,7 +65,7 @@ mxw_status mx_tap_value(mx_run *run, mx_value value) {
     for (size_t i = 0; i < g->n_names; i++) {
         if (g->names[i].value != value)
             continue;
-        mxw_status status = fetched ? MXW_OK : mx_run_to_host(run, &run->values[value], g->n_outputs, &seen);
+        mxw_status status = fetched ? MXW_OK : mx_run_to_host(run, value, g->n_outputs, &seen);
         if (status < 0)
             return status;
         fetched = 1;

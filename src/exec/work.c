@@ -77,17 +77,18 @@ static double value_bytes(const mx_program *p, const mx_tensor *t) {
 static double bytes_of(const mx_program *p, const mx_call *call) {
     const mx_tensor *in = call->inputs, *out = call->outputs;
     double d = in[0].rank ? (double)in[0].dims[in[0].rank - 1] : 1, bytes = 0;
+    double key = call->n_inputs > 1 ? d * (double)mx_dtype_bytes(in[1].dtype) : 0;   /* of attention: a row of keys */
     for (int i = 0; i < call->n_outputs; i++)
         bytes += value_bytes(p, &out[i]);
     switch (call->op) {
     case MX_OP_GATHER: return 2 * bytes + (double)mx_tensor_bytes(&in[1]);
     case MX_OP_SLICE: return 2 * bytes;
     case MX_OP_STATE_WRITE: return 2 * (double)mx_tensor_bytes(&in[1]) + (double)mx_tensor_bytes(&in[2]);
-    case MX_OP_ATTENTION_CACHED: return 2 * bytes + 8 * d * cached_keys(p, call);
+    case MX_OP_ATTENTION_CACHED: return 2 * bytes + 2 * key * cached_keys(p, call);
     case MX_OP_ATTENTION_WINDOW:
-        return 2 * bytes + 8 * d * (double)in[1].dims[1] * attended_windows(p, call, 3);
+        return 2 * bytes + 2 * key * (double)in[1].dims[1] * attended_windows(p, call, 3);
     case MX_OP_ATTENTION_SCORES:
-        return bytes + (double)mx_tensor_bytes(&in[0]) + 4 * d * (double)in[1].dims[1] * attended_windows(p, call, 3);
+        return bytes + (double)mx_tensor_bytes(&in[0]) + key * (double)in[1].dims[1] * attended_windows(p, call, 3);
     default: break;
     }
     for (int i = 0; i < call->n_inputs; i++)

@@ -145,6 +145,22 @@ static int lies_apart_well(const mx_tensor *t) {
     return 1;
 }
 
+/* With precision f16, caches are f16. */
+static mxw_dtype pattern_state_dtype(const mx_device *device, mxw_precision precision, mx_op op, int input) {
+    int cache = (op == MX_OP_ATTENTION_CACHED && (input == 1 || input == 2)) || (op == MX_OP_STATE_WRITE && input == 0);
+    return cache && precision == MXW_PRECISION_F16 ? MXW_F16 : MXW_F32;
+}
+
+static int is_kept_as_f16(const mx_call *call, int input) {
+    return pattern_state_dtype(NULL, call->precision, call->op, input) == MXW_F16;
+}
+
+/* The state, whose copy as f32 was written to, as f16 again. */
+static void narrow_state(const mx_tensor *wide, const mx_tensor *state) {
+    for (int64_t i = 0; i < mx_tensor_count(state); i++)
+        ((uint16_t *)state->data)[i] = mx_f32_to_f16(((const float *)wide->data)[i]);
+}
+
 static mxw_status make_plain(const mx_device *device, const mx_call *call, int i, mx_tensor *out, void **owned) {
     mx_tensor t = call->inputs[i];
     const void *origin = call->host ? call->host[i] : NULL;
@@ -173,8 +189,8 @@ static mxw_status make_plain(const mx_device *device, const mx_call *call, int i
     }
     if (origin && mx_tensor_bytes(out) && memcmp(origin, out->data, mx_tensor_bytes(out)) != 0)
         return refuse(call, "not what it is said to have come from: input", i);
-    int halves = t.dtype == MXW_F16 || t.dtype == MXW_BF16;
-    if (call->compiled && halves && wants_raw(call->op, i) && call->outputs[0].dtype == MXW_F32) {
+    int halves = t.dtype == MXW_F16 || t.dtype == MXW_BF16, kept = t.dtype == MXW_F16 && is_kept_as_f16(call, i);
+    if (call->compiled && halves && (kept || (wants_raw(call->op, i) && call->outputs[0].dtype == MXW_F32))) {
         mx_tensor wide = mx_tensor_of(MXW_F32, t.rank, t.dims, malloc((size_t)mx_tensor_count(&t) * 4 + 1));
         if (!wide.data)
             return MXW_E_MEMORY;
@@ -315,8 +331,14 @@ static mxw_status pattern_run_op(const mx_device *device, const mx_call *call) {
         status = make_plain(device, call, i, &inputs[i], &owned[i]);
     if (status >= 0 && call->scratch && !is_ours(device, call->scratch))
         status = refuse(call, "scratch elsewhere than in the device's memory", 0);
+    mx_tensor state = outputs[0];
+    int narrow = status >= 0 && call->op == MX_OP_STATE_WRITE && state.dtype == MXW_F16 && inputs[0].dtype == MXW_F32;
+    if (narrow)
+        outputs[0] = inputs[0];
     if (status >= 0)
         status = perform(device, call, inputs, outputs);
+    if (narrow && status >= 0)
+        narrow_state(&outputs[0], &state);
     for (int i = 0; i < call->n_inputs; i++)
         free(owned[i]);
     return status;
@@ -373,7 +395,7 @@ static int pattern_supports_precision(const mx_device *device, mxw_precision pre
     .alloc = pattern_alloc, .free = pattern_free, .upload = pattern_upload, .download = pattern_download,              \
     .clear = pattern_clear, .supports = pattern_supports, .strided = pattern_strided, .form = pattern_form,            \
     .packing = pattern_packing, .pack = pattern_pack, .kernel = pattern_kernel,                                        \
-    .supports_precision = pattern_supports_precision,                                                                  \
+    .supports_precision = pattern_supports_precision, .state_dtype = pattern_state_dtype,                              \
     .scratch_bytes = pattern_scratch_bytes, .run_op = pattern_run_op
 
 static const mx_device pattern = {
