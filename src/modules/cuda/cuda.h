@@ -229,7 +229,8 @@ typedef struct gemm_desc {
 /* Whether a kernel before the GEMM prepares its rows: their statistics, or the rows themselves as operands where that
  * is cheaper than to convert them for every tile of columns. */
 static inline int gemm_needs_scratch(const gemm_desc *p) {
-    return p->x_layout == MX_LAYOUT_DENSE && (p->gamma || (p->m >= 8192 && 3 * p->n >= p->k));
+    int many = p->precision == MXW_PRECISION_F16 && p->k >= 1024 ? p->m >= 256 && p->m < 8192 : 0;
+    return p->x_layout == MX_LAYOUT_DENSE && (p->gamma || many || (p->m >= 8192 && 3 * p->n >= p->k));
 }
 /* Its output: operands of two terms, in tiles of 64 by 64. */
 static inline size_t gemm_scratch_bytes(int64_t m, int64_t k) {
@@ -321,8 +322,9 @@ const char *mx_cuda_flash_label(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call);
 /* attention/decode_paged.cu: compiled attention of decoder rows over a cache or a window, heads of 64 */
 int mx_cuda_decode_attention_takes(const mx_call *call);
+int mx_cuda_decode_attention_f16_fits(const mx_cuda *gpu);   /* whether it can read caches and windows of f16 */
 mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call);
-size_t mx_cuda_decode_attention_scratch(const mx_call *call);
+size_t mx_cuda_decode_attention_scratch(const mx_cuda *gpu, const mx_call *call);
 /* ops/gather_scatter.cu: compiled calls that move rows */
 int mx_cuda_fast_gather_takes(const mx_call *call);
 mxw_status mx_cuda_fast_gather(mx_cuda *gpu, const mx_call *call);

@@ -86,6 +86,20 @@ static int supports_precision(const mx_device *device, mxw_precision precision) 
     return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_F16;
 }
 
+/* The caches of the decoder: half the bytes of a step, and half the memory. */
+static mxw_dtype state_dtype(const mx_device *device, mxw_precision precision, mx_op op, int input) {
+    int f16 = 0;
+    switch (op) {
+    case MX_OP_ATTENTION_CACHED:
+    case MX_OP_ATTENTION_WINDOW: f16 = input == 1 || input == 2; break;
+    case MX_OP_ATTENTION_SCORES: f16 = input == 1; break;
+    case MX_OP_STATE_WRITE: f16 = input == 0; break;
+    default: break;
+    }
+    return f16 && precision != MXW_PRECISION_EXACT && mx_cuda_decode_attention_f16_fits(mx_cuda_of(device)) ? MXW_F16
+                                                                                                          : MXW_F32;
+}
+
 static int strided(const mx_device *device, mx_op op, int input) {
     switch (op) {
     case MX_OP_FUSED_LINEAR: return input == 0 || input == 3;
@@ -164,6 +178,7 @@ static const mx_device table = {
     .memory_free = mx_cuda_memory_free,
     .supports = supports,
     .supports_precision = supports_precision,
+    .state_dtype = state_dtype,
     .strided = strided,
     .form = mx_cuda_weight_form,
     .packing = mx_cuda_packing,

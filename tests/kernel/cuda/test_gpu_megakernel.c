@@ -119,7 +119,8 @@ static mx_state *open_state(const decoder *d, mx_pool *pool) {
         }
     source from = {cross, MXW_F16, 77};
     mx_weight_source weights = {find_weight, &from};
-    mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = gpu->info.id, .pool = pool, .weights = &weights};
+    mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = gpu->info.id, .pool = pool, .weights = &weights,
+                                  .precision = d->of->precision};
     if (!CHECK(mx_exec_load(cross, &options, &program) >= 0 && mx_run_open(program, state, &run) >= 0))
         exit(1);
     int64_t sizes[] = {d->of->slots, dims->n_audio_ctx, dims->n_audio_state}, n = sizes[0] * sizes[1] * sizes[2];
@@ -335,13 +336,16 @@ int main(int argc, char **argv) {
         {"two heads, windows", {80, 65, 128, 2, 2, 9001, 70, 128, 2, 3}, MXW_F16, MXW_PRECISION_EXACT, 3},
         {"two heads, f32", {80, 100, 128, 2, 2, 1001, 70, 128, 2, 2}, MXW_F32, MXW_PRECISION_EXACT, 2},
         {"two heads, half", {80, 100, 128, 2, 2, 1000, 70, 128, 2, 2}, MXW_F16, MXW_PRECISION_F16, 1},
+        {"windows, half", {80, 265, 128, 2, 2, 9001, 140, 128, 2, 3}, MXW_F16, MXW_PRECISION_F16, 3},
         {"one head", {80, 1, 64, 1, 1, 5000, 130, 64, 1, 7}, MXW_F16, MXW_PRECISION_EXACT, 1},
         {"ten heads", {80, 200, 640, 10, 1, 6000, 66, 640, 10, 2}, MXW_F16, MXW_PRECISION_EXACT, 1},
     };
-    static const shape tiny = {"tiny.en", {80, 1500, 384, 6, 4, 10000, 448, 384, 6, 4}, MXW_F16, MXW_PRECISION_EXACT,
-                               1};
-    static const shape large = {"too large for a chain", {80, 130, 1280, 20, 1, 3000, 40, 1280, 20, 2}, MXW_F16,
-                                MXW_PRECISION_EXACT, 1};
+    static const shape whole[] = {
+        {"tiny.en", {80, 1500, 384, 6, 4, 10000, 448, 384, 6, 4}, MXW_F16, MXW_PRECISION_EXACT, 1},
+        {"tiny.en, half", {80, 1500, 384, 6, 4, 10000, 448, 384, 6, 4}, MXW_F16, MXW_PRECISION_F16, 1},
+        {"too large for a chain", {80, 130, 1280, 20, 1, 3000, 40, 1280, 20, 2}, MXW_F16, MXW_PRECISION_EXACT, 1},
+        {"too large, half", {80, 130, 1280, 20, 1, 3000, 40, 1280, 20, 2}, MXW_F16, MXW_PRECISION_F16, 1},
+    };
     mx_pool *pool;
     if (mx_device_find("cuda", &gpu) < 0) {
         printf("SKIP: gpu-megakernel: %s\n", mx_error());
@@ -353,12 +357,10 @@ int main(int argc, char **argv) {
     make_weights();
     int brief = argc > 1, least = brief && strcmp(argv[1], "least") == 0;   /* under a slow, a very slow checker */
     for (size_t i = 0; i < MX_COUNT(shapes) && !least; i++)
-        if (!brief || i == 1)
+        if (!brief || i == 1 || i == 4)
             check_shape(&shapes[i], pool, brief);
-    if (!brief) {
-        check_shape(&tiny, pool, 1);
-        check_shape(&large, pool, 1);
-    }
+    for (size_t i = 0; i < MX_COUNT(whole) && !brief; i++)
+        check_shape(&whole[i], pool, 1);
     if (least)
         check_least(&shapes[2], pool);
     mx_free(halves);

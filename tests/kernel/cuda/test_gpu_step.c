@@ -136,6 +136,15 @@ typedef struct attention {
     float peak;
 } attention;
 
+/* f32 rounded to f16; the f32 become what the halves are. */
+static mx_tensor halved(mx_tensor *wide) {
+    mx_tensor t = blank(MXW_F16, wide->rank, wide->dims);
+    for (int64_t i = 0; i < mx_tensor_count(&t); i++)
+        ((uint16_t *)t.data)[i] = mx_f32_to_f16(((const float *)wide->data)[i]);
+    CHECK(mx_tensor_to_f32(&t, wide->data) >= 0);
+    return t;
+}
+
 /* Row r of the inputs alone. */
 static mx_tensor row_of(const mx_tensor *t, int64_t r) {
     mx_tensor one = *t;
@@ -157,14 +166,17 @@ static void let_part(const attention *a, mx_tensor *seq, mx_tensor *pos, mx_tens
     }
 }
 
-static void check_attention(const attention *a) {
+/* f16: caches and windows are kept as that, as the GPU does with precision f16. */
+static void check_attention(const attention *a, int f16) {
     char what[128];
     int64_t d = a->heads * a->width, entries = a->cached ? 700 : 4, sequences = a->cached && a->run ? a->rows : 7;
     mx_attrs attrs = {.heads = (int)a->heads, .scale = 1 / sqrt((double)a->width)};
-    mx_tensor in[6], y = blank(MXW_F32, 2, DIMS(a->rows, d)), want = blank(MXW_F32, 2, DIMS(a->rows, d));
+    mx_tensor in[6], kept[2], y = blank(MXW_F32, 2, DIMS(a->rows, d)), want = blank(MXW_F32, 2, DIMS(a->rows, d));
     in[0] = apart(a->rows, d, a->more, a->peak);
     for (int i = 1; i < 3; i++)
         in[i] = a->cached ? floats(2, DIMS(entries, d), 1) : floats(3, DIMS(entries, a->keys, d), 1);
+    for (int i = 0; i < 2 && f16; i++)
+        kept[i] = halved(&in[1 + i]);
     in[3] = ints(1, &a->rows, a->cached ? sequences : entries);
     in[4] = ints(1, &a->rows, a->keys);
     in[5] = ints(2, DIMS(sequences, a->keys), entries);
@@ -174,13 +186,16 @@ static void check_attention(const attention *a) {
         let_part(a, &in[3], &in[4], &in[5]);
     mx_call call = {.op = a->cached ? MX_OP_ATTENTION_CACHED : MX_OP_ATTENTION_WINDOW, .attrs = &attrs,
                     .n_inputs = a->cached ? 6 : 4, .n_outputs = 1, .inputs = in, .outputs = &y};
-    run(gpu, call, 1);
     mx_tensor dense = blank(MXW_F32, 2, DIMS(a->rows, d)), apart_q = in[0];
     mx_tensor_pack(&in[0], dense.data);
     in[0] = dense;
     call.outputs = &want;
     run(cpu, call, 0);
     in[0] = apart_q;
+    if (f16)
+        memcpy(in + 1, kept, sizeof(kept));
+    call.outputs = &y;
+    run(gpu, call, 1);
     double worst = worst_difference(&y, &want);
     int same = 1;
     for (int64_t r = 0; r < a->rows; r += 1 + a->rows / 9) {
@@ -196,24 +211,24 @@ static void check_attention(const attention *a) {
         run(gpu, alone, 1);
         same &= memcmp(one.data, (float *)y.data + r * d, (size_t)d * sizeof(float)) == 0;
     }
-    snprintf(what, sizeof(what), "attention %s: %d rows, %d heads of %d, %d keys", a->cached ? "cached" : "window",
-             (int)a->rows, (int)a->heads, (int)a->width, (int)a->keys);
+    snprintf(what, sizeof(what), "attention %s%s: %d rows, %d heads of %d, %d keys", a->cached ? "cached" : "window",
+             f16 ? ", f16" : "", (int)a->rows, (int)a->heads, (int)a->width, (int)a->keys);
     int ok = CHECK(worst <= 4e-6) & CHECK(same);
     report(what, ok, worst);
     forget();
 }
 
 /* Few rows, and more than there are blocks for, over windows and over caches. */
-static void test_attention_briefly(void) {
+static void test_attention_briefly(int f16) {
     static const attention cases[] = {
         {6, 2, 64, 300, 4, 0, 3, 2}, {80, 20, 64, 200, 0, 0, 5, 2},
         {6, 2, 64, 200, 4, 1, 3, 2}, {80, 8, 64, 200, 0, 1, 5, 2},
     };
     for (size_t i = 0; i < MX_COUNT(cases); i++)
-        check_attention(&cases[i]);
+        check_attention(&cases[i], f16);
 }
 
-static void test_attention(void) {
+static void test_attention(int f16) {
     static const attention cases[] = {
         {5, 6, 64, 1500, 0, 0, 5, 3},   {1, 6, 64, 1500, 0, 0, 1, 3},    {40, 6, 64, 1500, 768, 0, 5, 1},
         {13, 2, 64, 64, 128, 0, 3, 5},  {13, 2, 64, 65, 0, 0, 13, 5},    {9, 1, 64, 1, 0, 0, 9, 1},
@@ -226,7 +241,7 @@ static void test_attention(void) {
         {600, 8, 64, 200, 0, 1, 7, 2},
     };
     for (size_t i = 0; i < MX_COUNT(cases); i++)
-        check_attention(&cases[i]);
+        check_attention(&cases[i], f16);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -256,8 +271,9 @@ static void test_gather(void) {
         }
 }
 
-/* Into a cache, from rows that lie apart, of two and of three axes; the last of equal indices stays. */
-static void test_write(void) {
+/* Into a cache, from rows that lie apart, of two and of three axes; the last of equal indices stays. f16: the cache is
+ * kept as that. */
+static void test_write(int f16) {
     for (int64_t width = 1; width < 900; width = width * 4 + (width == 5)) {
         for (int64_t inner = 1; inner < 40; inner = inner * 5 + 2) {
             int64_t n = 9, ld = width * 3;
@@ -265,14 +281,16 @@ static void test_write(void) {
             mx_tensor x = mx_tensor_of(MXW_F32, 3, DIMS(n, inner, width), rows.data);
             x.strides[1] = ld;
             x.strides[0] = ld * inner;
-            mx_tensor in[] = {state, x, ints(1, DIMS(n), 6)}, y = blank(MXW_F32, 3, DIMS(6, inner, width));
+            mx_tensor in[] = {f16 ? halved(&state) : state, x, ints(1, DIMS(n), 6)};
+            mx_tensor y = blank(f16 ? MXW_F16 : MXW_F32, 3, DIMS(6, inner, width));
             run(gpu, (mx_call){.op = MX_OP_STATE_WRITE, .n_inputs = 3, .n_outputs = 1, .inputs = in, .outputs = &y}, 1);
             for (int64_t i = 0; i < n; i++)
                 for (int64_t t = 0; t < inner; t++)
                     memcpy((float *)state.data + (((int32_t *)in[2].data)[i] * inner + t) * width,
                            (float *)x.data + (i * inner + t) * ld, (size_t)width * sizeof(float));
-            if (!CHECK(memcmp(state.data, y.data, mx_tensor_bytes(&y)) == 0))
-                printf("FAIL state_write, %d x %d\n", (int)inner, (int)width);
+            mx_tensor want = f16 ? halved(&state) : state;
+            if (!CHECK(memcmp(want.data, y.data, mx_tensor_bytes(&y)) == 0))
+                printf("FAIL state_write%s, %d x %d\n", f16 ? ", f16" : "", (int)inner, (int)width);
             forget();
         }
     }
@@ -375,20 +393,23 @@ int main(int argc, char **argv) {
         return 77;
     }
     if (brief) {
-        test_attention_briefly();
+        test_attention_briefly(0);
         check_select(6, 999, 64, 5, 1);
+        test_attention_briefly(1);
         CHECK_EQ_INT(mx_mem_live(), 0);
         return check_done();
     }
     test_gather();
-    test_write();
-    test_attention();
+    test_write(0);
+    test_attention(0);
     check_select(6, 51864, 384, 6, 1);
     check_select(6, 51865, 64, 1, 0);
     check_select(18, 5000, 96, 8, 1);
     check_select(70, 3001, 64, 5, 1);
     check_select(12, 999, 50, 9, 0);
     check_select(6, 1025, 64, 6, 1);
+    test_write(1);
+    test_attention(1);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();
 }

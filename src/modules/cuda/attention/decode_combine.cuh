@@ -8,6 +8,7 @@
 namespace mx::attention {
 
 constexpr int DECODE_THREADS = TILE_WARPS * WARP_SIZE;   /* of a block */
+constexpr int MAX_BLOCKS_PER_SM = 3;
 constexpr int PARTIAL_FLOATS =
     HEAD_DIM + 4;                 /* floats of a partial result: values, row max, sum of weights, two of padding */
 constexpr int MAX_WEIGHTS = 32;   /* tiles per row whose weights are kept in shared memory */
@@ -93,8 +94,8 @@ __device__ __forceinline__ static float2 query_of(const decode_params &job, cons
     return warp < p.n ? make_float2(__ldcg(from), __ldcg(from + 1)) : make_float2(0, 0);
 }
 
-__device__ __forceinline__ static void put_queries(tile_smem &s, float2 q) {
-    put_query(s, threadIdx.x / WARP_SIZE, threadIdx.x % WARP_SIZE, q);
+template <int terms> __device__ __forceinline__ static void put_queries(tile_smem &s, float2 q) {
+    put_query<terms>(s, threadIdx.x / WARP_SIZE, threadIdx.x % WARP_SIZE, q);
 }
 
 /* A lane's float4s of keys and of values, each of the warp's keys 2 i and 2 i + 1: all loads in flight at once, in
@@ -105,9 +106,9 @@ struct tile_loads {
 
 /* Keys in the order the lanes need them, through the warp's part of the value buffer. Lanes are swizzled in every
  * second step, so that the stores are bank-conflict free. */
-__device__ __forceinline__ static void put_keys(tile_smem &s, const float4 (&of)[8], uint4 (&k)[8]) {
+__device__ __forceinline__ static void put_keys(uint4 *values, const float4 (&of)[8], uint4 (&k)[8]) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, step = lane % 16 / 4;
-    uint4 *mine = s.v + warp * 16 * (HEAD_DIM / 4);
+    uint4 *mine = values + warp * 16 * (HEAD_DIM / 4);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         int key = i * 2 + lane / 16;
@@ -120,14 +121,24 @@ __device__ __forceinline__ static void put_keys(tile_smem &s, const float4 (&of)
     __syncwarp();
 }
 
-__device__ __forceinline__ static void put_values(tile_smem &s, const float4 (&of)[8]) {
+__device__ __forceinline__ static void put_values(uint4 *values, const float4 (&of)[8]) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        put_value(s, warp * 16 + i * 2 + lane / 16, lane % 16, of[i]);
+        put_value(values, warp * 16 + i * 2 + lane / 16, lane % 16, of[i]);
+}
+
+/* Where the results of a group's tiles go until they are combined: to memory that any block can read, or to the block's
+ * own, which it uses again and again, so that it stays in L2. */
+__device__ __forceinline__ static void place_partials(const decode_params &job, row_group &p, bool shared) {
+    int64_t one = (int64_t)job.tiles * PARTIAL_FLOATS;
+    p.row_step = shared ? job.heads * one : one;
+    p.partials = shared ? job.partials + ((int64_t)p.row * job.heads + p.head) * one
+                        : job.block_partials + (int64_t)(blockIdx.y * gridDim.x + blockIdx.x) * TILE_ROWS * one;
 }
 
 /* Stores a row's result of a tile, by the lanes that own it: to the partials, or to y if there is no other tile. */
+template <int terms>
 __device__ __forceinline__ static void write_tile(const decode_params &job, const row_group &p, int tile, bool mine,
                                                   const tile_result &r) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, column = warp * 8 + lane % 4 * 2;
@@ -135,10 +146,10 @@ __device__ __forceinline__ static void write_tile(const decode_params &job, cons
     if (!mine)
         return;
     if (p.n_tiles == 1) {
-        *(float2 *)(job.y + row * job.d + p.head * HEAD_DIM + column) = times(r.y, share_of(r.sum));
+        *(float2 *)(job.y + row * job.d + p.head * HEAD_DIM + column) = times(r.y, share_of<terms>(r.sum));
         return;
     }
-    float *partials = job.partials + ((row * job.heads + p.head) * job.tiles + tile) * PARTIAL_FLOATS;
+    float *partials = p.partials + lane / 4 * p.row_step + tile * PARTIAL_FLOATS;
     *(float2 *)(partials + column) = r.y;
     if (warp == 0 && lane % 4 == 0)
         *(float2 *)(partials + HEAD_DIM) = make_float2(r.top, r.sum);
@@ -147,12 +158,12 @@ __device__ __forceinline__ static void write_tile(const decode_params &job, cons
 /* ---- combine ----------------------------------------------------------------------------------------------------- */
 
 /* The weight of each of a row's tiles; a warp per row. */
-__device__ static void weigh_tiles(const decode_params &job, const row_group &p, combine_smem &s) {
+template <int terms>
+__device__ static void weigh_tiles(const row_group &p, combine_smem &s) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
 #pragma unroll 1
     for (int r = warp; r < p.n; r += DECODE_THREADS / WARP_SIZE) {
-        const float *partials =
-            job.partials + ((int64_t)(p.row + r) * job.heads + p.head) * job.tiles * PARTIAL_FLOATS + HEAD_DIM;
+        const float *partials = p.partials + r * p.row_step + HEAD_DIM;
         float2 first = lane < p.n_tiles ? __ldcg((const float2 *)(partials + lane * PARTIAL_FLOATS))
                                         : make_float2(-CUDART_INF_F, 0);
         float top = first.x, sum = 0;
@@ -171,19 +182,20 @@ __device__ static void weigh_tiles(const decode_params &job, const row_group &p,
         sum = warp_reduce(sum, op_sum());
         if (lane == 0) {
             s.top[r] = top;
-            s.inverse[r] = share_of(sum);
+            s.inverse[r] = share_of<terms>(sum);
         }
     }
 }
 
 /* Combines the tiles of each row in order. */
+template <int terms>
 __device__ static void combine_tiles(const decode_params &job, const row_group &p, combine_smem &s) {
-    weigh_tiles(job, p, s);
+    weigh_tiles<terms>(p, s);
     __syncthreads();
 #pragma unroll 1
     for (int i = threadIdx.x; i < p.n * (HEAD_DIM / 4); i += DECODE_THREADS) {
         int r = i / (HEAD_DIM / 4), column = i % (HEAD_DIM / 4) * 4;
-        const float *partials = job.partials + ((int64_t)(p.row + r) * job.heads + p.head) * job.tiles * PARTIAL_FLOATS;
+        const float *partials = p.partials + r * p.row_step;
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 6
         for (int t = 0; t < p.n_tiles; t++) {
@@ -201,6 +213,7 @@ __device__ static void combine_tiles(const decode_params &job, const row_group &
 }
 
 /* Called after a block wrote its tiles of a group that `blocks` blocks share: the last of them combines. */
+template <int terms>
 __device__ static void finish_group(const decode_params &job, const row_group &p, unsigned blocks, combine_smem &s) {
     __shared__ int is_last;
     if (blocks > 1) {
@@ -219,10 +232,13 @@ __device__ static void finish_group(const decode_params &job, const row_group &p
             return;
         __threadfence();
     }
-    combine_tiles(job, p, s);
+    combine_tiles<terms>(job, p, s);
 }
 
 void decode_cross_attention(mx_cuda *gpu, const decode_params &job);   /* attention/decode_cross.cu */
+/* attention/decode_paged_f16.cu */
+void decode_paged_f16_attention(mx_cuda *gpu, const decode_params &job);
+int decode_paged_f16_fits(const mx_cuda *gpu);   /* in the shared memory of a block */
 
 }   /* namespace mx::attention */
 #endif

@@ -2,23 +2,38 @@
  *
  * A row group is up to TILE_ROWS adjacent rows that attend to the same window, so that its keys and values are read
  * once for all of them. The tiles of all groups and heads are assigned evenly to persistent blocks: a block has
- * consecutive tiles, and prefetches the next one while it works on one. Tiles of a group and head are combined by the
- * last block that has some, in the order of the keys.
+ * consecutive tiles, and prefetches the next ones while it works on one. Tiles of a group and head are combined by the
+ * last block that has some, in the order of the keys. Keys and values that are f32 in memory pass through registers,
+ * where they become operands; those that are f16 are operands already, copied to shared memory in the background.
  * Invariants: the order of every sum follows from the number of keys alone: not from the rows that share a group, the
  * assignment of tiles to blocks, or which block is last. */
 #include "modules/cuda/attention/decode_combine.cuh"
+#include "modules/cuda/common/cp_async.cuh"
 
 namespace mx::attention {
 
 namespace {
 
 constexpr int BLOCKS_PER_SM = 2;   /* resident blocks per SM */
+static_assert(BLOCKS_PER_SM <= MAX_BLOCKS_PER_SM, "scratch is for as many");
 
 struct cross_smem {
     combine_smem s;
     row_groups pieces;
     int window[ROW_CHUNK];   /* of the rows */
 };
+
+struct cross_smem_f32 : cross_smem {
+    uint4 v[TILE_CHUNKS<2>];
+};
+
+/* stages: tiles in shared memory, one that is read, the others on their way. */
+template <int stages> struct cross_smem_f16 : cross_smem {
+    alignas(128) uint4 k[stages][TILE_CHUNKS<1>];
+    uint4 v[stages][TILE_CHUNKS<1>];
+};
+
+/* ---- which tiles ------------------------------------------------------------------------------------------------- */
 
 struct tile_place {
     int piece, head, tile;
@@ -40,9 +55,68 @@ __device__ __forceinline__ static tile_place place_after(const decode_params &jo
 __device__ __forceinline__ static row_group piece_at(const decode_params &job, const cross_smem &s, tile_place at) {
     int row = s.pieces.start[at.piece];
     row_group p = {(int)blockIdx.y * ROW_CHUNK + row, s.pieces.start[at.piece + 1] - row, at.head, (int)job.keys,
-                    job.tiles, NULL, NULL, NULL};
+                    job.tiles};
     return p;
 }
+
+/* Of `all` tiles in the order of groups, heads and keys, a block has those from all * block / blocks on. */
+__device__ __forceinline__ static unsigned block_of(unsigned tile, unsigned all, unsigned blocks) {
+    return ((tile + 1) * blocks - 1) / all;
+}
+
+/* The tiles of a block: from number `at`, at `now`, to `end` of `all` that `blocks` blocks share. */
+struct tile_run {
+    unsigned at, end, all, blocks;
+    tile_place now;
+};
+
+__device__ __forceinline__ static tile_run find_tiles(const decode_params &job, cross_smem &s) {
+    const int first_row = blockIdx.y * ROW_CHUNK;
+    const int32_t *window = job.window + first_row;
+    tile_run r;
+    r.all = (unsigned)find_pieces(min(ROW_CHUNK, job.rows - first_row), TILE_ROWS, s.pieces,
+                                  [&](int r) {
+                                      s.window[r] = window[r];
+                                      return r > 0 && window[r - 1] == window[r];
+                                  }) *
+            job.heads * job.tiles;
+    r.blocks = min(gridDim.x, r.all);
+    r.at = blockIdx.x * r.all / r.blocks;
+    r.end = blockIdx.x < r.blocks ? (blockIdx.x + 1) * r.all / r.blocks : r.at;
+    unsigned group = r.at / (unsigned)job.tiles, piece = group / (unsigned)job.heads;
+    r.now = {(int)piece, (int)(group - piece * job.heads), (int)(r.at - group * job.tiles)};
+    return r;
+}
+
+/* Blocks that have tiles of the group and head at `now`. */
+__device__ __forceinline__ static unsigned blocks_of_group(const decode_params &job, const tile_run &r) {
+    unsigned begin = r.at - r.now.tile;
+    return block_of(begin + job.tiles - 1, r.all, r.blocks) - block_of(begin, r.all, r.blocks) + 1;
+}
+
+/* Stores what a tile gave. */
+template <int terms>
+__device__ __forceinline__ static void keep_tile(const decode_params &job, row_group &p, const tile_run &r,
+                                                 const tile_result &result) {
+    place_partials(job, p, blocks_of_group(job, r) > 1);
+    write_tile<terms>(job, p, r.now.tile, (int)threadIdx.x % WARP_SIZE / 4 < p.n, result);
+}
+
+/* After the block's last tile of a group and head. */
+template <int terms>
+__device__ __forceinline__ static void leave_group(const decode_params &job, const row_group &p, const tile_run &r,
+                                                   cross_smem &s) {
+    if (job.tiles > 1)
+        finish_group<terms>(job, p, blocks_of_group(job, r), s.s);
+}
+
+/* The first element of a key, or value, of a tile's window and head. */
+__device__ __forceinline__ static int64_t element_of(const decode_params &job, const cross_smem &s, tile_place at,
+                                                     int key) {
+    return (s.window[s.pieces.start[at.piece]] * job.keys + at.tile * TILE_KEYS + key) * job.d + at.head * HEAD_DIM;
+}
+
+/* ---- f32 in memory ----------------------------------------------------------------------------------------------- */
 
 /* Streamed once: evict-first in L2. */
 __device__ __forceinline__ static float4 load_once(const float *from) {
@@ -60,10 +134,10 @@ __device__ __forceinline__ static float4 load_once(const float *from) {
 
 __device__ __forceinline__ static void load_tile(const decode_params &job, const cross_smem &s, tile_place at,
                                                  tile_loads &x) {
-    int lane = threadIdx.x % WARP_SIZE, first = at.tile * TILE_KEYS + threadIdx.x / WARP_SIZE * 16 + lane / 16;
-    int64_t from = (s.window[s.pieces.start[at.piece]] * job.keys + first) * job.d + at.head * HEAD_DIM + lane % 16 * 4;
-    const float *k = job.k + from, *v = job.v + from;
-    int left = (int)job.keys - first;
+    int lane = threadIdx.x % WARP_SIZE, key = threadIdx.x / WARP_SIZE * 16 + lane / 16;
+    int64_t from = element_of(job, s, at, key) + lane % 16 * 4;
+    const float *k = (const float *)job.k + from, *v = (const float *)job.v + from;
+    int left = (int)job.keys - at.tile * TILE_KEYS - key;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         x.k[i] = x.v[i] = make_float4(0, 0, 0, 0);
@@ -74,67 +148,132 @@ __device__ __forceinline__ static void load_tile(const decode_params &job, const
     }
 }
 
-/* Of `all` tiles in the order of groups, heads and keys, a block has those from all * block / blocks on. */
-__device__ __forceinline__ static unsigned block_of(unsigned tile, unsigned all, unsigned blocks) {
-    return ((tile + 1) * blocks - 1) / all;
-}
-
 __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_kernel(decode_params job) {
-    __shared__ cross_smem s;
-    const float scale = power_scale(job);
-    const int first_row = blockIdx.y * ROW_CHUNK;
+    __shared__ cross_smem_f32 s;
+    const float scale = power_scale<2>(job);
     tile_loads x;
     pdl_wait();
-    const int32_t *window = job.window + first_row;
-    unsigned all = (unsigned)find_pieces(min(ROW_CHUNK, job.rows - first_row), TILE_ROWS, s.pieces,
-                                         [&](int r) {
-                                             s.window[r] = window[r];
-                                             return r > 0 && window[r - 1] == window[r];
-                                         }) *
-                   job.heads * job.tiles;
-    unsigned blocks = min(gridDim.x, all), at = blockIdx.x * all / blocks, end = (blockIdx.x + 1) * all / blocks;
-    if (blockIdx.x >= blocks)
+    tile_run r = find_tiles(job, s);
+    if (r.at == r.end)
         return;
-    unsigned group = at / (unsigned)job.tiles, piece = group / (unsigned)job.heads;
-    tile_place now = {(int)piece, (int)(group - piece * job.heads), (int)(at - group * job.tiles)};
-    load_tile(job, s, now, x);
-    put_queries(s.s.pad, query_of(job, piece_at(job, s, now)));
+    load_tile(job, s, r.now, x);
+    put_queries<2>(s.s.pad, query_of(job, piece_at(job, s, r.now)));
 #pragma unroll 1
-    for (; at < end; at++) {
-        tile_place next = place_after(job, now);
-        bool more = at + 1 < end, leaves = !more || next.tile == 0;
+    for (; r.at < r.end; r.at++) {
+        tile_place next = place_after(job, r.now);
+        bool more = r.at + 1 < r.end, leaves = !more || next.tile == 0;
         uint4 k[8];
         float scores[4];
         float2 q = make_float2(0, 0);
         __syncthreads();   /* queries are ready; the tile before is no longer read */
-        put_keys(s.s.pad, x.k, k);
-        put_values(s.s.pad, x.v);
-        begin_tile(s.s.pad, k, (int)job.keys - now.tile * TILE_KEYS, scale, scores);
+        put_keys(s.v, x.k, k);
+        put_values(s.v, x.v);
+        begin_tile<2>(s.s.pad, k, (int)job.keys - r.now.tile * TILE_KEYS, scale, scores);
         if (more) {
             load_tile(job, s, next, x);
             if (leaves)
                 q = query_of(job, piece_at(job, s, next));
         }
-        row_group p = piece_at(job, s, now);
-        write_tile(job, p, now.tile, (int)threadIdx.x % WARP_SIZE / 4 < p.n,
-                   finish_tile<false>(s.s.pad, scores, block_barrier()));
+        row_group p = piece_at(job, s, r.now);
+        keep_tile<2>(job, p, r, finish_tile<2, false>(s.s.pad, s.v, scores, block_barrier()));
         if (leaves && more)
-            put_queries(s.s.pad, q);
-        if (leaves && job.tiles > 1) {
-            unsigned begin = at - now.tile;
-            finish_group(job, p, block_of(begin + job.tiles - 1, all, blocks) - block_of(begin, all, blocks) + 1, s.s);
-        }
-        now = next;
+            put_queries<2>(s.s.pad, q);
+        if (leaves)
+            leave_group<2>(job, p, r, s);
+        r.now = next;
     }
+}
+
+/* ---- f16 in memory ----------------------------------------------------------------------------------------------- */
+
+/* Begins to copy a tile: 8 lanes a row, so that a warp reads four whole rows at a time. Zeros past the last key. */
+__device__ __forceinline__ static void copy_tile(const decode_params &job, const cross_smem &s, tile_place at, uint4 *k,
+                                                 uint4 *v) {
+    int key = threadIdx.x / 8, chunk = threadIdx.x % 8, left = (int)job.keys - at.tile * TILE_KEYS;
+    int64_t from = element_of(job, s, at, key) + chunk * 8, step = (int64_t)(DECODE_THREADS / 8) * job.d;
+    const __half *of_keys = (const __half *)job.k + from, *of_values = (const __half *)job.v + from;
+#pragma unroll
+    for (int i = 0; i < TILE_KEYS * 8 / DECODE_THREADS; i++, key += DECODE_THREADS / 8) {
+        bool there = key < left;
+        cp_async_once_16(k + chunk_at(key, chunk), of_keys + (there ? i * step : 0), there);
+        cp_async_once_16(v + chunk_at(key, chunk), of_values + (there ? i * step : 0), there);
+    }
+}
+
+template <int stages>
+__global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_f16_kernel(decode_params job) {
+    extern __shared__ __align__(128) unsigned char dynamic[];
+    cross_smem_f16<stages> &s = *(cross_smem_f16<stages> *)dynamic;
+    const int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
+    const float scale = power_scale<1>(job);
+    pdl_wait();
+    tile_run r = find_tiles(job, s);
+    if (r.at == r.end)
+        return;
+    tile_place ahead = r.now;      /* the next tile to copy ... */
+    unsigned copied = r.at;        /* ... its number ... */
+    int to = 0, stage = 0;         /* ... and where to; the stage that is read */
+#pragma unroll 1
+    for (; copied < r.at + stages - 1; copied++, to++) {
+        if (copied < r.end)
+            copy_tile(job, s, ahead, s.k[to], s.v[to]);
+        cp_async_commit();
+        ahead = place_after(job, ahead);
+    }
+    put_queries<1>(s.s.pad, query_of(job, piece_at(job, s, r.now)));
+#pragma unroll 1
+    for (; r.at < r.end; r.at++) {
+        tile_place next = place_after(job, r.now);
+        bool more = r.at + 1 < r.end, leaves = !more || next.tile == 0;
+        row_group p = piece_at(job, s, r.now);
+        key_operand<1> k;
+        float scores[4];
+        float2 q = make_float2(0, 0);
+        cp_async_wait<stages - 2>();
+        __syncthreads();   /* queries and tile are ready; the tile before is no longer read */
+        if (copied < r.end)
+            copy_tile(job, s, ahead, s.k[to], s.v[to]);
+        cp_async_commit();
+        ahead = place_after(job, ahead);
+        copied++;
+        to = to == stages - 1 ? 0 : to + 1;
+        if (leaves && more)
+            q = query_of(job, piece_at(job, s, next));
+        get_keys(s.k[stage], warp, lane, k);
+        begin_tile<1>(s.s.pad, k, (int)job.keys - r.now.tile * TILE_KEYS, scale, scores);
+        keep_tile<1>(job, p, r, finish_tile<1, false>(s.s.pad, s.v[stage], scores, block_barrier()));
+        stage = stage == stages - 1 ? 0 : stage + 1;
+        if (leaves && more)
+            put_queries<1>(s.s.pad, q);
+        if (leaves)
+            leave_group<1>(job, p, r, s);
+        r.now = next;
+    }
+}
+
+template <int stages> static void launch_f16(mx_cuda *gpu, dim3 grid, const decode_params &job) {
+    static int allowed[MX_CUDA_MAX_GPUS];
+    constexpr int bytes = (int)sizeof(cross_smem_f16<stages>);
+    mx_cuda_allow_shared(gpu, (const void *)decode_cross_f16_kernel<stages>, bytes, allowed);
+    launch_kernel(gpu, decode_cross_f16_kernel<stages>, grid, dim3(DECODE_THREADS), bytes, job);
 }
 
 }   /* namespace */
 
+extern "C" int mx_cuda_decode_attention_f16_fits(const mx_cuda *gpu) {
+    return gpu->shared_bytes >= (int)sizeof(cross_smem_f16<2>) && decode_paged_f16_fits(gpu);
+}
+
 void decode_cross_attention(mx_cuda *gpu, const decode_params &job) {
     int64_t tiles = (int64_t)job.rows * job.heads * job.tiles, most = MX_MAX(1, ((int64_t)1 << 31) / tiles);
     int64_t blocks = MX_MIN(MX_MIN((int64_t)gpu->device.info.cores * BLOCKS_PER_SM, tiles), most);
-    launch_kernel(gpu, decode_cross_kernel, dim3((unsigned)blocks, (unsigned)((job.rows + ROW_CHUNK - 1) / ROW_CHUNK)),
-                  dim3(DECODE_THREADS), 0, job);
+    dim3 grid((unsigned)blocks, (unsigned)((job.rows + ROW_CHUNK - 1) / ROW_CHUNK));
+    if (job.terms == 2)
+        launch_kernel(gpu, decode_cross_kernel, grid, dim3(DECODE_THREADS), 0, job);
+    else if (gpu->shared_bytes >= (int)sizeof(cross_smem_f16<3>))
+        launch_f16<3>(gpu, grid, job);
+    else
+        launch_f16<2>(gpu, grid, job);
 }
 
 }   /* namespace mx::attention */

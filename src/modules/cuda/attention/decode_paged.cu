@@ -1,52 +1,45 @@
 /* modules/cuda/attention/decode_paged.cu - compiled attention of decoder rows, heads of 64: the ops, and the kernel
- * over a paged KV cache (page size 1: a cell index per position). Over windows: attention/decode_cross.cu.
+ * over a paged KV cache of f32. Of f16: attention/decode_paged_f16.cu. Over windows: attention/decode_cross.cu.
  *
  * Keys are cut into tiles. The beams of a window are adjacent and share most of their keys, the cells before they
  * diverge: a row group is up to TILE_ROWS of them. A block goes from row to row, and a warp converts its 16 keys and
  * values to operands again only where they differ from those of the row before.
  * Invariants: the order of every sum follows from the number of keys alone: not from the rows of a group or the
  * assignment of rows to blocks. */
-#include "modules/cuda/attention/decode_combine.cuh"
+#include "modules/cuda/attention/decode_paged.cuh"
 
 namespace mx::attention {
 
 namespace {
 
 constexpr int BLOCKS_PER_SM = 3;   /* resident blocks per SM */
+static_assert(BLOCKS_PER_SM <= MAX_BLOCKS_PER_SM, "scratch is for as many");
 
-struct paged_smem {
+struct paged_smem : paged_rows {
     combine_smem s;
-    row_groups pieces;
-    int keys[ROW_CHUNK], seq[ROW_CHUNK];   /* of the rows */
+    uint4 v[TILE_CHUNKS<2>];
 };
-
-/* The cell of the lane's key in row r's tile, lanes 16 to 31 as those 16 below; past the last key it is the last one,
- * with weight 0. -1: the warp has none. */
-__device__ __forceinline__ static int cell_of(const decode_params &job, const paged_smem &s, int r, int tile) {
-    int first = tile * TILE_KEYS + threadIdx.x / WARP_SIZE * 16, last = s.keys[r] - 1;
-    return first <= last ? __ldcg(job.cells + s.seq[r] * job.ctx + min(first + (int)threadIdx.x % 16, last)) : -1;
-}
 
 /* float4s of keys or of values of a warp's cells, each of keys 2 i and 2 i + 1: all loads in flight at once, in whole
  * cache lines. A block reads each once, and another block may just have written it. */
-__device__ __forceinline__ static void load_cells(const float *from, int d, int cell, float4 (&x)[8]) {
+__device__ __forceinline__ static void load_cells(const void *from, int head, int d, int cell, float4 (&x)[8]) {
     int lane = threadIdx.x % WARP_SIZE;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         int of = __shfl_sync(0xffffffffu, cell, i * 2 + lane / 16);
-        x[i] = __ldcg((const float4 *)(from + (int64_t)of * d) + lane % 16);
+        x[i] = __ldcg((const float4 *)((const float *)from + head * HEAD_DIM + (int64_t)of * d) + lane % 16);
     }
 }
 
 /* A warp's 16 keys and values as operands; zeros where it has none. */
-__device__ __forceinline__ static void put_cells(const decode_params &job, int head, int cell, tile_smem &s,
+__device__ __forceinline__ static void put_cells(const decode_params &job, int head, int cell, paged_smem &s,
                                                  uint4 (&k)[8]) {
     if (__any_sync(0xffffffffu, cell >= 0)) {
         float4 x[8];
-        load_cells(job.k + head * HEAD_DIM, job.d, cell, x);
-        put_keys(s, x, k);
-        load_cells(job.v + head * HEAD_DIM, job.d, cell, x);
-        put_values(s, x);
+        load_cells(job.k, head, job.d, cell, x);
+        put_keys(s.v, x, k);
+        load_cells(job.v, head, job.d, cell, x);
+        put_values(s.v, x);
     } else {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -60,7 +53,7 @@ __device__ __forceinline__ static void put_cells(const decode_params &job, int h
 __device__ __forceinline__ static void run_tile(const decode_params &job, const row_group &p, int first, int tile,
                                                 paged_smem &s) {
     int lane = threadIdx.x % WARP_SIZE, before = -2;
-    float scale = power_scale(job);
+    float scale = power_scale<2>(job);
     uint4 k[8];
     int cell = cell_of(job, s, first, tile);
 #pragma unroll 1
@@ -69,62 +62,26 @@ __device__ __forceinline__ static void run_tile(const decode_params &job, const 
         int next = r + 1 < p.n ? cell_of(job, s, first + r + 1, tile) : -1;
         __syncthreads();   /* queries are ready; the row before is no longer read */
         if (__any_sync(0xffffffffu, cell != before))
-            put_cells(job, p.head, cell, s.s.pad, k);
-        begin_tile(s.s.pad, k, s.keys[first + r] - tile * TILE_KEYS, scale, scores);
-        write_tile(job, p, tile, lane / 4 == r, finish_tile<false>(s.s.pad, scores, block_barrier()));
+            put_cells(job, p.head, cell, s, k);
+        begin_tile<2>(s.s.pad, k, s.keys[first + r] - tile * TILE_KEYS, scale, scores);
+        write_tile<2>(job, p, tile, lane / 4 == r, finish_tile<2, false>(s.s.pad, s.v, scores, block_barrier()));
         before = cell;
         cell = next;
     }
 }
 
-/* Rows of a group have the same first cell and the same number of tiles. */
-__device__ static int find_beams(const decode_params &job, int first_row, int n, int most, paged_smem &s) {
-    const int32_t *pos = job.pos + first_row, *seq = job.seq + first_row;
-    return find_pieces(n, most, s.pieces, [&](int r) {
-        s.keys[r] = pos[r] + 1;
-        s.seq[r] = seq[r];
-        return most > 1 && r > 0 && pos[r - 1] / TILE_KEYS == pos[r] / TILE_KEYS &&
-               __ldcg(job.cells + seq[r - 1] * job.ctx) == __ldcg(job.cells + seq[r] * job.ctx);
-    });
-}
-
-/* The group that a row of the chunk belongs to. */
-__device__ __forceinline__ static int group_with(const paged_smem &s, int row, int pieces) {
-    int first = 0;
-    for (int behind = pieces; behind - first > 1;) {
-        int middle = (first + behind) / 2;
-        if (s.pieces.start[middle] <= row)
-            first = middle;
-        else
-            behind = middle;
-    }
-    return first;
-}
-
-/* Rows are assigned evenly, in the order of groups, heads and rows. most: rows per group. */
+/* most: rows per group. */
 __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_paged_kernel(decode_params job, int most) {
     __shared__ paged_smem s;
-    const int first_row = blockIdx.y * ROW_CHUNK, n = min(ROW_CHUNK, job.rows - first_row);
     pdl_wait();
-    int pieces = find_beams(job, first_row, n, most, s);
-    int at = (int)(blockIdx.x * (unsigned)(n * job.heads) / gridDim.x);
-    int end = (int)((blockIdx.x + 1) * (unsigned)(n * job.heads) / gridDim.x);
-    int piece = group_with(s, at / job.heads, pieces);
-#pragma unroll 1
-    while (at < end) {
-        int begin = s.pieces.start[piece], rows = s.pieces.start[piece + 1] - begin, in = at - begin * job.heads;
-        int head = in / rows, first = begin + in - head * rows, count = min(begin + rows - first, end - at);
-        row_group p = {
-            first_row + first, count, head, 0, (s.keys[first] + TILE_KEYS - 1) / TILE_KEYS, NULL, NULL, NULL};
-        put_queries(s.s.pad, query_of(job, p));
+    run_groups(job, most, s, [&](const row_group &p, int first) {
+        put_queries<2>(s.s.pad, query_of(job, p));
 #pragma unroll 1
         for (int tile = 0; tile < p.n_tiles; tile++)
             run_tile(job, p, first, tile, s);
         if (p.n_tiles > 1)
-            finish_group(job, p, 1, s.s);
-        at += count;
-        piece += at == (begin + rows) * job.heads;
-    }
+            finish_group<2>(job, p, 1, s.s);
+    });
 }
 
 /* ---- ops --------------------------------------------------------------------------------------------------------- */
@@ -134,7 +91,8 @@ static int64_t longest(const mx_call *call) {
 }
 
 static int even(const mx_tensor *t) {
-    return (uintptr_t)t->data % 16 == 0 && t->dtype == MXW_F32 && t->dims[t->rank - 1] % 4 == 0;
+    return (uintptr_t)t->data % 16 == 0 && (t->dtype == MXW_F32 || t->dtype == MXW_F16) &&
+           t->dims[t->rank - 1] % 4 == 0;
 }
 
 }   /* namespace */
@@ -143,23 +101,28 @@ extern "C" int mx_cuda_decode_attention_takes(const mx_call *call) {
     const mx_tensor *q = &call->inputs[0];
     return call->compiled && q->dims[1] == (int64_t)call->attrs->heads * HEAD_DIM && longest(call) < (1 << 24) &&
            q->dims[0] * call->attrs->heads <= MX_CUDA_ARRIVALS - 2 && q->dims[0] <= 65535 && even(&call->inputs[1]) &&
-           even(&call->inputs[2]) && even(&call->outputs[0]);
+           even(&call->inputs[2]) && call->inputs[1].dtype == call->inputs[2].dtype && even(&call->outputs[0]);
 }
 
 static int64_t tiles_of(const mx_call *call) { return (longest(call) + TILE_KEYS - 1) / TILE_KEYS; }
 
-extern "C" size_t mx_cuda_decode_attention_scratch(const mx_call *call) {
-    return (size_t)(call->inputs[0].dims[0] * call->attrs->heads * tiles_of(call) * PARTIAL_FLOATS) * sizeof(float);
+/* Partial results, and those that a block keeps to itself. */
+extern "C" size_t mx_cuda_decode_attention_scratch(const mx_cuda *gpu, const mx_call *call) {
+    int64_t rows = call->inputs[0].dims[0], chunks = (rows + ROW_CHUNK - 1) / ROW_CHUNK;
+    int64_t blocks = chunks * gpu->device.info.cores * MAX_BLOCKS_PER_SM;
+    return (size_t)((rows * call->attrs->heads + blocks * TILE_ROWS) * tiles_of(call) * PARTIAL_FLOATS) * sizeof(float);
 }
 
 decode_params decode_params_of(const mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *in = call->inputs;
     decode_params job = {};
     job.q = (const float *)in[0].data;
-    job.k = (const float *)in[1].data;
-    job.v = (const float *)in[2].data;
+    job.k = in[1].data;
+    job.v = in[2].data;
+    job.terms = in[1].dtype == MXW_F16 ? 1 : 2;
     job.y = (float *)call->outputs[0].data;
     job.partials = (float *)call->scratch;
+    job.block_partials = job.partials + in[0].dims[0] * call->attrs->heads * tiles_of(call) * PARTIAL_FLOATS;
     job.arrived = gpu->arrivals;
     job.ld_q = in[0].strides[0];
     job.rows = (int)in[0].dims[0];
@@ -191,10 +154,12 @@ extern "C" mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call
     decode_params job = decode_params_of(gpu, call);
     if (job.rows == 0 || job.heads == 0)
         return MXW_OK;
-    if (call->op == MX_OP_ATTENTION_CACHED)
-        decode_paged_attention(gpu, job);
-    else
+    if (call->op == MX_OP_ATTENTION_WINDOW)
         decode_cross_attention(gpu, job);
+    else if (job.terms == 1)
+        decode_paged_f16_attention(gpu, job);
+    else
+        decode_paged_attention(gpu, job);
     return mx_cuda_launched(gpu, call);
 }
 

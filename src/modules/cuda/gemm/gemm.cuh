@@ -65,13 +65,19 @@ int gemm_is_skinny(const mx_cuda *gpu, int64_t rows);   /* whether the kernels f
 /* Any shape, on any GPU; made for few rows. */
 void skinny_gemm(mx_cuda *gpu, const gemm_params &p);
 
-/* Columns from[i] to from[i] + width of row r also go to row cell[r] of a KV cache of `width` floats a row; if two rows
- * have the same cell, the later one wins. */
+/* Columns from[i] to from[i] + width of row r also go to row cell[r] of a KV cache of `width` elements a row; if two
+ * rows have the same cell, the later one wins. */
 struct kv_cache_out {
-    float *state[2];
+    void *state[2];
     const int32_t *cell;
     int from[2], width;   /* width 0: no caches */
+    int f16;              /* elements are f16, not f32 */
 };
+
+/* Two adjacent elements of a cache. */
+__device__ __forceinline__ void store_cached(float *to, float2 v) { *(float2 *)to = v; }
+__device__ __forceinline__ void store_cached(__half *to, float2 v) { *(uint32_t *)to = pack_half2(v.x, v.y); }
+
 /* Few rows on Hopper. */
 int skinny_cluster_can_implement(mx_cuda *gpu, const gemm_params &p);
 void skinny_cluster_gemm(mx_cuda *gpu, const gemm_params &p, const kv_cache_out &to);

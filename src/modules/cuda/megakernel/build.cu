@@ -126,7 +126,7 @@ static size_t add_embedding(builder *b, const mx_call *const *calls, size_t n) {
 /* Keys and values that the GEMM produces, written to caches right after it. */
 static size_t add_writes(builder *b, gemm_stage *of, const float *y, const mx_call *const *calls, size_t n) {
     kv_cache_out to;
-    if (!cache_writes_of(calls, n, y, b->params.rows, of->ldy, of->n, &to) ||
+    if (!cache_writes_of(calls, n, y, b->params.rows, of->ldy, of->n, &to) || to.f16 != (b->x_terms == 1) ||
         !same_or_new(&b->params.known.cell, to.cell))
         return 0;
     of->width = to.width;
@@ -274,8 +274,8 @@ static size_t add_self_attn(builder *b, const mx_cuda *gpu, const mx_call *call)
     const result *of = &b->results[b->params.n - 1];
     const gemm_stage &from = b->at[b->params.n - 1].product;
     row_info *known = &b->params.known;
-    if (job.tiles > MAX_TILES || job.heads == 0 || job.q != of->y || job.ld_q != of->ld || from.width != job.d ||
-        from.cache[0] != job.k || from.cache[1] != job.v || !same_or_new(&known->seq, job.seq) ||
+    if (job.terms != b->x_terms || job.tiles > MAX_TILES || job.heads == 0 || job.q != of->y || job.ld_q != of->ld ||
+        from.width != job.d || from.cache[0] != job.k || from.cache[1] != job.v || !same_or_new(&known->seq, job.seq) ||
         !same_or_new(&known->pos, job.pos) || !can_acquire(b, of, 0))
         return 0;
     flagged *flagged_at = take_flagged(b, (size_t)job.d);
@@ -297,10 +297,10 @@ static size_t add_cross_attn(builder *b, const mx_cuda *gpu, const mx_call *cons
         !describe_gemm(b, calls[0], &product, &x) || !fits_rows(b, calls[1]->inputs[0].dims[0]))
         return 0;
     decode_params job = decode_params_of(gpu, calls[1]);
-    if (job.tiles > MAX_TILES || job.heads == 0 || job.q != product.plain || job.ld_q != product.ldy ||
-        product.n != job.d || product.residual || product.act != MX_ACT_NONE || !product.gamma ||
-        HEAD_DIM / 8 * product.slices > MAX_ITEMS || job.heads > (int)gpu->device.info.cores || is_written(b, job.k) ||
-        is_written(b, job.v) || !same_or_new(&b->params.known.window, job.window))
+    if (job.terms != b->x_terms || job.tiles > MAX_TILES || job.heads == 0 || job.q != product.plain ||
+        job.ld_q != product.ldy || product.n != job.d || product.residual || product.act != MX_ACT_NONE ||
+        !product.gamma || HEAD_DIM / 8 * product.slices > MAX_ITEMS || job.heads > (int)gpu->device.info.cores ||
+        is_written(b, job.k) || is_written(b, job.v) || !same_or_new(&b->params.known.window, job.window))
         return 0;
     flagged *partials = take_flagged(b, (size_t)(job.heads * job.tiles * PARTIAL_VALUES)),
             *flagged_at = take_flagged(b, (size_t)job.d);

@@ -19,10 +19,10 @@ using namespace ops;
 
 /* ---- tiles of keys ----------------------------------------------------------------------------------------------- */
 
-/* A tile with its keys, those of a warp's lane together; which of the keys are published in this step, and by which
- * row. */
+/* A tile with its values and its keys: of two terms, those of a warp's lane together; which of the keys are published
+ * in this step, and by which row. */
 struct fresh_tile_smem : tile_smem {
-    uint4 k[TILE_WARPS * 8 * WARP_SIZE];
+    uint4 v[TILE_CHUNKS<2>], k[TILE_CHUNKS<2>];
     alignas(16) uint16_t fresh[TILE_ROWS][TILE_WARPS];
 };
 
@@ -72,7 +72,7 @@ struct gemm_stage {
     const flagged *residual; /* rows of n; NULL: none */
     flagged *y;              /* rows of n; NULL: none */
     float *plain;            /* rows with stride ldy; NULL: not needed */
-    float *cache[2];
+    void *cache[2];          /* f16 where x has one term, else f32 */
     int width, from[2];      /* width 0: no caches */
     float eps;
     int n, k, ldx, ldy, act;

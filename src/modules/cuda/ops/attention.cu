@@ -2,6 +2,8 @@
  * rows over a cache and over a window, and the scores of rows alone, by kernels.
  * Invariants: an entry is computed by calls of its own, a row and head by a block of its own; the order of their sums
  * follows from the number of keys and the width of a head. */
+#include <cuda_fp16.h>
+
 #include "modules/cuda/common/block.cuh"
 
 namespace mx::ops {
@@ -86,7 +88,8 @@ namespace {
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 struct row_attention {
-    const float *q, *k, *v;       /* q [rows][d] */
+    const float *q;               /* [rows][d] */
+    const void *k, *v;            /* of T: f32, or f16 where a state is kept as that */
     float *y, *scores;            /* scores: `room` per row and head */
     const int32_t *seq, *pos, *cells, *window;   /* of a cache: seq, pos and cells; of windows: window */
     int64_t rows, heads, d, ld_q, ctx, keys, room;
@@ -97,14 +100,15 @@ struct row_attention {
 __device__ static int64_t key_row(const int32_t *cells, int64_t j) { return cells ? cells[j] : j; }
 
 /* scores[j] = q . key j: a warp per key. */
-__device__ static void score_keys(float *scores, const float *q, const float *k, const int32_t *cells, int64_t n,
+template <typename T>
+__device__ static void score_keys(float *scores, const float *q, const T *k, const int32_t *cells, int64_t n,
                                   int64_t d, int64_t width) {
     int lane = threadIdx.x % WARP_SIZE;
     for (int64_t j = threadIdx.x / WARP_SIZE; j < n; j += BLOCK_WARPS) {
-        const float *key = k + key_row(cells, j) * d;
+        const T *key = k + key_row(cells, j) * d;
         float sum = 0;
         for (int64_t i = lane; i < width; i += WARP_SIZE)
-            sum = fmaf(q[i], key[i], sum);
+            sum = fmaf(q[i], (float)key[i], sum);
         sum = warp_reduce(sum, op_sum());
         if (lane == 0)
             scores[j] = sum;
@@ -113,7 +117,8 @@ __device__ static void score_keys(float *scores, const float *q, const float *k,
 
 /* y[i] = inverse * sum of scores[j] v[j][i]. Groups of threads are as wide as the head, rounded up; group g takes keys
  * g, g + groups, ...; then the groups are reduced in order. */
-__device__ static void add_values(float *y, const float *scores, const float *v, const int32_t *cells, int64_t n,
+template <typename T>
+__device__ static void add_values(float *y, const float *scores, const T *v, const int32_t *cells, int64_t n,
                                   int64_t d, int64_t width, float inverse, float *shared) {
     int wide = width < BLOCK_SIZE ? ((int)width + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : BLOCK_SIZE,
         groups = BLOCK_SIZE / wide;
@@ -123,7 +128,7 @@ __device__ static void add_values(float *y, const float *scores, const float *v,
         float sum = 0;
         if (group < groups && i < width)
             for (int64_t j = group; j < n; j += groups)
-                sum = fmaf(scores[j], v[key_row(cells, j) * d + i], sum);
+                sum = fmaf(scores[j], (float)v[key_row(cells, j) * d + i], sum);
         __syncthreads();
         shared[threadIdx.x] = sum;
         __syncthreads();
@@ -136,6 +141,7 @@ __device__ static void add_values(float *y, const float *scores, const float *v,
 }
 
 /* A block per row and head. */
+template <typename T>
 __global__ void __launch_bounds__(BLOCK_SIZE) rows_attention_kernel(row_attention a) {
     __shared__ float joined[BLOCK_WARPS], parts[BLOCK_SIZE];
     __shared__ double sums[BLOCK_WARPS];
@@ -145,7 +151,7 @@ __global__ void __launch_bounds__(BLOCK_SIZE) rows_attention_kernel(row_attentio
         int64_t n = a.cells ? (int64_t)a.pos[row] + 1 : a.keys, start = a.cells ? 0 : a.window[row] * a.keys * a.d;
         float *scores = a.scores + piece * a.room, top = a.scale >= 0 ? -CUDART_INF_F : CUDART_INF_F;
         double sum = 0;
-        score_keys(scores, a.q + row * a.ld_q + shift, a.k + start + shift, cells, n, a.d, width);
+        score_keys(scores, a.q + row * a.ld_q + shift, (const T *)a.k + start + shift, cells, n, a.d, width);
         __syncthreads();
         for (int64_t j = threadIdx.x; j < n; j += BLOCK_SIZE)
             top = a.scale >= 0 ? op_max()(top, scores[j]) : op_min()(top, scores[j]);
@@ -156,7 +162,8 @@ __global__ void __launch_bounds__(BLOCK_SIZE) rows_attention_kernel(row_attentio
         }
         float inverse = (float)(1.0 / block_reduce(sum, op_sum(), sums));
         __syncthreads();
-        add_values(a.y + row * a.d + shift, scores, a.v + start + shift, cells, n, a.d, width, inverse, parts);
+        add_values(a.y + row * a.d + shift, scores, (const T *)a.v + start + shift, cells, n, a.d, width, inverse,
+                   parts);
     }
 }
 
@@ -169,14 +176,14 @@ static int64_t room_of(const mx_call *call) {
 
 extern "C" size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call) {
     size_t plain = (size_t)(call->inputs[0].dims[0] * call->attrs->heads * room_of(call)) * sizeof(float);
-    return call->compiled ? MX_MAX(plain, mx_cuda_decode_attention_scratch(call)) : plain;
+    return call->compiled ? MX_MAX(plain, mx_cuda_decode_attention_scratch(gpu, call)) : plain;
 }
 
 static row_attention begin(const mx_call *call) {
     row_attention a = {};
     a.q = (const float *)call->inputs[0].data;
-    a.k = (const float *)call->inputs[1].data;
-    a.v = (const float *)call->inputs[2].data;
+    a.k = call->inputs[1].data;
+    a.v = call->inputs[2].data;
     a.y = (float *)call->outputs[0].data;
     a.scores = (float *)call->scratch;
     a.rows = call->inputs[0].dims[0];
@@ -191,7 +198,11 @@ static row_attention begin(const mx_call *call) {
 static mxw_status launch(mx_cuda *gpu, const mx_call *call, const row_attention &a) {
     if (mx_cuda_count(&call->outputs[0]) == 0)
         return MXW_OK;
-    rows_attention_kernel<<<grid_for(a.rows * a.heads, 1), BLOCK_SIZE, 0, gpu->stream>>>(a);
+    unsigned grid = grid_for(a.rows * a.heads, 1);
+    if (call->inputs[1].dtype == MXW_F16)
+        rows_attention_kernel<__half><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
+    else
+        rows_attention_kernel<float><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
     return mx_cuda_launched(gpu, call);
 }
 
@@ -220,7 +231,8 @@ namespace {
 /* ---- scores of rows alone ---------------------------------------------------------------------------------------- */
 
 struct row_scores {
-    const float *q, *k;            /* q [rows][d], k [windows][keys][d] */
+    const float *q;                /* [rows][d] */
+    const void *k;                 /* of T, [windows][keys][d] */
     float *y;                      /* [rows][n][keys] */
     const int32_t *head, *window;
     int64_t rows, n, d, width, keys;
@@ -228,15 +240,17 @@ struct row_scores {
 };
 
 /* A block per row and head: a warp per key, whose lanes are reduced in a fixed order. */
+template <typename T>
 __global__ void __launch_bounds__(BLOCK_SIZE) rows_scores_kernel(row_scores a) {
     int lane = threadIdx.x % WARP_SIZE;
     for (int64_t piece = blockIdx.x; piece < a.rows * a.n; piece += gridDim.x) {
         int64_t row = piece / a.n, shift = a.head[piece % a.n] * a.width;
-        const float *q = a.q + row * a.d + shift, *k = a.k + a.window[row] * a.keys * a.d + shift;
+        const float *q = a.q + row * a.d + shift;
+        const T *k = (const T *)a.k + a.window[row] * a.keys * a.d + shift;
         for (int64_t j = threadIdx.x / WARP_SIZE; j < a.keys; j += BLOCK_WARPS) {
             float sum = 0;
             for (int64_t i = lane; i < a.width; i += WARP_SIZE)
-                sum = fmaf(q[i], k[j * a.d + i], sum);
+                sum = fmaf(q[i], (float)k[j * a.d + i], sum);
             sum = warp_reduce(sum, op_sum());
             if (lane == 0)
                 a.y[piece * a.keys + j] = sum * a.scale;
@@ -249,7 +263,7 @@ __global__ void __launch_bounds__(BLOCK_SIZE) rows_scores_kernel(row_scores a) {
 extern "C" mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call) {
     row_scores a = {};
     a.q = (const float *)call->inputs[0].data;
-    a.k = (const float *)call->inputs[1].data;
+    a.k = call->inputs[1].data;
     a.head = (const int32_t *)call->inputs[2].data;
     a.window = (const int32_t *)call->inputs[3].data;
     a.y = (float *)call->outputs[0].data;
@@ -261,7 +275,11 @@ extern "C" mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call
     a.scale = (float)call->attrs->scale;
     if (mx_cuda_count(&call->outputs[0]) == 0)
         return MXW_OK;
-    rows_scores_kernel<<<grid_for(a.rows * a.n, 1), BLOCK_SIZE, 0, gpu->stream>>>(a);
+    unsigned grid = grid_for(a.rows * a.n, 1);
+    if (call->inputs[1].dtype == MXW_F16)
+        rows_scores_kernel<__half><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
+    else
+        rows_scores_kernel<float><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
     return mx_cuda_launched(gpu, call);
 }
 

@@ -95,13 +95,20 @@ static size_t take_embedding(mx_cuda *gpu, const mx_call *const *calls, size_t n
 /* ---- caches ------------------------------------------------------------------------------------------------------ */
 
 struct writes {
-    float *state[2];
+    void *state[2];
     const float *x[2];
     int64_t ld[2];   /* row stride of x */
 };
 
-/* A block per index of each of the writes, which share their indices; each writes n floats: rows of x of `width`. When
- * an index occurs again later, the last one wins. */
+__device__ __forceinline__ static void store4(float *to, const float4 &v) { *(float4 *)to = v; }
+
+__device__ __forceinline__ static void store4(__half *to, const float4 &v) {
+    *(uint2 *)to = make_uint2(pack_half2(v.x, v.y), pack_half2(v.z, v.w));
+}
+
+/* A block per index of each of the writes, which share their indices; each writes n elements: rows of x of `width`.
+ * When an index occurs again later, the last one wins. */
+template <typename T>
 __global__ void __launch_bounds__(STEP_BLOCK)
     write_rows_kernel(writes w, const int32_t *index, int count, int64_t n, int64_t width) {
     pdl_wait();
@@ -111,15 +118,15 @@ __global__ void __launch_bounds__(STEP_BLOCK)
         again |= index[j] == to;
     if (__syncthreads_or(again))
         return;
-    float *state = w.state[which] + to * n;
+    T *state = (T *)w.state[which] + to * n;
     const float *x = w.x[which] + at * (n / width) * w.ld[which];
     int64_t step = (int64_t)gridDim.z * STEP_BLOCK * 4;
     for (int64_t i = ((int64_t)blockIdx.z * STEP_BLOCK + threadIdx.x) * 4; i < n; i += step)
-        *(float4 *)(state + i) = *(const float4 *)(x + i / width * w.ld[which] + i % width);
+        store4(state + i, *(const float4 *)(x + i / width * w.ld[which] + i % width));
 }
 
-/* Floats per entry of axis 0. */
-static int64_t row_floats(const mx_tensor *state) {
+/* Elements per entry of axis 0. */
+static int64_t row_elements(const mx_tensor *state) {
     int64_t n = 1;
     for (int i = 1; i < state->rank; i++)
         n *= state->dims[i];
@@ -132,24 +139,26 @@ static int is_even(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0; }
 
 extern "C" int mx_cuda_fast_write_takes(const mx_call *call) {
     const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1];
-    return call->compiled && state->dtype == MXW_F32 && x->rank > 1 && x->dims[x->rank - 1] % 4 == 0 &&
+    int floats = (state->dtype == MXW_F32 || state->dtype == MXW_F16) && x->dtype == MXW_F32;
+    return call->compiled && floats && x->rank > 1 && x->dims[x->rank - 1] % 4 == 0 &&
            x->strides[x->rank - 2] % 4 == 0 && is_even(state) && is_even(x);
 }
 
 static mxw_status write_rows(mx_cuda *gpu, const mx_call *const *calls, int count) {
     const mx_tensor *index = &calls[0]->inputs[2], *first = &calls[0]->inputs[1];
-    int64_t rows = index->dims[0], n = row_floats(&calls[0]->inputs[0]);
+    int64_t rows = index->dims[0], n = row_elements(&calls[0]->inputs[0]);
     writes w = {};
     for (int i = 0; i < count; i++) {
         const mx_tensor *x = &calls[i]->inputs[1];
-        w.state[i] = (float *)calls[i]->inputs[0].data;
+        w.state[i] = calls[i]->inputs[0].data;
         w.x[i] = (const float *)x->data;
         w.ld[i] = x->strides[x->rank - 2];
     }
     if (rows * n == 0)
         return MXW_OK;
     dim3 grid((unsigned)rows, (unsigned)count, (unsigned)MX_MAX(1, MX_MIN(n / (STEP_BLOCK * 4), 256)));
-    launch_kernel(gpu, write_rows_kernel, grid, dim3(STEP_BLOCK), 0, w, (const int32_t *)index->data, (int)rows, n,
+    launch_kernel(gpu, calls[0]->inputs[0].dtype == MXW_F16 ? write_rows_kernel<__half> : write_rows_kernel<float>,
+                  grid, dim3(STEP_BLOCK), 0, w, (const int32_t *)index->data, (int)rows, n,
                   first->dims[first->rank - 1]);
     return mx_cuda_launched(gpu, calls[0]);
 }
@@ -162,6 +171,7 @@ static int is_writes(const mx_call *const *calls, size_t n) {
            mx_cuda_fast_write_takes(calls[0]) && mx_cuda_fast_write_takes(calls[1]) &&
            calls[0]->inputs[2].data == calls[1]->inputs[2].data &&
            calls[0]->inputs[0].data != calls[1]->inputs[0].data &&
+           calls[0]->inputs[0].dtype == calls[1]->inputs[0].dtype &&
            same_dims(&calls[0]->inputs[1], &calls[1]->inputs[1]);
 }
 
@@ -177,10 +187,11 @@ int cache_writes_of(const mx_call *const *calls, size_t n, const float *y, int64
             from + width > columns || state->rank != 2 || state->dims[1] != width)
             return 0;
         to->from[i] = (int)from;
-        to->state[i] = (float *)state->data;
+        to->state[i] = state->data;
     }
     to->cell = (const int32_t *)calls[0]->inputs[2].data;
     to->width = (int)width;
+    to->f16 = calls[0]->inputs[0].dtype == MXW_F16;
     return 1;
 }
 

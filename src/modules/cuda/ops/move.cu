@@ -198,8 +198,8 @@ namespace {
 
 /* A block per row of the state, which is rows of x of `width`, ld apart. If an index occurs twice, the later row
  * wins. */
-template <typename T>
-__global__ void state_write_kernel(T *state, const T *x, const int32_t *index, int64_t n, int64_t row, int64_t width,
+template <typename S, typename T>
+__global__ void state_write_kernel(S *state, const T *x, const int32_t *index, int64_t n, int64_t row, int64_t width,
                                    int64_t ld) {
     for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
         int again = 0;
@@ -208,7 +208,7 @@ __global__ void state_write_kernel(T *state, const T *x, const int32_t *index, i
         if (__syncthreads_or(again))
             continue;
         for (int64_t u = threadIdx.x; u < row; u += blockDim.x)
-            state[index[i] * row + u] = x[(i * (row / width) + u / width) * ld + u % width];
+            state[index[i] * row + u] = (S)x[(i * (row / width) + u / width) * ld + u % width];
     }
 }
 
@@ -217,13 +217,19 @@ __global__ void state_write_kernel(T *state, const T *x, const int32_t *index, i
 extern "C" mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
     const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1], *index = &call->inputs[2];
     int64_t n = mx_cuda_count(index);
+    int64_t row = x->rank > 1 ? x->dims[x->rank - 1] : 1, apart = x->rank > 1 ? x->strides[x->rank - 2] : 1;
     size_t bytes = row_bytes(state), element = mx_cuda_dtype_bytes(x->dtype);
     if (n == 0 || bytes == 0)
         return MXW_OK;
     if (mx_cuda_fast_write_takes(call))
         return mx_cuda_fast_write(gpu, call);
-    size_t width = (size_t)(x->rank > 1 ? x->dims[x->rank - 1] : 1) * element;
-    size_t ld = (size_t)(x->rank > 1 ? x->strides[x->rank - 2] : 1) * element;
+    if (state->dtype == MXW_F16 && x->dtype == MXW_F32) {   /* kept narrower than the graph says */
+        state_write_kernel<<<grid_for(n, 1), BLOCK_SIZE, 0, gpu->stream>>>(
+            (__half *)state->data, (const float *)x->data, (const int32_t *)index->data, n,
+            (int64_t)(bytes / sizeof(__half)), row, apart);
+        return mx_cuda_launched(gpu, call);
+    }
+    size_t width = (size_t)row * element, ld = (size_t)apart * element;
     size_t unit = unit_of(width, ld, (size_t)((uintptr_t)x->data | (uintptr_t)state->data));
     with_unit(unit, [&](auto *type) {
         typedef decltype(type) pointer;

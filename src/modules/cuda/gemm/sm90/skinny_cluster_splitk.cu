@@ -212,8 +212,13 @@ __device__ __forceinline__ void epilogue_end(const gemm_params &p, const kv_cach
     all = epilogue_apply(p.f, all.x, all.y, e);
     *(float2 *)(p.f.y + row * p.f.ldy + column) = all;
     for (int i = 0; i < 2 && cell >= 0; i++)
-        if ((unsigned)(column - to.from[i]) < (unsigned)to.width)
-            *(float2 *)(to.state[i] + (int64_t)cell * to.width + column - to.from[i]) = all;
+        if ((unsigned)(column - to.from[i]) < (unsigned)to.width) {
+            int64_t at = (int64_t)cell * to.width + column - to.from[i];
+            if (to.f16)
+                store_cached((__half *)to.state[i] + at, all);
+            else
+                store_cached((float *)to.state[i] + at, all);
+        }
 }
 #endif
 

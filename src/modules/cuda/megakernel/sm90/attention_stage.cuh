@@ -23,59 +23,76 @@ __device__ __forceinline__ static int cell_of_lane(const row_group &p, int first
     return p.cells ? __ldcg(p.cells + key) : key;
 }
 
-/* Prefetches keys and values of a tile into shared memory, each warp those of its keys. A lane's float4s of keys go to
- * where that lane converts them, and no other thread touches them. Values past the last key are zeros. */
+/* Prefetches keys and values of a tile into shared memory, each warp those of its keys. Two terms: a lane's float4s of
+ * keys go to where that lane converts them, and no other thread touches them. Values past the last key are zeros. */
+template <int terms>
 __device__ __forceinline__ static void prefetch_tile(const decode_params &job, const row_group &p, int first, int cell,
                                                      fresh_tile_smem &s) {
-    int lane = lane_of(), d = job.d;
-    uint4 *k = s.k + warp_of() * 8 * WARP_SIZE + lane, *v = s.v + warp_of() * 16 * (HEAD_DIM / 4) + lane;
-    first += warp_of() * 16 + lane / 16;
+    int lane = lane_of(), d = job.d, warp = warp_of();
+    if constexpr (terms == 2) {
+        uint4 *k = s.k + warp * 8 * WARP_SIZE + lane, *v = s.v + warp * 16 * (HEAD_DIM / 4) + lane;
+        first += warp * 16 + lane / 16;
 #pragma unroll 2
-    for (int i = 0; i < 8; i++) {
-        int64_t of_key = (int64_t)__shfl_sync(0xffffffffu, cell, i % 2 * 8 + lane / 4) * d;
-        int64_t of_value = (int64_t)__shfl_sync(0xffffffffu, cell, i * 2 + lane / 16) * d;
-        cp_async_16(k + i * WARP_SIZE, p.k + of_key + four_of_step(i, lane) * 4, true);
-        cp_async_16(v + i * WARP_SIZE, p.v + of_value + lane % 16 * 4, first + i * 2 < p.n_keys);
+        for (int i = 0; i < 8; i++) {
+            int64_t of_key = (int64_t)__shfl_sync(0xffffffffu, cell, i % 2 * 8 + lane / 4) * d;
+            int64_t of_value = (int64_t)__shfl_sync(0xffffffffu, cell, i * 2 + lane / 16) * d;
+            cp_async_16(k + i * WARP_SIZE, (const float *)p.k + of_key + four_of_step(i, lane) * 4, true);
+            cp_async_16(v + i * WARP_SIZE, (const float *)p.v + of_value + lane % 16 * 4, first + i * 2 < p.n_keys);
+        }
+    } else {
+#pragma unroll 2
+        for (int i = 0; i < 4; i++) {
+            int key = warp * 16 + i * 4 + lane / 8, to = chunk_at(key, lane % 8);
+            int64_t from = (int64_t)__shfl_sync(0xffffffffu, cell, i * 4 + lane / 8) * d + lane % 8 * 8;
+            cp_async_16(s.k + to, (const __half *)p.k + from, true);
+            cp_async_16(s.v + to, (const __half *)p.v + from, first + key < p.n_keys);
+        }
     }
     cp_async_commit();   /* copies that are not committed are not waited for */
 }
 
-/* Converts what has arrived to operands. */
-__device__ __forceinline__ static void convert_tile(fresh_tile_smem &s) {
+/* Waits for what was prefetched; of two terms, converts it to operands. */
+template <int terms> __device__ __forceinline__ static void convert_tile(fresh_tile_smem &s) {
     int lane = lane_of();
     uint4 *k = s.k + warp_of() * 8 * WARP_SIZE + lane;
     cp_async_wait<0>();
     __syncwarp();
 #pragma unroll 1
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8 && terms == 2; i++) {
         int key = warp_of() * 16 + i * 2 + lane / 16;
         float4 of_key = *(const float4 *)(k + i * WARP_SIZE);
         float4 of_value = *(const float4 *)(s.v + key * (HEAD_DIM / 4) + lane % 16);
         k[i * WARP_SIZE] = split4(of_key);
         __syncwarp();   /* the values' operands take their place */
-        put_value(s, key, lane % 16, of_value);
+        put_value(s.v, key, lane % 16, of_value);
     }
 }
 
-__device__ __forceinline__ static void take_keys(const fresh_tile_smem &s, uint4 (&k)[8]) {
+template <int terms> __device__ __forceinline__ static void take_keys(const fresh_tile_smem &s, key_operand<terms> &k) {
+    if constexpr (terms == 1) {
+        get_keys(s.k, warp_of(), lane_of(), k);
+    } else {
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        k[i] = s.k[(warp_of() * 8 + i) * WARP_SIZE + lane_of()];
+        for (int i = 0; i < 8; i++)
+            k[i] = s.k[(warp_of() * 8 + i) * WARP_SIZE + lane_of()];
+    }
 }
 
-__device__ __forceinline__ static tile_result attend(fresh_tile_smem &s, const uint4 (&k)[8], int left, float scale) {
+template <int terms>
+__device__ __forceinline__ static tile_result attend(fresh_tile_smem &s, const key_operand<terms> &k, int left,
+                                                     float scale) {
     float scores[4];
-    begin_tile(s, k, left, scale, scores);
-    return finish_tile<true>(s, scores, worker_barrier());
+    begin_tile<terms>(s, k, left, scale, scores);
+    return finish_tile<terms, true>(s, s.v, scores, worker_barrier());
 }
 
 /* ---- combine ----------------------------------------------------------------------------------------------------- */
 
 /* The weight of a lane's tile, and the factor of the sum of the tiles; ends: row max and sum of the lane's tile, -inf
  * and 0 where it has none. */
-__device__ __forceinline__ static float2 weight_of_tile(float2 ends) {
+template <int terms> __device__ __forceinline__ static float2 weight_of_tile(float2 ends) {
     float scale = exp2_approx(__fsub_rn(ends.x, warp_reduce(ends.x, op_max())));
-    return make_float2(scale, share_of(warp_reduce(__fmaf_rn(scale, ends.y, 0), op_sum())));
+    return make_float2(scale, share_of<terms>(warp_reduce(__fmaf_rn(scale, ends.y, 0), op_sum())));
 }
 
 __device__ __forceinline__ static void add_tile(float2 &sum, float2 weight, int tile, float2 v) {
@@ -106,10 +123,18 @@ __device__ __forceinline__ static bool note_fresh(const row_group &p, int first,
     return any != 0;
 }
 
-/* A pair of a published key or value, to its place among the operands. */
+/* A pair of a published key or value as operands, scaled or, of one term, as a cache keeps it. */
+template <int terms> __device__ __forceinline__ static uint2 fresh_of(float2 v) {
+    return terms == 2 ? split2(v) : make_uint2(pack_half2(v.x, v.y), 0);
+}
+
+/* Puts it to its place among the operands. */
+template <int n>
 __device__ __forceinline__ static void put_fresh(fresh_tile_smem &s, bool is_key, int key, uint2 terms) {
     int pair = lane_of();
-    if (is_key) {
+    if (n == 1) {
+        ((uint32_t *)((is_key ? s.k : s.v) + chunk_at(key, pair / 4)))[pair % 4] = terms.x;
+    } else if (is_key) {
         uint32_t *to =
             (uint32_t *)(s.k + (key / 16 * 8 + pair / 8 * 2 + key / 8 % 2) * WARP_SIZE + key % 8 * 4 + pair % 8 / 2) +
             pair % 2;
@@ -123,6 +148,7 @@ __device__ __forceinline__ static void put_fresh(fresh_tile_smem &s, bool is_key
 }
 
 /* A row's query, and the published keys and values of the tile, of a head; a warp each, the row's own first. */
+template <int n_terms>
 __device__ __forceinline__ static void acquire_heads(const attention_stage &a, int row, int head, bool first,
                                                      fresh_tile_smem &s) {
     const int lane = lane_of(), rows = shared().rows;
@@ -138,23 +164,25 @@ __device__ __forceinline__ static void acquire_heads(const attention_stage &a, i
                              lane * 2};
         acquire(a.q, from, shared().epoch, v);
         if (which == 0) {
-            put_query(s, 0, lane, v[0]);
+            put_query<n_terms>(s, 0, lane, v[0]);
             continue;
         }
-        uint2 terms = split2(v[0]);
+        uint2 terms = fresh_of<n_terms>(v[0]);
 #pragma unroll 1
         for (; keys.x; keys.x &= keys.x - 1)
-            put_fresh(s, is_key, __ffsll((long long)keys.x) - 1, terms);
+            put_fresh<n_terms>(s, is_key, __ffsll((long long)keys.x) - 1, terms);
 #pragma unroll 1
         for (; keys.y; keys.y &= keys.y - 1)
-            put_fresh(s, is_key, __ffsll((long long)keys.y) + 63, terms);
+            put_fresh<n_terms>(s, is_key, __ffsll((long long)keys.y) + 63, terms);
     }
 }
 
 /* A row's tiles, of which each warp has kept 8 columns. */
+template <int terms>
 __device__ __forceinline__ static float2 combine_kept(const float4 *kept, int tiles) {
     float4 mine = kept[min(lane_of(), tiles - 1) * 4];
-    float2 weight = weight_of_tile(lane_of() < tiles ? make_float2(mine.z, mine.w) : make_float2(-CUDART_INF_F, 0));
+    float2 ends = lane_of() < tiles ? make_float2(mine.z, mine.w) : make_float2(-CUDART_INF_F, 0);
+    float2 weight = weight_of_tile<terms>(ends);
     float2 sum = make_float2(0, 0);
 #pragma unroll 1
     for (int i = 0; i < tiles; i++) {
@@ -170,7 +198,7 @@ template <int x_terms> __device__ __noinline__ static void run_self_attn(const s
     const decode_params &job = a.job;
     fresh_tile_smem &s = *(fresh_tile_smem *)work_start();
     float4 *kept = (float4 *)(&s + 1) + warp_of() * job.tiles * 4;
-    float scale = power_scale(job);
+    float scale = power_scale<x_terms>(job);
 #pragma unroll 1
     for (int item = place; item < shared().rows * job.heads; item += stage.place.n) {
         int row = item / job.heads, head = item - row * job.heads, keys = shared().pos[row] + 1;
@@ -179,30 +207,30 @@ template <int x_terms> __device__ __noinline__ static void run_self_attn(const s
                        head,
                        keys,
                        (keys + TILE_KEYS - 1) / TILE_KEYS,
-                       job.k + head * HEAD_DIM,
-                       job.v + head * HEAD_DIM,
+                       (const cached_as<x_terms> *)job.k + head * HEAD_DIM,
+                       (const cached_as<x_terms> *)job.v + head * HEAD_DIM,
                        job.cells + shared().seq[row] * job.ctx};
         tile_result r;
 #pragma unroll 1
         for (int tile = 0; tile < p.n_tiles; tile++) {
-            uint4 k[8];
+            key_operand<x_terms> k;
             int cell = cell_of_lane(p, tile * TILE_KEYS);
-            prefetch_tile(job, p, tile * TILE_KEYS, cell, s);
+            prefetch_tile<x_terms>(job, p, tile * TILE_KEYS, cell, s);
             bool fresh = note_fresh(p, tile * TILE_KEYS, cell, s);
-            convert_tile(s);
-            take_keys(s, k);
+            convert_tile<x_terms>(s);
+            take_keys<x_terms>(s, k);
             wait_hint(stage.hint);
             sync_workers();
-            acquire_heads(a, row, head, tile == 0, s);
+            acquire_heads<x_terms>(a, row, head, tile == 0, s);
             sync_workers();
             if (fresh)
-                take_keys(s, k);
-            r = attend(s, k, keys - tile * TILE_KEYS, scale);
+                take_keys<x_terms>(s, k);
+            r = attend<x_terms>(s, k, keys - tile * TILE_KEYS, scale);
             if (lane_of() < 4)
                 kept[tile * 4 + lane_of()] = make_float4(r.y.x, r.y.y, r.top, r.sum);
         }
         __syncwarp();
-        float2 y = p.n_tiles == 1 ? times(r.y, share_of(r.sum)) : combine_kept(kept, p.n_tiles);
+        float2 y = p.n_tiles == 1 ? times(r.y, share_of<x_terms>(r.sum)) : combine_kept<x_terms>(kept, p.n_tiles);
         if (lane_of() < 4)
             publish_result<x_terms>(a, row * job.d + head * HEAD_DIM + warp_of() * 8 + lane_of() * 2, y,
                                     shared().epoch);
@@ -214,11 +242,13 @@ template <int x_terms> __device__ __noinline__ static void run_self_attn(const s
 /* ---- over windows ------------------------------------------------------------------------------------------------ */
 
 /* Tile i of all windows that are attended to, of a head. */
+template <int terms>
 __device__ __forceinline__ static row_group window_group(const decode_params &job, int head, int i, int *tile) {
+    typedef const cached_as<terms> *elements;
     int run = i / job.tiles;
     int64_t shift = shared().run_window[run] * job.keys * job.d + head * HEAD_DIM;
-    row_group p = {shared().run_row[run], shared().run_rows[run], head, (int)job.keys, job.tiles, job.k + shift,
-                    job.v + shift, NULL};
+    row_group p = {shared().run_row[run], shared().run_rows[run], head, (int)job.keys, job.tiles,
+                   (elements)job.k + shift, (elements)job.v + shift, NULL};
     *tile = i - run * job.tiles;
     return p;
 }
@@ -234,24 +264,24 @@ struct query_epilogue {
  * is faster than receiving them. publishes: whether to publish them for others. */
 template <int x_terms, int w_terms>
 __device__ __forceinline__ static void make_queries(const stage_desc &stage, int head, bool publishes, uint4 *x,
-                                                    fresh_tile_smem &s, uint4 (&k)[8]) {
+                                                    fresh_tile_smem &s, key_operand<x_terms> &k) {
     const gemm_stage &job = stage.product;
     int slices = job.slices, n = HEAD_DIM / 8;
     tile_range t = {head * n, (head + 1) * n};
     ring_place ring = shared().ring;
-    lane_epilogue e = epilogue_at(job, t);
+    auto e = epilogue_at<cached_as<x_terms>>(job, t);
     item_of_warp item = item_from(job, n, warp_of(), 0);
     piece_of_lane piece = piece_at(job, n, wait_piece(ring, n * job.blocks * w_terms * TILE_BYTES));
     float2 *sums = sums_start();
     load_normed<x_terms, true>(stage, x);
     sync_workers();
     multiply_piece<x_terms, w_terms>(job, piece, item, slices, x, sums);
-    take_keys(s, k);
+    take_keys<x_terms>(s, k);
     sync_workers();
     if (e.there) {
         query_epilogue ending = {job.bias};
         float2 v = result_of(ending, e.bias, make_float2(0, 0), slices, sums);
-        put_query(s, lane_of() / 4, warp_of() * 4 + lane_of() % 4, v);
+        put_query<x_terms>(s, lane_of() / 4, warp_of() * 4 + lane_of() % 4, v);
         if (e.plain && publishes)
             *(float2 *)e.plain = v;
     }
@@ -269,18 +299,19 @@ __device__ __noinline__ static void run_cross_attn(const stage_desc &stage, int 
     const decode_params &job = a.job;
     int each = stage.product.each, head = place / each, row = lane_of() / 4, tile = 0;
     int items = shared().runs * job.tiles, item = place - head * each;
-    uint4 *x = (uint4 *)work_start(), k[8];
+    uint4 *x = (uint4 *)work_start();
+    key_operand<x_terms> k;
     fresh_tile_smem &s = *(fresh_tile_smem *)(x + stage.product.blocks * 4 * WARP_SIZE);
-    float scale = power_scale(job);
+    float scale = power_scale<x_terms>(job);
     unsigned epoch = shared().epoch;
-    row_group p = window_group(job, head, min(item, items - 1), &tile);
-    prefetch_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
-    convert_tile(s);
+    row_group p = window_group<x_terms>(job, head, min(item, items - 1), &tile);
+    prefetch_tile<x_terms>(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
+    convert_tile<x_terms>(s);
     make_queries<x_terms, w_terms>(stage, head, place == head * each, x, s, k);
 #pragma unroll 1
     while (item < items) {
         flagged *to = a.partials + ((row * job.heads + head) * job.tiles + tile) * PARTIAL_VALUES;
-        tile_result r = attend(s, k, p.n_keys - tile * TILE_KEYS, scale);
+        tile_result r = attend<x_terms>(s, k, p.n_keys - tile * TILE_KEYS, scale);
         if (row >= p.row && row < p.row + p.n) {
             publish2(to + warp_of() * 8 + lane_of() % 4 * 2, r.y, epoch);
             if (warp_of() == 0 && lane_of() % 4 == 0)
@@ -288,10 +319,10 @@ __device__ __noinline__ static void run_cross_attn(const stage_desc &stage, int 
         }
         item += each;
         if (item < items) {
-            p = window_group(job, head, item, &tile);
-            prefetch_tile(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
-            convert_tile(s);
-            take_keys(s, k);
+            p = window_group<x_terms>(job, head, item, &tile);
+            prefetch_tile<x_terms>(job, p, tile * TILE_KEYS, cell_of_lane(p, tile * TILE_KEYS), s);
+            convert_tile<x_terms>(s);
+            take_keys<x_terms>(s, k);
         }
     }
     sync_workers();
@@ -315,7 +346,7 @@ template <int x_terms> __device__ __noinline__ static void run_combine(const sta
         at[at_once] = min(lane, tiles - 1) * PARTIAL_VALUES + HEAD_DIM;
         wait_hint(stage.hint);
         acquire(from, at, epoch, v);
-        float2 weight = weight_of_tile(lane < tiles ? v[at_once] : make_float2(-CUDART_INF_F, 0));
+        float2 weight = weight_of_tile<x_terms>(lane < tiles ? v[at_once] : make_float2(-CUDART_INF_F, 0));
 #pragma unroll
         for (int i = 0; i < at_once; i++)
             add_tile(sum, weight, i, v[i]);

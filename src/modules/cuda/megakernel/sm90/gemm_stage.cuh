@@ -376,20 +376,25 @@ __device__ __forceinline__ static void multiply_piece(const gemm_stage &job, con
     }
 }
 
+/* Elements of caches. */
+template <int x_terms> using cached_as = std::conditional_t<x_terms == 1, __half, float>;
+
 /* Epilogue state of a lane: what is added to its two columns of its row, and where they go; a warp per tile. */
-struct lane_epilogue {
+template <typename cached> struct lane_epilogue {
     float2 bias;
     const flagged *residual;   /* NULL: none */
     int column;
     bool there;
     flagged *flagged_at;
-    float *plain, *cache;
+    float *plain;
+    cached *cache;
 };
 
-__device__ __forceinline__ static lane_epilogue epilogue_at(const gemm_stage &job, tile_range t) {
+template <typename cached>
+__device__ __forceinline__ static lane_epilogue<cached> epilogue_at(const gemm_stage &job, tile_range t) {
     int tile = t.first + warp_of(), row = lane_of() / 4;
-    lane_epilogue e = {make_float2(0, 0), NULL, tile * 8 + lane_of() % 4 * 2, tile < t.last && row < shared().rows,
-                        NULL, NULL, NULL};
+    lane_epilogue<cached> e = {make_float2(0, 0), NULL, tile * 8 + lane_of() % 4 * 2,
+                               tile < t.last && row < shared().rows, NULL, NULL, NULL};
     if (!e.there)
         return e;
     if (job.bias)
@@ -403,7 +408,7 @@ __device__ __forceinline__ static lane_epilogue epilogue_at(const gemm_stage &jo
 #pragma unroll
     for (int i = 0; i < 2; i++)
         if (job.width && shared().cell[row] >= 0 && e.column >= job.from[i] && e.column < job.from[i] + job.width)
-            e.cache = job.cache[i] + (int64_t)shared().cell[row] * job.width + e.column - job.from[i];
+            e.cache = (cached *)job.cache[i] + (int64_t)shared().cell[row] * job.width + e.column - job.from[i];
     return e;
 }
 
@@ -413,14 +418,16 @@ struct pending_residual {
     flagged flagged_at[2];
 };
 
-__device__ __forceinline__ static pending_residual request_residual(const lane_epilogue &e) {
+template <typename cached>
+__device__ __forceinline__ static pending_residual request_residual(const lane_epilogue<cached> &e) {
     pending_residual r = {{0, 0}};
     if (e.residual)
         load_flagged2(e.residual, r.flagged_at);
     return r;
 }
 
-__device__ __forceinline__ static float2 value_of_residual(const lane_epilogue &e, pending_residual &r,
+template <typename cached>
+__device__ __forceinline__ static float2 value_of_residual(const lane_epilogue<cached> &e, pending_residual &r,
                                                            unsigned epoch) {
     while (e.residual && ((unsigned)(r.flagged_at[0] >> 32) != epoch || (unsigned)(r.flagged_at[1] >> 32) != epoch))
         load_flagged2(e.residual, r.flagged_at);
@@ -443,7 +450,7 @@ __device__ __forceinline__ static float2 result_of(const F &job, float2 bias, fl
 }
 
 template <int x_terms>
-__device__ __forceinline__ static void finish_piece(const gemm_stage &job, const lane_epilogue &e,
+__device__ __forceinline__ static void finish_piece(const gemm_stage &job, const lane_epilogue<cached_as<x_terms>> &e,
                                                     pending_residual &residual, int slices, unsigned epoch,
                                                     const float2 *sums) {
     float2 all = result_of(job, e.bias, value_of_residual(e, residual, epoch), slices, sums);
@@ -452,7 +459,7 @@ __device__ __forceinline__ static void finish_piece(const gemm_stage &job, const
     if (e.plain)
         *(float2 *)e.plain = all;
     if (e.cache)
-        *(float2 *)e.cache = all;
+        store_cached(e.cache, all);
 }
 
 /* x of all rows as operands; the CTA has yet to synchronise. */
@@ -481,7 +488,7 @@ __device__ __noinline__ static void run_gemm(const stage_desc &stage, int place)
     for (; t.first < t.last; t.first += group, turn ^= 1) {
         float2 *sums = sums_start() + turn * MAX_ITEMS * WARP_SIZE;
         int n = min(group, t.last - t.first);
-        lane_epilogue e = epilogue_at(job, t);
+        auto e = epilogue_at<cached_as<x_terms>>(job, t);
         item_of_warp item = item_from(job, n, warp_of(), 0);
         piece_of_lane piece = piece_at(job, n, wait_piece(ring, n * piece_bytes));
         if (first) {
