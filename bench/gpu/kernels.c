@@ -1,6 +1,6 @@
 /* kernels.c - times the compiled GEMMs and attention of a GPU at Whisper's shapes, through the device's table.
- * usage: bench-gpu-kernels [model [windows|rows|attention|power|zeros]]: tiny (the default), base, small, medium,
- * large; only the encoder's shapes, only the decoder's, or only the decoder's attention.
+ * usage: bench-gpu-kernels [model [windows|rows|attention|batch|power|zeros]]: tiny (the default), base, small, medium,
+ * large; only the encoder's shapes, only the decoder's, only the decoder's attention, or steps of very many windows.
  * Prints microseconds per call, best of some rounds, and TFLOP/s of the model's own arithmetic: an exact product is two
  * or three on the tensor cores. power: with many windows, a call after a pause and after half a second of calls, which
  * the card's power limit may have slowed down; zeros: the same with all-zero data, which draws less power. */
@@ -19,6 +19,7 @@
 static const mx_device *gpu;
 static int power, zeros;
 
+/* halves: 0: floats on the GPU; 1: halves in host memory; 2: halves on the GPU. */
 static void *filled(int64_t n, int halves) {
     size_t bytes = (size_t)n * (halves ? 2 : 4), some = (size_t)DIFFERENT * 4;
     char *host = mx_alloc(halves ? bytes : MX_MIN(bytes, some));
@@ -38,9 +39,9 @@ static void *filled(int64_t n, int halves) {
         more = MX_MIN(done, bytes - done);
         memcpy(host + done, host, more);
     }
-    for (size_t done = 0; done < bytes && !halves; done += some)
+    for (size_t done = 0; done < bytes && halves != 1; done += some)
         gpu->upload(gpu, (char *)to + done, host, MX_MIN(some, bytes - done));
-    if (halves) {
+    if (halves == 1) {
         gpu->free(gpu, to);
         return host;
     }
@@ -312,10 +313,14 @@ static void time_operand_attention(int64_t windows, int64_t t, int64_t d) {
     gpu->free(gpu, y.data);
 }
 
-/* Five rows per window, over its 1500 keys or over 101 keys of a cache, of which rows of a window share 100. Bytes: the
- * keys and values that must be read, each once. */
-static void time_decoder_attention(int64_t windows, int64_t d, int cached) {
-    const int64_t rows = windows * 5, keys = cached ? 101 : 1500, ctx = 448, entries = windows * (cached ? 450 : 1500);
+/* `beams` rows per window, over its 1500 keys or over 101 keys of a cache, of which rows of a window share 100; kept as
+ * the precision has it. Bytes: the keys and values that must be read, each once. */
+static void time_decoder_attention(int64_t windows, int64_t beams, int64_t d, int cached, mxw_precision precision) {
+    mx_op op = cached ? MX_OP_ATTENTION_CACHED : MX_OP_ATTENTION_WINDOW;
+    mxw_dtype kept = gpu->state_dtype ? gpu->state_dtype(gpu, precision, op, 1) : MXW_F32;
+    int halves = kept == MXW_F16 ? 2 : 0;
+    const int64_t rows = windows * beams, keys = cached ? 101 : 1500, ctx = 448;
+    const int64_t entries = windows * (cached ? 450 : 1500);
     mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
     int32_t *host = mx_alloc_zero((size_t)(rows * (2 + ctx)), sizeof(*host));
     int32_t *ints = gpu->alloc(gpu, (size_t)(rows * (2 + ctx)) * sizeof(*ints));
@@ -323,33 +328,40 @@ static void time_decoder_attention(int64_t windows, int64_t d, int cached) {
     if (!host || !ints)
         exit(1);
     for (int64_t r = 0; r < rows; r++) {
-        host[r] = (int32_t)(cached ? r : r / 5);
+        host[r] = (int32_t)(cached ? r : r / beams);
         host[rows + r] = (int32_t)keys - 1;
         for (int64_t i = 0; i < keys && cached; i++)
-            host[rows * 2 + r * ctx + i] = (int32_t)(r / 5 * 450 + i + (i == keys - 1 ? r % 5 : 0));
+            host[rows * 2 + r * ctx + i] = (int32_t)(r / beams * 450 + i + (i == keys - 1 ? r % beams : 0));
     }
     mx_tensor out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, d}, filled(rows * d, 0)), in[6];
     in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, d}, filled(rows * d, 0));
     for (int i = 1; i < 3; i++)
-        in[i] = cached ? mx_tensor_of(MXW_F32, 2, (int64_t[]){entries, d}, filled(entries * d, 0))
-                       : mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, 1500, d}, filled(entries * d, 0));
+        in[i] = cached ? mx_tensor_of(kept, 2, (int64_t[]){entries, d}, filled(entries * d, halves))
+                       : mx_tensor_of(kept, 3, (int64_t[]){windows, 1500, d}, filled(entries * d, halves));
     in[3] = mx_tensor_of(MXW_I32, 1, &rows, ints);
     in[4] = mx_tensor_of(MXW_I32, 1, &rows, ints + rows);
     in[5] = mx_tensor_of(MXW_I32, 2, (int64_t[]){rows, ctx}, ints + rows * 2);
     const void *known[6] = {NULL, NULL, NULL, host, host + rows, host + rows * 2};
-    mx_call call = {.op = cached ? MX_OP_ATTENTION_CACHED : MX_OP_ATTENTION_WINDOW, .attrs = &attrs,
-                    .n_inputs = cached ? 6 : 4, .n_outputs = 1, .inputs = in, .outputs = &out, .compiled = 1,
-                    .host = known};
+    mx_call call = {.op = op, .attrs = &attrs, .n_inputs = cached ? 6 : 4, .n_outputs = 1, .inputs = in,
+                    .outputs = &out, .compiled = 1, .host = known, .precision = precision};
     if (gpu->upload(gpu, ints, host, (size_t)(rows * (2 + ctx)) * sizeof(*ints)) < 0)
         exit(1);
-    snprintf(what, sizeof(what), "%s, %d x 5 rows", cached ? "cache" : "window", (int)windows);
+    snprintf(what, sizeof(what), "%s, %d x %d rows", cached ? "cache" : "window", (int)windows, (int)beams);
     double us = time_call(what, &call, 4.0 * (double)rows * (double)keys * (double)d);
-    printf("%-22s %-6s %9.0f GB/s\n", "", "", (double)windows * (double)(keys + 4 * cached) * 8 * (double)d / us / 1e3);
+    double bytes = (double)(windows * (keys + (beams - 1) * cached) * 2 * d) * (double)mx_dtype_bytes(kept);
+    printf("%-22s %-6s %9.0f GB/s\n", "", "", bytes / us / 1e3);
     for (int i = 0; i < 3; i++)
         gpu->free(gpu, in[i].data);
     gpu->free(gpu, out.data);
     gpu->free(gpu, ints);
     mx_free(host);
+}
+
+/* A step of so many windows. */
+static void time_attentions(int64_t windows, int64_t beams, int64_t d) {
+    for (int cached = 0; cached < 2; cached++)
+        for (int f16 = 0; f16 < 2; f16++)
+            time_decoder_attention(windows, beams, d, cached, f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT);
 }
 
 static void time_windows(int64_t windows, int64_t d, int64_t mels) {
@@ -390,8 +402,9 @@ int main(int argc, char **argv) {
     power = zeros || strcmp(only, "power") == 0;
     int encoder = !*only || power || strcmp(only, "windows") == 0, decoder = !*only || strcmp(only, "rows") == 0;
     int attention = decoder || strcmp(only, "attention") == 0;
-    if (!encoder && !attention) {
-        fprintf(stderr, "bench-gpu-kernels: %s: expected windows, rows, attention, power or zeros\n", only);
+    int batch = strcmp(only, "batch") == 0;
+    if (!encoder && !attention && !batch) {
+        fprintf(stderr, "bench-gpu-kernels: %s: expected windows, rows, attention, batch, power or zeros\n", only);
         return 2;
     }
     for (size_t i = 0; i < MX_COUNT(models); i++) {
@@ -401,9 +414,13 @@ int main(int argc, char **argv) {
         for (int64_t windows = power ? many : 1; windows <= many && encoder; windows *= many)
             time_windows(windows, models[i].d, 80);
         for (int64_t windows = 1; windows <= 64 && attention; windows *= windows == 1 ? 16 : 4)
-            for (int cached = 0; cached < 2; cached++)
-                time_decoder_attention(windows, models[i].d, cached);
-        static const int64_t rows[] = {1, 5, 12, 40, 320};
+            time_attentions(windows, 5, models[i].d);
+        for (int64_t beams = 1; beams <= 5 && batch; beams += 4) {
+            time_attentions(256, beams, models[i].d);
+            time_rows(256 * beams, models[i].d);
+            time_rows(512 * beams, models[i].d);
+        }
+        static const int64_t rows[] = {1, 5, 12, 40, 80, 320};
         for (size_t j = 0; j < MX_COUNT(rows) && decoder; j++)
             time_rows(rows[j], models[i].d);
         return 0;

@@ -1,13 +1,14 @@
 /* model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
  *
- * usage: bench-gpu-model [--f16] [--steps | --throughput] SHAPE..: tiny.en, base, small, medium, large-v3, turbo. With
- * --throughput: a queue of windows, greedily and with 5 beams (throughput.c). With --cpu [--int8] --throughput N: on
- * the CPU, one window after another, N of them (an hour: 120). Else, for each, unless only steps are
+ * usage: bench-gpu-model [--f16] [--steps | --throughput [--beams N] [--rounds N]] SHAPE..: tiny.en, base, small,
+ * medium, large-v3, turbo. With --throughput: a queue of windows, greedily and with 5 beams, or one of them; timed for
+ * so many windows of every slot, by default for about 10 s (throughput.c); with --cpu [--int8] on the CPU, which has
+ * one slot (an hour is --rounds 120). Else, for each, unless only steps are
  * asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
  * model's own arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the
  * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1,
  * 16 and 64 windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and the
- * bytes that it must read (weights as f16, caches as f32) per second. */
+ * bytes that it must read (weights as f16, caches as the device keeps them) per second. */
 #include "model.h"
 #include "model/model.h"
 
@@ -35,7 +36,7 @@ static const struct {
 
 static const mx_device *gpu;
 static mxw_precision precision;
-static int only_steps, only_throughput, on_cpu, n_windows;
+static int only_steps, only_throughput, only_beams, n_rounds, on_cpu;
 
 /* ---- generated weights ------------------------------------------------------------------------------------------- */
 
@@ -176,10 +177,11 @@ mx_state *open_state(const model *m, int64_t windows, int64_t cells) {
 }
 
 static double step_bytes(const mxw_dims *d, int64_t windows) {
+    mxw_dtype kept = gpu->state_dtype ? gpu->state_dtype(gpu, precision, MX_OP_ATTENTION_WINDOW, 1) : MXW_F32;
     double n = (double)d->n_text_state, layers = (double)d->n_text_layer;
     double weights = (layers * 14 * n * n + (double)d->n_vocab * n) * 2;
-    double cross = layers * 2 * (double)d->n_audio_ctx * n * 4, self = layers * 2 * BEAMS * POSITION * n * 4;
-    return weights + (double)windows * (cross + self);
+    double keys = (double)d->n_audio_ctx + BEAMS * POSITION;
+    return weights + (double)windows * layers * 2 * keys * n * (double)mx_dtype_bytes(kept);
 }
 
 static void time_step(const model *m, const mxw_dims *d, int64_t windows) {
@@ -244,9 +246,12 @@ int main(int argc, char **argv) {
         precision = strcmp(argv[a], "--f16") == 0    ? MXW_PRECISION_F16
                     : strcmp(argv[a], "--int8") == 0 ? MXW_PRECISION_INT8
                                                      : precision;
-        n_windows = atoi(argv[a]) > 0 ? atoi(argv[a]) : n_windows;
         only_steps |= strcmp(argv[a], "--steps") == 0;
         only_throughput |= strcmp(argv[a], "--throughput") == 0;
+        if (strcmp(argv[a], "--beams") == 0 && a + 1 < argc)
+            only_beams = atoi(argv[++a]);
+        if (strcmp(argv[a], "--rounds") == 0 && a + 1 < argc)
+            n_rounds = atoi(argv[++a]);
         for (size_t i = 0; i < MX_COUNT(shapes); i++) {
             if (strcmp(argv[a], shapes[i].name) != 0)
                 continue;
@@ -257,7 +262,8 @@ int main(int argc, char **argv) {
             for (int64_t windows = 1; windows <= 64 && !only_throughput; windows *= windows == 1 ? 16 : 4)
                 time_step(&m, &shapes[i].dims, windows);
             for (int beams = 1; beams <= BEAMS && only_throughput; beams += BEAMS - 1)
-                time_throughput(&m, beams, on_cpu ? 1 : MOST_SLOTS, n_windows);
+                if (!only_beams || only_beams == beams)
+                    time_throughput(&m, beams, on_cpu ? 1 : MOST_SLOTS, n_rounds);
             close_model(&m);
         }
     }

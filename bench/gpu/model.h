@@ -29,7 +29,7 @@ void bind_input(mx_run *run, const char *name, mxw_dtype dtype, int rank, const 
 /* The caches of so many windows, each with so many cells; NULL if they do not fit. */
 mx_state *open_state(const model *m, int64_t windows, int64_t cells);
 
-/* throughput.c: windows a second of a queue that never empties, with so many beams: at most so many windows at once,
- * and so many in all, 0: as many as make a steady mean. */
-void time_throughput(const model *m, int beams, int most_slots, int windows);
+/* throughput.c: windows a second of a queue that never empties, with so many beams and at most so many windows at once;
+ * for so many windows of every slot, 0: as many as take some seconds. */
+void time_throughput(const model *m, int beams, int most_slots, int rounds);
 #endif

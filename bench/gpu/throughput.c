@@ -6,7 +6,7 @@
  * as that many slots are free. There are as many slots as the GPU's memory has room for, MOST_SLOTS at most.
  * The beams of a window share all cells but those of the last tokens, as beams do. Rows are padded to sizes that recur,
  * as the program pads them. What is not there: choosing tokens on the host, text, files.
- * Invariant: the time runs from the end of window number `slots` to the end of window number 3 * slots, at least; in
+ * Invariant: the time runs from the end of window number `slots` to the end of window number 2 * slots, at least; in
  * both moments all slots are busy. */
 #include "model.h"
 
@@ -310,10 +310,11 @@ static void run_until(bench *b, int n_ended, int *steps) {
     }
 }
 
-void time_throughput(const model *m, int beams, int most_slots, int windows) {
+void time_throughput(const model *m, int beams, int most_slots, int rounds) {
     static bench b;
     pthread_t maker;
-    int n_slots = most_slots, steps, rounds = m->dims->n_text_layer <= 6 ? 10 : 2;
+    int n_slots = most_slots, steps;
+    rounds = rounds > 0 ? rounds : m->dims->n_text_layer <= 6 ? 10 : 2;
     b = (bench){.model = m, .beams = beams, .mels.most = MX_MIN(READY, 2 * most_slots)};
     take_room(&b);
     while (!fits(&b, n_slots) && n_slots > 1)
@@ -323,7 +324,7 @@ void time_throughput(const model *m, int beams, int most_slots, int windows) {
     run_until(&b, n_slots, &steps);
     int64_t start = mx_now_ns();
     int first = b.n_ended;
-    run_until(&b, first + (windows ? windows : rounds * n_slots), &steps);
+    run_until(&b, first + rounds * n_slots, &steps);
     double seconds = mx_since_ms(start) / 1e3, ended = b.n_ended - first;
     printf("  throughput, %s, %3d windows at once: %7.1f windows/s, %7.0f times real time (%d windows, %d steps of "
            "%.2f ms, %.1f s)\n", beams == 1 ? "greedy" : "5 beams", n_slots, ended / seconds, 30 * ended / seconds,
