@@ -14,16 +14,16 @@ namespace mx::attention {
 
 namespace {
 
-constexpr int BLOCKS_PER_SM = 2;                       /* resident blocks per SM */
+constexpr int BLOCKS_PER_SM = 3;                       /* resident blocks per SM */
 static_assert(BLOCKS_PER_SM <= MAX_BLOCKS_PER_SM, "scratch is for as many");
 constexpr int OWN = 10;                                /* warps' keys of single rows that a tile has room for */
 constexpr int WARP_CHUNKS = 16 * HEAD_DIM / 8;         /* of 16 keys */
 
 struct paged_smem_f16 : paged_rows {
     combine_smem s;
-    unsigned differs[TILE_WARPS];                      /* bit per row: it has keys of its own there */
+    unsigned differs[2][TILE_WARPS];                   /* bit per row: it has keys of its own there; by turns */
     alignas(128) uint4 k[TILE_CHUNKS<1>];
-    uint4 v[TILE_CHUNKS<1>], own[OWN][2][WARP_CHUNKS]; /* own: keys, values */
+    uint4 v[TILE_CHUNKS<1>], own[OWN][WARP_CHUNKS];    /* own: first keys, then values */
 };
 
 /* Begins to copy a warp's cells; zeros where it has none. */
@@ -53,34 +53,42 @@ __device__ __forceinline__ static unsigned find_cells(const decode_params &job, 
     return differs;
 }
 
-/* Copies what the warp needs, and scores it for all rows. own: its first place there. */
+/* Copies what the warp needs, and scores it for all rows; the values of single rows are then still on their way. own:
+ * the warp's first place there. */
 __device__ __forceinline__ static void score_rows(const decode_params &job, int head, int from, int left,
                                                   const int (&cell)[TILE_ROWS], unsigned differs, int own,
                                                   paged_smem_f16 &s, float (&scores)[4]) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, at = own;
+    unsigned left_over = differs;
     float scale = power_scale<1>(job);
     key_operand<1> k;
     copy_cells(job.k, head, job.d, cell[0], s.k + warp * WARP_CHUNKS);
     copy_cells(job.v, head, job.d, cell[0], s.v + warp * WARP_CHUNKS);
 #pragma unroll
     for (int r = 1; r < TILE_ROWS; r++)
-        if (differs >> r & 1) {
-            copy_cells(job.k, head, job.d, cell[r], s.own[at][0]);
-            copy_cells(job.v, head, job.d, cell[r], s.own[at++][1]);
-        }
+        if (differs >> r & 1)
+            copy_cells(job.k, head, job.d, cell[r], s.own[at++]);
     cp_async_commit();
     cp_async_wait<0>();
     __syncwarp();
     get_keys(s.k, warp, lane, k);
     score<1>(s.s.pad, k, left - warp * 16, scale, lane, scores);
 #pragma unroll 1
-    for (at = own; differs; differs &= differs - 1, at++) {
+    for (at = own; left_over; left_over &= left_over - 1, at++) {
         float others[4];
-        get_keys(s.own[at][0], 0, lane, k);
+        get_keys(s.own[at], 0, lane, k);
         score<1>(s.s.pad, k, left - warp * 16, scale, lane, others);
-        if (lane / 4 == from + __ffs((int)differs) - 1)
+        if (lane / 4 == from + __ffs((int)left_over) - 1)
             memcpy(scores, others, sizeof(others));
     }
+    note_max(s.s.pad, scores);
+    __syncwarp();   /* no lane reads keys any more */
+    at = own;
+#pragma unroll
+    for (int r = 1; r < TILE_ROWS; r++)
+        if (differs >> r & 1)
+            copy_cells(job.v, head, job.d, cell[r], s.own[at++]);
+    cp_async_commit();
 }
 
 __device__ __forceinline__ static uint2 get_own_values(const uint4 *values, int warp, int lane) {
@@ -97,7 +105,7 @@ __device__ __forceinline__ static uint4 only_if(bool mine, const uint4 &w) {
 }
 
 /* The weighted values of all rows, in the order of finish_tile<1>. */
-__device__ __forceinline__ static float2 add_values(const paged_smem_f16 &s, int from) {
+__device__ __forceinline__ static float2 add_values(const paged_smem_f16 &s, int turn, int from) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, own = 0;
     float sums[2][4] = {};
 #pragma unroll
@@ -106,11 +114,11 @@ __device__ __forceinline__ static float2 add_values(const paged_smem_f16 &s, int
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             uint4 w = s.s.pad.weights[(i + half) * WARP_SIZE + lane];
-            unsigned differs = s.differs[i + half] << from;
+            unsigned differs = s.differs[turn][i + half] << from;
             mma_m16n8k16(sums[half], only_if(!(differs >> lane / 4 & 1), w), half ? v.z : v.x, half ? v.w : v.y);
 #pragma unroll 1
             for (; differs; differs &= differs - 1) {
-                uint2 of = get_own_values(s.own[own++][1], warp, lane);
+                uint2 of = get_own_values(s.own[own++], warp, lane);
                 mma_m16n8k16(sums[half], only_if(lane / 4 == __ffs((int)differs) - 1, w), of.x, of.y);
             }
         }
@@ -118,32 +126,32 @@ __device__ __forceinline__ static float2 add_values(const paged_smem_f16 &s, int
     return tile_values(sums);
 }
 
-/* Rows `from` to `to` of a group over a tile; false: there is not enough room for all of them together. */
+/* Rows `from` to `to` of a group over a tile; false: there is not enough room for all of them together. turn: 0 and 1,
+ * alternating. */
 __device__ static bool run_rows(const decode_params &job, const row_group &p, int first, int tile, int from, int to,
-                                paged_smem_f16 &s) {
+                                int turn, paged_smem_f16 &s) {
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, row = lane / 4, cell[TILE_ROWS];
     int left = s.keys[first + max(from, min(row, to - 1))] - tile * TILE_KEYS, own = 0, all = 0;
     unsigned differs = find_cells(job, s, first, tile, from, to, cell);
-    __syncthreads();   /* queries are ready; the rows before are no longer read */
     if (lane == 0)
-        s.differs[warp] = differs;
-    __syncthreads();
+        s.differs[turn][warp] = differs;
+    __syncthreads();   /* queries are ready; the rows before are no longer read */
 #pragma unroll
     for (int w = 0; w < TILE_WARPS; w++) {
         own = w == warp ? all : own;
-        all += __popc(s.differs[w]);
+        all += __popc(s.differs[turn][w]);
     }
     if (all > OWN)
         return false;
     float scores[4];
     tile_result r;
     score_rows(job, p.head, from, left, cell, differs, own, s, scores);
-    note_max(s.s.pad, scores);
     __syncthreads();
     r.top = largest_of_row(s.s.pad.row_max[row]);
     weigh(s.s.pad, scores, r.top, warp, lane);
+    cp_async_wait<0>();
     __syncthreads();
-    r.y = add_values(s, from);
+    r.y = add_values(s, turn, from);
     r.sum = sum_of_row(s.s.pad.sums[row]);
     write_tile<1>(job, p, tile, row >= from && row < to, r);
     return true;
@@ -153,16 +161,17 @@ __device__ static bool run_rows(const decode_params &job, const row_group &p, in
 __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_paged_f16_kernel(decode_params job, int most) {
     extern __shared__ __align__(128) unsigned char dynamic[];
     paged_smem_f16 &s = *(paged_smem_f16 *)dynamic;
+    int turn = 0;
     pdl_wait();
     run_groups(job, most, s, [&](const row_group &p, int first) {
-        __syncthreads();   /* the group before no longer reads its queries */
         put_queries<1>(s.s.pad, query_of(job, p));
 #pragma unroll 1
         for (int tile = 0; tile < p.n_tiles; tile++) {
-            bool together = run_rows(job, p, first, tile, 0, p.n, s);
+            bool together = run_rows(job, p, first, tile, 0, p.n, turn, s);
+            turn ^= 1;
 #pragma unroll 1
-            for (int r = 0; r < p.n && !together; r++)
-                run_rows(job, p, first, tile, r, r + 1, s);
+            for (int r = 0; r < p.n && !together; r++, turn ^= 1)
+                run_rows(job, p, first, tile, r, r + 1, turn, s);
         }
         if (p.n_tiles > 1)
             finish_group<1>(job, p, 1, s.s);
