@@ -1,9 +1,12 @@
-/* compile/prepack.c - converts constant inputs, once, to the form that each op wants: in place, f32, raw, packed. */
+/* compile/prepack.c - converts constant inputs, once, to the form that each op wants: in place, f32, raw, packed. A
+ * quantized weight that the device does not take as it is is widened for that long: one constant to a thread. */
 #include "compile/rewrite.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 /* The views behind a constant value: a weight, a constant, or each of a stack. */
 typedef struct sources {
@@ -30,7 +33,8 @@ static mxw_status find_sources(const mx_graph *g, mx_value value, const mx_weigh
 
 static int usable_in_place(const mx_device *device, const sources *from, size_t align) {
     const mx_tensor *t = &from->items[0];
-    return device->host_memory && from->n == 1 && mx_tensor_contiguous(t) && (uintptr_t)t->data % align == 0;
+    return device->host_memory && from->n == 1 && t->layout == MX_LAYOUT_DENSE && mx_tensor_contiguous(t) &&
+           (uintptr_t)t->data % align == 0;
 }
 
 /* Copies the stacked elements into host memory, widened to f32 or as they are. */
@@ -76,6 +80,32 @@ static mxw_dtype raw_dtype(const sources *from) {
         if (from->items[i].dtype != dtype)
             dtype = MXW_F32;
     return dtype == MXW_F16 || dtype == MXW_BF16 ? dtype : MXW_F32;
+}
+
+static int any_quantized(const sources *from) {
+    int any = 0;
+    for (int i = 0; i < from->n; i++)
+        any |= from->items[i].layout == MX_LAYOUT_QUANTIZED;
+    return any;
+}
+
+/* The quantized ones in f32 instead, in memory that the caller frees, also after a failure. */
+static mxw_status widen(sources *from, float **out) {
+    size_t n = 0;
+    mxw_status status = MXW_OK;
+    for (int i = 0; i < from->n; i++)
+        n += (size_t)mx_tensor_count(&from->items[i]);
+    float *to = *out = mx_alloc_array(n, sizeof(*to));
+    for (int i = 0; to && i < from->n && status >= 0; i++) {
+        mx_tensor *t = &from->items[i];
+        if (t->layout != MX_LAYOUT_QUANTIZED)
+            continue;
+        status = mx_tensor_to_f32(t, to);
+        t->layout = MX_LAYOUT_DENSE;
+        t->data = to;
+        to += mx_tensor_count(t);
+    }
+    return to ? status : MXW_E_MEMORY;
 }
 
 /* Whether two values, each of its own graph, are the same weight, or the same weights stacked. */
@@ -218,12 +248,20 @@ static mxw_status find_constants(loading *l) {
 }
 
 static mxw_status load_one(const loading *l, int64_t i) {
+    const mx_device *device = l->plan->device;
     pending *item = &l->items[i];
     mx_constant *c = &l->plan->constants[item->constant];
+    float *widened = NULL;
+    mxw_status status = MXW_OK;
     item->use.sources = item->from.items;   /* the items may have moved since */
     c->block = c->tensor.data = (char *)l->plan->block + item->offset;
-    return c->form == MX_FORM_PACKED ? l->plan->device->pack(l->plan->device, &item->use, c->block, l->pool)
-                                     : copy_elements(l->plan->device, &c->tensor, &item->from);
+    if (any_quantized(&item->from) && !(device->takes_quantized && device->takes_quantized(device, &item->use)))
+        status = widen(&item->from, &widened);
+    if (status >= 0)
+        status = c->form == MX_FORM_PACKED ? device->pack(device, &item->use, c->block, l->pool)
+                                           : copy_elements(device, &c->tensor, &item->from);
+    mx_free(widened);
+    return status;
 }
 
 static void load_item(void *context, int64_t i) {

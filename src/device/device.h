@@ -37,7 +37,7 @@ typedef enum mx_form {
 } mx_form;
 
 /* A weight for input `input` of an op: the sources stacked along axis 0, views in any float dtype and with any strides,
- * all of the same sizes after axis 0. */
+ * all of the same sizes after axis 0; QUANTIZED ones are f32 to form() and packing(). */
 typedef struct mx_weight_use {
     mx_op op;
     const mx_attrs *attrs;
@@ -92,6 +92,9 @@ struct mx_device {
      * size, and the leading axes follow from there without gaps), as a slice of the last axis has. */
     int (*strided)(const mx_device *device, mx_op op, int input);
     mx_form (*form)(const mx_device *device, const mx_weight_use *use);
+    /* Optional. Whether form(), packing() and pack() take QUANTIZED sources for this use as they are, and calls what
+     * comes of them; if not, the sources come widened. What was packed may then refer to the codes. */
+    int (*takes_quantized)(const mx_device *device, const mx_weight_use *use);
     /* Of MX_FORM_PACKED: the size and format of the packed weight; then packs it into a block of that size. */
     mx_packing (*packing)(const mx_device *device, const mx_weight_use *use);
     mxw_status (*pack)(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);

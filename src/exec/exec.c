@@ -75,7 +75,8 @@ static mxw_status check_precision(const mx_program_options *options, const mx_de
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static int usable_in_place(const mx_program *p, const mx_tensor *t) {
-    return p->device->host_memory && t->dtype == MXW_F32 && mx_tensor_contiguous(t) && (uintptr_t)t->data % 64 == 0;
+    return p->device->host_memory && t->layout == MX_LAYOUT_DENSE && t->dtype == MXW_F32 && mx_tensor_contiguous(t) &&
+           (uintptr_t)t->data % 64 == 0;
 }
 
 /* Allocates a leaf's memory, owned by the program. */
@@ -137,6 +138,17 @@ static mxw_status load_leaf(mx_program *p, mx_value value, const mx_program_opti
         return MXW_OK;
     }
     return keep(p, value, info->data, (size_t)mx_type_count(&info->type) * mx_dtype_bytes(info->type.dtype));
+}
+
+/* What the plan itself keeps in memory: not what it borrows or reads in the file. */
+static size_t kept_bytes(const mx_plan *plan) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < plan->n_constants; i++) {
+        const mx_tensor *t = &plan->constants[i].tensor;
+        if (plan->constants[i].block)
+            bytes += t->layout == MX_LAYOUT_PACKED ? t->packing.bytes : mx_tensor_bytes(t);
+    }
+    return bytes;
 }
 
 /* A plan loads the constants that its nodes read; what is left are constants that are graph outputs. */
@@ -203,6 +215,8 @@ mxw_status mx_exec_load(const mx_graph *g, const mx_program_options *options, mx
     start = mx_now_ns();
     MX_TRY(load_leaves(p, options));
     mx_log_timed(MXW_LOG_DEBUG, "exec", mx_since_ms(start), "weights of graph %s loaded", g->name);
+    if (p->plan)
+        mx_log(MXW_LOG_DEBUG, "exec", "graph %s keeps %zu bytes of weights", g->name, kept_bytes(p->plan));
     *out = p;
     return MXW_OK;
 out:

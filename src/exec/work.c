@@ -68,7 +68,7 @@ static double flops_of(const mx_program *p, const mx_call *call) {
 /* An activation in a device layout counts as GEMMs read it: one f16, or two where they are exact. */
 static double value_bytes(const mx_program *p, const mx_tensor *t) {
     if (t->layout == MX_LAYOUT_PACKED)
-        return (double)t->packing.bytes;
+        return (double)(t->packing.bytes + t->packing.elsewhere);
     if (t->layout != MX_LAYOUT_DENSE)
         return count(t) * (p->precision == MXW_PRECISION_F16 ? 2 : 4);
     return (double)mx_tensor_bytes(t);

@@ -5,7 +5,7 @@
  * the cache. Every load goes through memcpy because mapped files do not align. */
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "tensor/quantized.h"
 
 #define TILE 32
 
@@ -154,6 +154,10 @@ static void copy_elements(const mx_tensor *t, int to_f32, void *out) {
 }
 
 mxw_status mx_tensor_to_f32(const mx_tensor *t, float *out) {
+    if (t->layout == MX_LAYOUT_QUANTIZED) {
+        mx_quantized_widen_view(t, out);
+        return MXW_OK;
+    }
     if (mx_dtype_bytes(t->dtype) == 0)
         return mx_fail(MXW_E_INTERNAL, "unknown element type %d", (int)t->dtype);
     copy_elements(t, 1, out);

@@ -5,20 +5,22 @@
 
 #define MX_MAX_RANK MXW_MAX_RANK
 
-/* How the elements of a tensor lie in memory. All but DENSE are private to a device: what a call of the device wrote in
- * such a layout, only calls of that device can read. */
+/* How the elements of a tensor lie in memory. All but DENSE and QUANTIZED are private to a device: what a call of the
+ * device wrote in such a layout, only calls of that device can read. */
 typedef enum mx_layout {
     MX_LAYOUT_DENSE,     /* elements of the dtype at their strides */
     MX_LAYOUT_OPERAND,   /* activations as the MMA operand of a GEMM */
     MX_LAYOUT_IM2COL,    /* activations as the operand rows of the next convolution's GEMM */
     MX_LAYOUT_QKV,       /* queries, keys and values of one fused projection as attention's operands */
-    MX_LAYOUT_PACKED     /* a constant as device->pack() made it */
+    MX_LAYOUT_PACKED,    /* a constant as device->pack() made it */
+    MX_LAYOUT_QUANTIZED  /* a weight whose file has codes for it (tensor/quantized.h): f32, without data */
 } mx_layout;
 
 /* Describes a PACKED tensor on the host, so that a device need not look into its memory. */
 typedef struct mx_packing {
     size_t bytes;      /* of the block */
     int32_t format;    /* which of the device's packed formats; its own numbers */
+    size_t elsewhere;  /* bytes that calls read besides: codes in a file */
 } mx_packing;
 
 /* A view: element (i0, i1, ...) lies at data + sum(i * stride) * element bytes. Strides count elements. A view may be
@@ -35,6 +37,7 @@ typedef struct mx_tensor {
     /* Elements from the beginning of the value that this is a view of. In a DENSE view, data has moved by them; in
      * another layout, data is the address of the whole value. */
     int64_t offset;
+    const struct mx_quantized *quantized;   /* of a QUANTIZED tensor: the whole value, whose rows outlive the view */
 } mx_tensor;
 
 size_t mx_dtype_bytes(mxw_dtype dtype);
@@ -50,7 +53,8 @@ int mx_tensor_contiguous(const mx_tensor *t);                   /* row major wit
 /* "f16 [384, 80, 3]" into out. */
 void mx_tensor_describe(const mx_tensor *t, char *out, size_t n);
 
-/* Elements in row-major order, widened exactly to f32 (f32, f16, bf16, i8, u8, i32 rounded to nearest; f64 rounded). */
+/* Elements in row-major order, widened exactly to f32 (f32, f16, bf16, i8, u8, i32 rounded to nearest; f64 rounded).
+ * A QUANTIZED tensor is widened as its format says. */
 mxw_status mx_tensor_to_f32(const mx_tensor *t, float *out);
 /* Elements in row-major order, bytes as they are. */
 void mx_tensor_pack(const mx_tensor *t, void *out);

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "weights/format/npz.h"
 #include "weights/names/names.h"
-#include "weights/quantized.h"
+#include "tensor/quantized.h"
 #include "weights/weights.h"
 
 /* Types of files that ours only stand for: `stored` of a raw tensor. */
@@ -17,7 +17,7 @@
 /* A tensor of the file. */
 typedef struct mx_raw {
     const char *name;
-    mx_tensor view;         /* of a quantized one: f32, without data until it is widened */
+    mx_tensor view;         /* QUANTIZED until it is widened */
     int mapped;
     const char *alias_of;   /* another name for this tensor of the file, or NULL */
     int used;     /* part of the architecture, or a setting that was read */

@@ -59,6 +59,8 @@ mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_ten
         return mx_fail(MXW_E_FORMAT, "tensor %s does not split into %d parts", raw->name, source->parts);
     view->dims[0] /= source->parts;
     int64_t rows = view->dims[0] * source->part;
+    if (view->layout == MX_LAYOUT_QUANTIZED)
+        view->offset = rows * view->strides[0];
     if (view->data)
         view->data = (char *)view->data + rows * view->strides[0] * (int64_t)mx_dtype_bytes(view->dtype);
     return MXW_OK;
@@ -70,6 +72,8 @@ mxw_status mx_raw_quantize(mx_weights *w, mx_raw *raw, int rank, const int64_t *
         return MXW_E_MEMORY;
     *copy = *q;
     raw->view = mx_tensor_of(MXW_F32, rank, dims, NULL);
+    raw->view.layout = MX_LAYOUT_QUANTIZED;
+    raw->view.quantized = copy;
     raw->mapped = 0;
     raw->quantized = copy;
     raw->stored = q->type;
@@ -238,23 +242,35 @@ int mx_is_checkpoint(const uint8_t *bytes, size_t n) {
     return format && format != &mx_format_index;
 }
 
+static void make_dense(mx_tensor *view, void *wide) {
+    view->data = wide;
+    view->layout = MX_LAYOUT_DENSE;
+    view->quantized = NULL;
+    view->offset = 0;
+}
+
+/* A packed checkpoint keeps its codes, except for those whose values lie in another order than the tensor's. */
+static int stays_quantized(const mx_weights *w, const mx_raw *raw) {
+    return w->packed && mx_tensor_contiguous(&raw->view);
+}
+
 /* Widens the quantized tensors that the architecture needs, once. */
 static mxw_status widen_used(mx_weights *w) {
     for (size_t i = 0; i < w->n_raws; i++) {
         mx_raw *raw = &w->raws[i];
-        const mx_quantized *q = raw->used && !raw->alias_of ? raw->quantized : NULL;
+        const mx_quantized *q = raw->used && !raw->alias_of && !stays_quantized(w, raw) ? raw->quantized : NULL;
         float *wide = q ? mx_arena_alloc(&w->arena, (size_t)(q->rows * q->columns) * sizeof(*wide)) : NULL;
         if (q && !wide)
             return MXW_E_MEMORY;
         for (int64_t row = 0; q && row < q->rows; row++)
             mx_quantized_widen(q, row, wide + row * q->columns);
         if (q)
-            raw->view.data = wide;
+            make_dense(&raw->view, wide);
     }
     for (int64_t i = 0; i < w->n_tensors; i++) {
         mx_canonical *t = &w->tensors[i];
-        if (t->raw->quantized)
-            t->view.data = (char *)t->raw->view.data + (size_t)t->part * mx_tensor_bytes(&t->view);
+        if (t->raw->quantized && t->raw->view.data)
+            make_dense(&t->view, (char *)t->raw->view.data + (size_t)t->part * mx_tensor_bytes(&t->view));
     }
     return MXW_OK;
 }
@@ -287,8 +303,7 @@ static mxw_status read_all(mx_weights *w) {
     MX_TRY(mx_resolve_all(w, mx_arch_count(&w->dims), resolve));
     if (w->naming->check)
         MX_TRY(w->naming->check(w));
-    if (!w->packed)
-        MX_TRY(widen_used(w));
+    MX_TRY(widen_used(w));
 out:
     return status;
 }
@@ -457,9 +472,10 @@ int64_t mx_weights_index(const mx_weights *w, const char *name) {
 mxw_status mx_weights_find(const mx_weights *w, const char *name, mx_tensor *out) {
     const mx_canonical *t = by_name(w, name);
     const mx_raw *raw = t ? NULL : mx_raw_find(w, name);
-    if ((!t && !raw) || !(t ? t->view : raw->view).data)
+    const mx_tensor *view = t ? &t->view : raw ? &raw->view : NULL;
+    if (!view || (!view->data && view->layout != MX_LAYOUT_QUANTIZED))
         return missing(w, name);
-    *out = t ? t->view : raw->view;
+    *out = *view;
     return MXW_OK;
 }
 
@@ -471,17 +487,9 @@ const mx_quantized *mx_weights_quantized(const mx_weights *w, int64_t i, int64_t
 }
 
 mxw_status mx_weights_read_f32(const mx_weights *w, int64_t i, float *out) {
-    int64_t row = 0;
     mx_tensor view;
     mxw_status status = mx_weights_tensor(w, i, NULL, &view);
-    if (status < 0)
-        return status;
-    const mx_quantized *q = mx_weights_quantized(w, i, &row);
-    if (!q)
-        return mx_tensor_to_f32(&view, out);
-    for (int64_t r = 0; r < q->rows / w->tensors[i].parts; r++)
-        mx_quantized_widen(q, row + r, out + r * q->columns);
-    return MXW_OK;
+    return status < 0 ? status : mx_tensor_to_f32(&view, out);
 }
 
 mxw_status mx_weights_crc32(const mx_weights *w, int64_t i, uint32_t *crc) {

@@ -8,13 +8,13 @@
 #define MX_WEIGHTS_H
 #include "base/str.h"
 #include "tensor/tensor.h"
-#include "weights/quantized.h"
+#include "tensor/quantized.h"
 
 typedef struct mx_weights mx_weights;
 
 /* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
-/* The same without widening what is quantized: such a tensor's view has no data, mx_weights_read_f32 reads it. */
+/* The same without widening what is quantized: the view of such a tensor is QUANTIZED, without data. */
 mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
 /* Has the file in memory before its tensors are read. */

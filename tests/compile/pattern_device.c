@@ -75,7 +75,7 @@ static int64_t count_of(const packed *h) {
 
 static mx_packing pattern_packing(const mx_device *device, const mx_weight_use *use) {
     packed h = header_of(use);
-    return (mx_packing){sizeof(h) + (size_t)count_of(&h) * sizeof(float), FORMAT(use->op, use->precision)};
+    return (mx_packing){sizeof(h) + (size_t)count_of(&h) * sizeof(float), FORMAT(use->op, use->precision), 0};
 }
 
 /* Element i, backwards and with bits changed by a number that its place gives; the same again brings it back. */

@@ -63,7 +63,7 @@ static int fake_supports_precision(const mx_device *device, mxw_precision precis
 }
 static int fake_strided(const mx_device *device, mx_op op, int input) { return op == MX_OP_ATTENTION; }
 static mx_form fake_form(const mx_device *device, const mx_weight_use *use) { return MX_FORM_F32; }
-static mx_packing fake_packing(const mx_device *device, const mx_weight_use *use) { return (mx_packing){0, 0}; }
+static mx_packing fake_packing(const mx_device *device, const mx_weight_use *use) { return (mx_packing){0, 0, 0}; }
 static mxw_status fake_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool) {
     return refuse("nothing has a packed form");
 }

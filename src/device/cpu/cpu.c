@@ -120,6 +120,7 @@ static mx_device cpu = {
     .supports_precision = cpu_supports_precision,
     .strided = mx_cpu_strided,
     .form = mx_cpu_form,
+    .takes_quantized = mx_cpu_takes_quantized,
     .packing = mx_cpu_packing,
     .pack = mx_cpu_pack,
     .kernel = mx_cpu_kernel,

@@ -2,6 +2,7 @@
 #ifndef MX_CPU_KERNELS_H
 #define MX_CPU_KERNELS_H
 #include "op/op.h"
+#include "tensor/blocks.h"
 
 #define MX_PANEL 32   /* columns of a weight's panel: a cache line of f16 */
 #define MX_CHUNK 16   /* elements of k that stay adjacent where rows are interleaved: a cache line of f32 */

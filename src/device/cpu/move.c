@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "device/cpu/gemm/codes.h"
+
 #define PIECE_BYTES 65536
 
 /* ---- strided copies ---------------------------------------------------------------------------------------------- */
@@ -117,10 +119,21 @@ mxw_status mx_cpu_gather(const mx_call *call, const mx_kernels *kernels) {
     return status;
 }
 
-/* A table may keep its own element type: its rows are widened. */
+static mxw_status gather_codes(const mx_call *call, const mx_kernels *kernels) {
+    const mx_tensor *table = &call->inputs[0], *index = &call->inputs[1];
+    const mx_codes *w = table->data;
+    mxw_status status = mx_cpu_check_index(call, "index", index, table->dims[0]);
+    for (int64_t i = 0; i < mx_tensor_count(index) && status >= 0; i++)
+        mx_codes_row(w, ((const int32_t *)index->data)[i], (float *)call->outputs[0].data + i * w->k);
+    return status;
+}
+
+/* A table may keep its own element type, or its codes: its rows are widened. */
 mxw_status mx_cpu_fast_gather(const mx_call *call, const mx_kernels *kernels) {
     const mx_tensor *table = &call->inputs[0], *index = &call->inputs[1];
     mxw_dtype to = call->outputs[0].dtype, from = table->dtype;
+    if (mx_codes_is(table))
+        return gather_codes(call, kernels);
     if (from == to)
         return mx_cpu_gather(call, kernels);
     mxw_status status = mx_cpu_check_index(call, "index", index, table->dims[0]);

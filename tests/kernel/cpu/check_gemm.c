@@ -273,6 +273,36 @@ static void each_pack(void (*pack)(void *, const void *, int64_t, int64_t, int64
 static void test_pack_panel_16(void) { each_pack(K->pack_panel_16, 2); }
 static void test_pack_panel_32(void) { each_pack(K->pack_panel_32, 4); }
 
+/* Every type of 32, at an odd address, against tensor/blocks.h. */
+static void test_blocks_panel(void) {
+    static const char *const types[] = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0"};
+    for (int64_t n = 0; n < 5 * 3 * 4; n++) {
+        const mx_block_type *type = mx_block_type_find(types[n % 5]);
+        int64_t k = 32 * (1 + n / 5 % 3), columns = (int64_t[]){MX_PANEL, 1, 17, 31}[n / 15];
+        size_t row_bytes = (size_t)((k / 32 + 1) * type->bytes);
+        uint8_t *x = take((size_t)columns * row_bytes, 1);
+        float *y = take((size_t)(k * MX_PANEL) * sizeof(float), 16), row[96];
+        for (size_t i = 0; i < (size_t)columns * row_bytes; i++)
+            x[i] = (uint8_t)word();
+        for (int64_t b = 0; b < columns * (k / 32 + 1); b++) {   /* finite scales and minima */
+            x[b * type->bytes + 1] &= 0xbf;
+            x[b * type->bytes + 3] &= type->name[3] == '1' ? 0xbf : 0xff;
+        }
+        K->blocks_panel(y, x, type, row_bytes, columns, k);
+        int same = 1;
+        for (int64_t j = 0; j < MX_PANEL; j++) {
+            memset(row, 0, sizeof(row));
+            if (j < columns)
+                mx_blocks_widen(type, x + (size_t)j * row_bytes, k, row);
+            for (int64_t p = 0; p < k; p++)
+                same &= memcmp(&y[p * MX_PANEL + j], &row[p], sizeof(float)) == 0;
+        }
+        CHECK(same);
+        record(y, (size_t)(k * MX_PANEL) * sizeof(float));
+        done();
+    }
+}
+
 const kcheck_test kcheck_gemm[] = {
     {"gemm_blocks", test_gemm_blocks, 0},
     {"gemm_tile", test_gemm_tile, 1},
@@ -281,6 +311,7 @@ const kcheck_test kcheck_gemm[] = {
     {"gemm_store", test_gemm_store, 1},
     {"pack_row", test_pack_row, 1},
     {"widen_f16", test_widen_f16, 1},
+    {"blocks_panel", test_blocks_panel, 1},
     {"pack_panel_16", test_pack_panel_16, 1},
     {"pack_panel_32", test_pack_panel_32, 1},
     {NULL, NULL, 0},

@@ -48,6 +48,35 @@ static void test_int8_pack(void) {
     CHECK(!isfinite(unit));
 }
 
+/* The same numbers, from the steps. */
+static void test_int8_panel(void) {
+    for (int64_t k = 2; k <= 386; k += k < 8 ? 2 : 54) {
+        float *x = take((size_t)(k * MX_PANEL) * sizeof(float), 4), *inverse = factors(k), *row = floats(k, 1, 4);
+        float *steps = take(MX_PANEL * sizeof(float), 4), unit;
+        int8_t *y = take((size_t)(k * MX_PANEL), 2), *want = take((size_t)(k * MX_PANEL), 0), *q = take((size_t)k, 0);
+        for (int64_t j = 0; j < MX_PANEL; j++) {
+            float top = 0;
+            for (int64_t i = 0; i < k; i++) {
+                row[i] = j == 5 ? 0 : (float)uniform(-1, 1);
+                top = fmaxf(top, fabsf(row[i] * inverse[i]));
+                x[i * MX_PANEL + j] = row[i];
+            }
+            steps[j] = j == 5 ? 0 : 127 / top;
+            K->int8_pack(q, &unit, row, inverse, k);
+            for (int64_t i = 0; i < k; i++)
+                want[(i / 2 * MX_PANEL + j) * 2 + i % 2] = q[i];
+        }
+        x[9] = NAN;   /* what is not finite has step 0 */
+        steps[9] = 0;
+        for (int64_t i = 0; i < k; i++)
+            want[(i / 2 * MX_PANEL + 9) * 2 + i % 2] = 0;
+        K->int8_panel(y, x, inverse, steps, k);
+        CHECK(memcmp(y, want, (size_t)(k * MX_PANEL)) == 0);
+        record(y, (size_t)(k * MX_PANEL));
+        done();
+    }
+}
+
 static void one_lay(int64_t k, double scale, int32_t most) {
     float *x = floats(k, scale, 4), *column = factors(k);
     int16_t *y = take((size_t)k * sizeof(int16_t), 2);
@@ -182,6 +211,7 @@ static void test_shortlist(void) {
 const kcheck_test kcheck_logits_int8[] = {
     {"int8_pack", test_int8_pack, 1},
     {"int8_quantize", test_int8_quantize, 1},
+    {"int8_panel", test_int8_panel, 1},
     {"int8_gemm", test_int8_gemm, 1},
     {"shortlist", test_shortlist, 1},
     {NULL, NULL, 0},

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "weights/quantized.h"
+#include "tensor/quantized.h"
 
 static mxw_dtype type_named(const char *name) {
     return strcmp(name, "f32") == 0 ? MXW_F32 : strcmp(name, "f16") == 0 ? MXW_F16 : MXW_BF16;

@@ -2,7 +2,7 @@
   * Many rows: they are packed in chunks of k (normed on the way if the op says so; the rows of a convolution are spans
  * of its input, zero past the ends: im2col). A panel of the weight is widened to f32 a block of k at a time, and every
  * tile of rows of the piece is multiplied with it while it is in the L1 cache. Few rows (skinny GEMM): they stay in the
- * cache, and each panel is read once, widened in registers.
+ * cache, and each panel is read once, widened in registers; one that is codes, which take longer, in the L1 cache.
  * Invariant: every element of a result is one chain of fused multiply-adds over k in order; then bias, activation and
  * residual. So the blocking, which follows caches and threads, never changes a bit. */
 #include "device/cpu/gemm/gemm.h"
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cpu/gemm/codes.h"
 #include "device/cpu/gemm/w8a8.h"
 
 #define FEW_ROWS 28          /* up to here the skinny GEMM is faster (measured) */
@@ -19,6 +20,7 @@
 #define LEAST_TILES 8        /* of a piece: below, widening the panels costs too much */
 #define FEW_PIECES 2         /* per slot, of few rows */
 #define FEW_BYTES 262144     /* of the weight in a piece of few rows, at most */
+#define FEW_CODES 64         /* k of a panel of codes that is widened at once for few rows */
 
 static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 static int64_t round_up(int64_t n, int64_t to) { return blocks_of(n, to) * to; }
@@ -29,25 +31,26 @@ typedef struct cut {
     int few;                                /* rows of the skinny GEMM */
     int64_t rows, row_blocks;               /* of a piece; a multiple of the tile's */
     int64_t panels, column_blocks;          /* panels of a piece */
-    int64_t k, k_blocks;                    /* of a block; a multiple of MX_CHUNK */
+    int64_t k, k_blocks;                    /* of a block; a multiple of MX_CODES_BLOCK */
     int64_t a_floats, b_floats, c_floats;   /* of a slot; of few rows a is shared */
     int64_t row_floats;                     /* one row while it is made */
 } cut;
 
-static cut cut_few(const mx_gemm *p, int slots) {
+static cut cut_few(const mx_gemm *p, const mx_gemm_blocks *b, int slots) {
     int64_t panels = blocks_of(p->n, MX_PANEL), panel_bytes = MX_MAX(p->k, 1) * MX_PANEL * 2;
     cut c = {.few = 1, .row_floats = round_up(p->k, MX_CHUNK)};
     c.panels = MX_MIN(blocks_of(panels, FEW_PIECES * slots), MX_MAX(1, FEW_BYTES / panel_bytes));
     c.column_blocks = blocks_of(panels, c.panels);
     c.a_floats = (int64_t)mx_packed_rows_floats(p->m, p->k);
     c.c_floats = p->m * c.panels * MX_PANEL;
+    c.b_floats = p->in_codes ? FEW_CODES * b->tile_panels * MX_PANEL : 0;
     return c;
 }
 
 static cut cut_many(const mx_gemm *p, const mx_gemm_blocks *b, int slots) {
     int64_t panels = blocks_of(p->n, MX_PANEL), wanted = slots > 1 ? PIECES_PER_SLOT * slots : 1;
     cut c = {.k_blocks = MX_MAX(1, blocks_of(p->k, b->k_block))};
-    c.k = round_up(blocks_of(p->k, c.k_blocks), MX_CHUNK);
+    c.k = round_up(blocks_of(p->k, c.k_blocks), MX_CODES_BLOCK);
     int64_t blocks = round_up(blocks_of(p->m, b->row_block), slots);   /* the same number for each slot ... */
     if (p->m / blocks < LEAST_TILES * b->tile_rows)                     /* ... if that leaves enough to each */
         blocks = blocks_of(p->m, b->row_block);
@@ -71,7 +74,7 @@ static int is_few(const mx_gemm *p) { return p->entries == 1 && !p->taps && p->m
 
 static mx_cpu_scratch scratch_of(const cut *c) {
     if (c->few)
-        return (mx_cpu_scratch){.slot = (size_t)c->c_floats * sizeof(float),
+        return (mx_cpu_scratch){.slot = (size_t)(round_up(c->c_floats, 16) + c->b_floats) * sizeof(float),
                                 .shared = (size_t)(c->a_floats + c->row_floats) * sizeof(float)};
     int64_t floats = round_up(c->a_floats, 16) + round_up(c->b_floats, 16) + round_up(c->c_floats, 16) + c->row_floats;
     return (mx_cpu_scratch){.slot = (size_t)floats * sizeof(float)};
@@ -88,7 +91,7 @@ mx_cpu_scratch mx_gemm_scratch(const mx_gemm *p, const mx_kernels *kernels) {
     cut many = cut_many(p, &blocks, mx_cpu_slots(p->call));
     mx_cpu_scratch scratch = scratch_of(&many);
     if (is_few(p)) {
-        cut few = cut_few(p, mx_cpu_slots(p->call));
+        cut few = cut_few(p, &blocks, mx_cpu_slots(p->call));
         mx_cpu_scratch other = scratch_of(&few);
         scratch.slot = MX_MAX(scratch.slot, other.slot);
         scratch.shared = MX_MAX(scratch.shared, other.shared);
@@ -207,6 +210,10 @@ static void lay_tile(const work *w, const float *x, int64_t row, int64_t rows, i
 static const float *panel_at(const work *w, const float *b, int64_t panel, int64_t k0, int64_t k, float *made) {
     const mx_gemm *p = w->p;
     int64_t column = panel * MX_PANEL, columns = MX_MIN(MX_PANEL, p->n - column);
+    if (p->codes) {
+        mx_codes_panel(w->kernels, p->codes, panel, k0, k, made);
+        return made;
+    }
     if (p->packed) {
         const void *from = mx_packed_panel(p->packed, panel);
         if (p->packed->dtype == MXW_F32)
@@ -354,11 +361,42 @@ static void run_block(void *context, int64_t piece, int slot) {
 
 /* ---- few rows: skinny GEMM --------------------------------------------------------------------------------------- */
 
+/* All rows times `panels` panels of codes, a tile's at most: y [m][panels * MX_PANEL]. */
+static void multiply_codes(const work *w, int64_t first, int64_t panels, float *wide, float *y) {
+    const mx_gemm *p = w->p;
+    for (int64_t k0 = 0; k0 < p->k; k0 += FEW_CODES) {
+        mx_gemm_tile tile = {.k = MX_MIN(FEW_CODES, p->k - k0), .panels = panels, .a_rows = p->m, .b = wide,
+                             .b_stride = FEW_CODES * MX_PANEL, .ldy = panels * MX_PANEL};
+        for (int64_t i = 0; i < panels; i++)
+            mx_codes_panel(w->kernels, p->codes, first + i, k0, tile.k, wide + i * tile.b_stride);
+        for (int64_t row = 0; row < p->m; row += tile.rows) {
+            tile.rows = MX_MIN(w->blocks.tile_rows, p->m - row);
+            tile.a = w->few_rows + k0 * p->m + row * MX_CHUNK;
+            tile.y = y + row * tile.ldy;
+            tile.start = k0 ? tile.y : NULL;
+            w->kernels->gemm_tile(&tile);
+        }
+    }
+}
+
+static void run_codes(const work *w, int64_t first, int64_t panels, float *c) {
+    float *wide = c + round_up(w->cut.c_floats, 16);
+    for (int64_t j = 0; j < panels; j += w->blocks.tile_panels) {
+        int64_t n = MX_MIN(w->blocks.tile_panels, panels - j);
+        multiply_codes(w, first + j, n, wide, c);
+        mx_gemm_finish(w->p, w->kernels, 0, w->p->m, (first + j) * MX_PANEL, c, n * MX_PANEL);
+    }
+}
+
 static void run_panels(void *context, int64_t piece, int slot) {
     const work *w = context;
     const mx_gemm *p = w->p;
     int64_t first = piece * w->cut.panels, panels = MX_MIN(w->cut.panels, blocks_of(p->n, MX_PANEL) - first);
     float *c = mx_cpu_slot(p->call, w->scratch, slot);
+    if (p->codes) {
+        run_codes(w, first, panels, c);
+        return;
+    }
     mx_gemm_rows(w->kernels, c, panels * MX_PANEL, w->few_rows, p->m, p->packed, first, panels);
     mx_gemm_finish(p, w->kernels, 0, p->m, first * MX_PANEL, c, panels * MX_PANEL);
 }
@@ -372,8 +410,8 @@ void mx_gemm_run(const mx_gemm *p, const mx_kernels *kernels) {
     if (p->m == 0 || p->n == 0 || p->entries == 0)
         return;
     kernels->gemm_blocks(&w.blocks);
-    if (is_few(p) && p->packed) {
-        w.cut = cut_few(p, mx_cpu_slots(p->call));
+    if (is_few(p) && (p->packed || p->codes)) {
+        w.cut = cut_few(p, &w.blocks, mx_cpu_slots(p->call));
         float *a = p->call->scratch;
         mx_pack_norm norm = {.gamma = p->gamma, .beta = p->beta, .eps = p->eps, .row = a + w.cut.a_floats};
         mx_pack_rows(kernels, a, p->x, p->ldx, p->m, p->k, p->gamma ? &norm : NULL);
@@ -387,15 +425,15 @@ void mx_gemm_run(const mx_gemm *p, const mx_kernels *kernels) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static char names[2][3][48];   /* many rows, few; f16, f32, not packed */
+static char names[2][4][48];   /* many rows, few; f16, f32, not packed, codes */
 static pthread_once_t named = PTHREAD_ONCE_INIT;
 
 static void make_names(void) {
-    static const char *const kinds[] = {"f16", "f32", "plain"};
+    static const char *const kinds[] = {"f16", "f32", "plain", "codes"};
     mx_gemm_blocks blocks;
     const char *isa = mx_cpu_best_isa()->name;
     mx_cpu_fast_kernels()->gemm_blocks(&blocks);
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
         snprintf(names[0][kind], sizeof(names[0][kind]), "gemm %dx%d %s %s", (int)blocks.tile_rows,
                  (int)blocks.tile_panels * MX_PANEL, kinds[kind], isa);
         snprintf(names[1][kind], sizeof(names[1][kind]), "gemm rows x%d %s %s", MX_PANEL, kinds[kind], isa);
@@ -406,6 +444,6 @@ const char *mx_gemm_name(const mx_gemm *p) {
     if (p->in_8_bits)
         return mx_w8a8_name(p);
     pthread_once(&named, make_names);
-    int kind = !p->packed ? 2 : p->packed->dtype == MXW_F32;
-    return names[is_few(p) && p->packed][kind];
+    int kind = p->in_codes ? 3 : !p->packed ? 2 : p->packed->dtype == MXW_F32;
+    return names[is_few(p) && (p->packed || p->in_codes)][kind];
 }

@@ -4,6 +4,7 @@
 #include "device/cpu/gemm/pack.h"
 
 typedef struct mx_w8a8 mx_w8a8;   /* w8a8.h */
+typedef struct mx_codes mx_codes; /* codes.h */
 
 /* y [entries][m][n] = act(norm(x) b + bias) + residual */
 typedef struct mx_gemm {
@@ -20,6 +21,8 @@ typedef struct mx_gemm {
     const mx_packed *packed;
     int in_8_bits;                   /* the weight is w8a8, in place of the others */
     const mx_w8a8 *w8a8;
+    int in_codes;                    /* the weight is codes, in place of the others */
+    const mx_codes *codes;
     const float *b;
     int64_t ldb;
     int b_transposed;

@@ -1,5 +1,6 @@
 /* device/cpu/gemm/gemm_ops.c - the ops of compiled calls that are GEMMs: linear, matmul, conv1d, and their fused
  * forms. Each describes its rows, columns and results; gemm.c multiplies. */
+#include "device/cpu/gemm/codes.h"
 #include "device/cpu/gemm/w8a8.h"
 
 static const mx_tensor *input(const mx_call *call, int i) { return i < call->n_inputs ? &call->inputs[i] : NULL; }
@@ -19,6 +20,8 @@ static void set_weight(mx_gemm *p, const mx_tensor *weight, int transposed) {
     p->packed = mx_packed_of(weight);
     p->in_8_bits = mx_w8a8_is(weight);
     p->w8a8 = p->in_8_bits ? weight->data : NULL;
+    p->in_codes = mx_codes_is(weight);
+    p->codes = p->in_codes ? weight->data : NULL;
     p->b = weight->layout == MX_LAYOUT_PACKED ? NULL : weight->data;
     p->b_transposed = transposed;
 }

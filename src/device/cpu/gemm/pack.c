@@ -1,18 +1,24 @@
 /* device/cpu/gemm/pack.c - which layout a compiled call wants its weights in, and packing them.
  * In: views of the checkpoint. Out: the bytes that pack.h describes.
- * Invariant: no element changes its value, and f16 stays f16, unless the precision is int8 (w8a8.h). */
+ * Invariant: no element changes its value, f16 stays f16 and blocks of codes stay codes (codes.h), unless the precision
+ * is int8 (w8a8.h). */
 #include "device/cpu/gemm/pack.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/cpu/gemm/codes.h"
 #include "device/cpu/gemm/w8a8.h"
 #include "device/cpu/logits/logits_int8.h"
 
 _Static_assert(sizeof(mx_packed) == 64, "panels start on a cache line");
 
 static int is_raw(mxw_dtype dtype) { return dtype == MXW_F32 || dtype == MXW_F16 || dtype == MXW_BF16; }
+
+int mx_cpu_takes_quantized(const mx_device *device, const mx_weight_use *use) {
+    return mx_codes_fit(use) || mx_logits_int8_fits(use);
+}
 
 mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use) {
     switch (use->op) {
@@ -23,7 +29,10 @@ mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use) {
     case MX_OP_FUSED_SELECT: return use->input == 1 ? MX_FORM_PACKED : MX_FORM_F32;
     case MX_OP_LSTM: return use->input == 1 || use->input == 2 ? MX_FORM_PACKED : MX_FORM_F32;
     case MX_OP_MATMUL: return use->input == 1 && use->sources[0].rank == 2 ? MX_FORM_PACKED : MX_FORM_F32;
-    case MX_OP_GATHER: break;
+    case MX_OP_GATHER:
+        if (mx_codes_fit(use))
+            return MX_FORM_PACKED;
+        break;
     default: return MX_FORM_F32;
     }
     int raw = use->input == 0;
@@ -115,12 +124,14 @@ mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use) {
         }
         return all;
     }
+    if (mx_codes_fit(use))
+        return (mx_packing){sizeof(mx_codes), MX_CPU_PACKED_CODES, mx_codes_bytes(use)};
     if (mx_w8a8_fits(use))
-        return (mx_packing){mx_w8a8_bytes(use), MX_CPU_PACKED_W8A8};
+        return (mx_packing){mx_w8a8_bytes(use), MX_CPU_PACKED_W8A8, 0};
     mx_packed w = header_of(use);
     if (mx_logits_int8_fits(use))
-        return (mx_packing){mx_logits_int8_bytes(use), MX_CPU_PACKED_LOGITS_INT8};
-    return (mx_packing){packed_bytes(&w), MX_CPU_PACKED_PANELS};
+        return mx_logits_int8_packing(use);
+    return (mx_packing){packed_bytes(&w), MX_CPU_PACKED_PANELS, 0};
 }
 
 /* ---- one panel --------------------------------------------------------------------------------------------------- */
@@ -220,6 +231,10 @@ mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *
     packing p = {.use = use, .to = to, .kernels = mx_cpu_fast_kernels()};
     if (mx_cpu_form(device, use) != MX_FORM_PACKED)
         return mx_fail(MXW_E_INTERNAL, "%s: input %d has no packed form", mx_op_name(use->op), use->input);
+    if (mx_codes_fit(use)) {
+        *(mx_codes *)to = mx_codes_pack(use);
+        return MXW_OK;
+    }
     if (mx_w8a8_fits(use))
         return mx_w8a8_pack(use, to, pool);
     if (mx_logits_int8_fits(use))

@@ -13,7 +13,9 @@
 enum {
     MX_CPU_PACKED_PANELS,        /* mx_packed */
     MX_CPU_PACKED_LOGITS_INT8,   /* mx_logits_int8 (logits_int8.h) */
+    MX_CPU_PACKED_LOGITS_CODES,  /* the same without panels */
     MX_CPU_PACKED_W8A8,          /* mx_w8a8 (w8a8.h) */
+    MX_CPU_PACKED_CODES,         /* mx_codes (codes.h) */
     MX_CPU_PACKED_DIRECTIONS     /* of [dirs, n, k]: an mx_packed for each direction, one after the other */
 };
 
@@ -64,6 +66,7 @@ void mx_gemm_rows(const mx_kernels *kernels, float *y, int64_t ld, const float *
                   int64_t first_panel, int64_t n_panels);
 
 /* Entries of the device's table. */
+int mx_cpu_takes_quantized(const mx_device *device, const mx_weight_use *use);
 mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use);
 mx_packing mx_cpu_packing(const mx_device *device, const mx_weight_use *use);
 mxw_status mx_cpu_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);

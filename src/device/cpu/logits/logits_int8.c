@@ -3,24 +3,36 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/status.h"
-#include "device/cpu/gemm/pack.h"
+#include "device/cpu/gemm/codes.h"
+#include "device/cpu/ref/int8.h"
+
+_Static_assert(sizeof(mx_logits_int8) == 128, "columns start on a cache line");
 
 #define SAMPLE 2048   /* ids that the column scales are estimated from: only precision depends on them */
 
 static int64_t panels_of(const mx_logits_int8 *w) { return (w->n + MX_PANEL - 1) / MX_PANEL; }
 static size_t panel_bytes(const mx_logits_int8 *w) { return (size_t)w->pairs * MX_PANEL * 2; }
-static size_t scales_at(const mx_logits_int8 *w) { return sizeof(*w) + MX_CPU_ALIGN((size_t)w->k * sizeof(float)); }
-static size_t panels_at(const mx_logits_int8 *w) {
+static size_t inverse_at(const mx_logits_int8 *w) { return sizeof(*w) + MX_CPU_ALIGN((size_t)w->k * sizeof(float)); }
+static size_t scales_at(const mx_logits_int8 *w) {
+    return inverse_at(w) + (w->in_codes ? MX_CPU_ALIGN((size_t)w->k * sizeof(float)) : 0);
+}
+static size_t panels_at(const mx_logits_int8 *w) {   /* or steps */
     return scales_at(w) + (size_t)panels_of(w) * MX_PANEL * sizeof(float);
 }
 
+/* Of a weight in codes. */
+static float *inverse_of(const mx_logits_int8 *w) { return (float *)(uintptr_t)((const char *)w + inverse_at(w)); }
+static float *steps_of(const mx_logits_int8 *w) { return (float *)(uintptr_t)((const char *)w + panels_at(w)); }
+
 const mx_logits_int8 *mx_logits_int8_of(const mx_tensor *weight) {
-    int is_int8 = weight->layout == MX_LAYOUT_PACKED && weight->packing.format == MX_CPU_PACKED_LOGITS_INT8;
+    int is_int8 = weight->layout == MX_LAYOUT_PACKED && (weight->packing.format == MX_CPU_PACKED_LOGITS_INT8 ||
+                                                         weight->packing.format == MX_CPU_PACKED_LOGITS_CODES);
     return is_int8 ? weight->data : NULL;
 }
 
@@ -34,10 +46,22 @@ const int8_t *mx_logits_int8_panel(const mx_logits_int8 *w, int64_t panel) {
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
+/* Making panels again takes longer than reading them, so they are kept unless memory matters more. */
+static int is_asked_for(void) {
+    const char *value = getenv("MXW_VOCABULARY");
+    return value && strcmp(value, "packed") == 0;
+}
+
 static mx_logits_int8 header_of(const mx_weight_use *use) {
     const mx_tensor *source = use->sources;
     mx_logits_int8 w = {.dtype = (uint32_t)source->dtype, .n = source->dims[0],
                    .k = source->dims[1], .exact = source->data, .ld = source->strides[0]};
+    if (source->layout == MX_LAYOUT_QUANTIZED) {
+        w.quantized = source->quantized;
+        w.first = source->offset / MX_MAX(w.k, 1);
+        w.in_codes = w.quantized->kind == MX_QUANTIZED_BLOCKS && w.quantized->blocks->elements == MX_CODES_BLOCK &&
+                     is_asked_for();
+    }
     w.pairs = (w.k + 1) / 2;
     w.most = (int32_t)MX_MIN(INT16_MAX, INT32_MAX / (127 * 2 * MX_MAX(w.pairs, 1)));
     return w;
@@ -46,13 +70,18 @@ static mx_logits_int8 header_of(const mx_weight_use *use) {
 int mx_logits_int8_fits(const mx_weight_use *use) {
     const mx_tensor *source = use->sources;
     return use->op == MX_OP_FUSED_SELECT && use->input == 1 && use->n_sources == 1 && source->rank == 2 &&
-           source->strides[1] == 1 && (source->dtype == MXW_F16 || source->dtype == MXW_F32) &&
+           source->strides[1] == 1 &&
+           (source->layout != MX_LAYOUT_QUANTIZED || source->quantized->columns == source->dims[1]) &&
+           (source->dtype == MXW_F16 || source->dtype == MXW_F32) &&
            header_of(use).most >= 1024;
 }
 
-size_t mx_logits_int8_bytes(const mx_weight_use *use) {
+mx_packing mx_logits_int8_packing(const mx_weight_use *use) {
     mx_logits_int8 w = header_of(use);
-    return panels_at(&w) + (size_t)panels_of(&w) * panel_bytes(&w);
+    if (w.in_codes)
+        return (mx_packing){panels_at(&w) + (size_t)panels_of(&w) * MX_PANEL * sizeof(float),
+                            MX_CPU_PACKED_LOGITS_CODES, (size_t)w.n * w.quantized->row_bytes};
+    return (mx_packing){panels_at(&w) + (size_t)panels_of(&w) * panel_bytes(&w), MX_CPU_PACKED_LOGITS_INT8, 0};
 }
 
 typedef struct packing {
@@ -68,7 +97,9 @@ static const char *exact_row(const mx_logits_int8 *w, int64_t id) {
 }
 
 static void widen_row(const packing *p, float *x, int64_t id) {
-    if (p->to->dtype == MXW_F16)
+    if (p->to->quantized)
+        mx_quantized_widen(p->to->quantized, p->to->first + id, x);
+    else if (p->to->dtype == MXW_F16)
         p->kernels->widen_f16(x, exact_row(p->to, id), p->to->k);
     else
         memcpy(x, exact_row(p->to, id), (size_t)p->to->k * sizeof(float));
@@ -79,6 +110,13 @@ static void note_scale(packing *p, float scale) {
     memcpy(&bits, &scale, sizeof(bits));
     while (bits > seen && !atomic_compare_exchange_weak(&p->most, &seen, bits))
         ;
+}
+
+/* The step that int8_pack quantizes x with; x becomes x times inverse. */
+static float step_of(const packing *p, float *x) {
+    for (int64_t i = 0; i < p->to->k; i++)
+        x[i] *= p->inverse[i];
+    return mx_int8_step(mx_int8_largest(x, p->to->k), 127);
 }
 
 /* Padding in ids and in k stays zero. */
@@ -96,12 +134,17 @@ static void pack_panel(void *context, int64_t panel) {
     float *x = (float *)(void *)memory;
     int8_t *rows = (int8_t *)(x + w->k);
     memset(scales, 0, MX_PANEL * sizeof(float));
+    if (w->in_codes)
+        memset(steps_of(w) + first, 0, MX_PANEL * sizeof(float));
     for (int64_t j = 0; j < ids; j++) {
         widen_row(p, x, first + j);
         p->kernels->int8_pack(rows + (size_t)j * row_bytes, &scales[j], x, p->inverse, w->k);
         note_scale(p, scales[j]);
+        if (w->in_codes)
+            steps_of(w)[first + j] = step_of(p, x);
     }
-    p->kernels->pack_panel_16((void *)(uintptr_t)mx_logits_int8_panel(w, panel), rows, w->pairs, ids, w->pairs);
+    if (!w->in_codes)
+        p->kernels->pack_panel_16((void *)(uintptr_t)mx_logits_int8_panel(w, panel), rows, w->pairs, ids, w->pairs);
     mx_free(memory);
 }
 
@@ -129,6 +172,8 @@ mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool
     if (memory) {
         find_columns(&p, (float *)(void *)(p.to + 1), memory, memory + p.to->k);
         p.inverse = memory;
+        if (p.to->in_codes)
+            memcpy(inverse_of(p.to), memory, (size_t)p.to->k * sizeof(float));
         mx_pool_for(pool, panels_of(p.to), pack_panel, &p);
     }
     uint32_t most = atomic_load(&p.most);
@@ -138,13 +183,49 @@ mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool
     return failed ? mx_fail(MXW_E_MEMORY, "%s: no memory to pack a weight", mx_op_name(use->op)) : MXW_OK;
 }
 
+/* ---- int8 logits ------------------------------------------------------------------------------------------------- */
+
+#define PART 64   /* k of a panel of codes that is widened at once: it stays in the L1 cache */
+
+size_t mx_logits_int8_scratch(const mx_tensor *weight) {
+    int in_codes = weight->layout == MX_LAYOUT_PACKED && weight->packing.format == MX_CPU_PACKED_LOGITS_CODES;
+    return in_codes ? PART * MX_PANEL * sizeof(float) + MX_CPU_ALIGN(weight->dims[1] * MX_PANEL) : 0;
+}
+
+/* A panel's numbers, from its codes. */
+static int8_t *panel_of_codes(const mx_kernels *kernels, const mx_logits_int8 *w, int64_t panel, void *scratch) {
+    float *wide = scratch;
+    int8_t *y = (int8_t *)(wide + PART * MX_PANEL);
+    int64_t first = panel * MX_PANEL, ids = MX_MIN(MX_PANEL, w->n - first);
+    for (int64_t k0 = 0; k0 < w->k; k0 += PART) {
+        int64_t k = MX_MIN(PART, w->k - k0);
+        mx_codes_panel_of(kernels, w->quantized, w->first + first, ids, k0, k, wide);
+        kernels->int8_panel(y + k0 * MX_PANEL, wide, inverse_of(w) + k0, steps_of(w) + first, k);
+    }
+    return y;
+}
+
+void mx_logits_int8_multiply(const mx_kernels *kernels, const mx_logits_int8 *w, float *y, int64_t ld, const int16_t *x,
+                             const mx_int8_row *row, int64_t rows, int64_t panel, int64_t panels, void *scratch) {
+    const float *scales = mx_logits_int8_scales(w) + panel * MX_PANEL;
+    if (!w->in_codes) {
+        kernels->int8_gemm(y, ld, x, row, rows, mx_logits_int8_panel(w, panel), scales, w->pairs, panels);
+        return;
+    }
+    for (int64_t i = 0; i < panels; i++, y += MX_PANEL, scales += MX_PANEL)
+        kernels->int8_gemm(y, ld, x, row, rows, panel_of_codes(kernels, w, panel + i, scratch), scales, w->pairs, 1);
+}
+
 /* ---- exact logits ------------------------------------------------------------------------------------------------ */
 
 /* The rows of the ids, then transposed to a panel. */
 size_t mx_logits_exact_bytes(int64_t k) { return 2 * MX_CPU_ALIGN((size_t)k * MX_PANEL * sizeof(float)); }
 
 void mx_logits_exact_soon(const mx_logits_int8 *w, int64_t id) {
-    const char *row = exact_row(w, id), *end = row + (size_t)w->k * mx_dtype_bytes((mxw_dtype)w->dtype);
+    const mx_quantized *q = w->quantized;
+    size_t bytes = q ? q->row_bytes : (size_t)w->k * mx_dtype_bytes((mxw_dtype)w->dtype);
+    const char *row = q ? (const char *)q->data + (size_t)(w->first + id) * bytes : exact_row(w, id);
+    const char *end = row + bytes;
     for (; row < end; row += 64)
         __builtin_prefetch(row, 0, 2);
 }
@@ -153,8 +234,13 @@ void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *
                      int64_t rows, const int32_t *ids, int64_t n, void *scratch) {
     size_t bytes = mx_dtype_bytes((mxw_dtype)w->dtype);
     char *side_by_side = scratch, *panel = side_by_side + MX_CPU_ALIGN((size_t)w->k * MX_PANEL * sizeof(float));
-    for (int64_t i = 0; i < n; i++)
-        memcpy(side_by_side + (size_t)(i * w->k) * bytes, exact_row(w, ids[i]), (size_t)w->k * bytes);
+    for (int64_t i = 0; i < n; i++) {
+        char *to = side_by_side + (size_t)(i * w->k) * bytes;
+        if (w->quantized)
+            mx_quantized_widen(w->quantized, w->first + ids[i], (float *)(void *)to);
+        else
+            memcpy(to, exact_row(w, ids[i]), (size_t)w->k * bytes);
+    }
     (bytes == 2 ? kernels->pack_panel_16 : kernels->pack_panel_32)(panel, side_by_side, w->k, n, w->k);
     kernels->gemm_rows(y, MX_PANEL, packed_rows, rows, panel, (mxw_dtype)w->dtype, w->k, 1);
 }

@@ -56,6 +56,7 @@ static mx_select_layout layout_of(const mx_call *call) {
         l.mask = place(&l.slot, MX_SELECT_IDS * sizeof(uint16_t));
         l.exact = place(&l.slot, MX_SELECT_GROUP * MX_PANEL * sizeof(float));
         l.exact_scratch = place(&l.slot, mx_logits_exact_bytes(l.width));
+        l.panel = place(&l.slot, mx_logits_int8_scratch(&call->inputs[1]));
     }
     l.logits = place(&l.slot, l.fused ? MX_SELECT_GROUP * MX_SELECT_IDS * sizeof(float) : 0);
     l.left = place(&l.slot, (size_t)MX_MAX(l.vocab, MX_SELECT_IDS) * sizeof(float));
@@ -108,14 +109,13 @@ static void pack_rows(const mx_selection *s) {
 }
 
 /* y [n], rows ld apart: the logits of a group of rows for a range of ids. */
-static void multiply(const mx_selection *s, float *y, int64_t ld, int64_t row, int64_t n, int64_t range) {
+static void multiply(const mx_selection *s, float *y, int64_t ld, int64_t row, int64_t n, int64_t range, int slot) {
     const float *packed_rows = mx_select_shared(s, s->at.packed_rows);
     int64_t width = s->at.width, first = range * MX_SELECT_IDS, panel = first / MX_PANEL;
     int64_t panels = MX_MIN(MX_SELECT_IDS / MX_PANEL, (s->at.vocab + MX_PANEL - 1) / MX_PANEL - panel);
     if (s->int8)
-        s->kernels->int8_gemm(y, ld, numbers_of(s, row), mx_select_int8_row(s, row), n,
-                              mx_logits_int8_panel(s->int8, panel), mx_logits_int8_scales(s->int8) + first,
-                              s->int8->pairs, panels);
+        mx_logits_int8_multiply(s->kernels, s->int8, y, ld, numbers_of(s, row), mx_select_int8_row(s, row), n, panel,
+                                panels, mx_select_slot(s, slot, s->at.panel));
     else if (s->weight)
         mx_gemm_rows(s->kernels, y, ld, mx_select_packed_rows(s, row), n, s->weight, panel, panels);
     else
@@ -135,10 +135,11 @@ void mx_select_take(const mx_selection *s, int64_t row, int64_t range, const flo
 }
 
 /* One range, all rows of the wave; their int8 logits are kept. */
-static void run_int8(const mx_selection *s, int64_t range, float *left) {
+static void run_int8(const mx_selection *s, int64_t range, float *left, int slot) {
     for (int64_t first = 0; first < s->n_rows; first += MX_SELECT_GROUP) {
         int64_t n = MX_MIN(MX_SELECT_GROUP, s->n_rows - first);
-        multiply(s, mx_select_row(s, first) + range * MX_SELECT_IDS, s->at.ranges * MX_SELECT_IDS, first, n, range);
+        multiply(s, mx_select_row(s, first) + range * MX_SELECT_IDS, s->at.ranges * MX_SELECT_IDS, first, n, range,
+                 slot);
         for (int64_t r = first; r < first + n; r++)
             mx_select_take(s, r, range, mx_select_row(s, r) + range * MX_SELECT_IDS, left);
     }
@@ -150,13 +151,13 @@ static void run_range(void *context, int64_t range, int slot) {
     float *made = mx_select_slot(s, slot, s->at.logits), *left = mx_select_slot(s, slot, s->at.left);
     int64_t ids = MX_MIN(MX_SELECT_IDS, s->at.vocab - range * MX_SELECT_IDS);
     if (s->int8) {
-        run_int8(s, range, left);
+        run_int8(s, range, left, slot);
         return;
     }
     for (int64_t first = 0; first < s->n_rows; first += MX_SELECT_GROUP) {
         int64_t n = MX_MIN(MX_SELECT_GROUP, s->n_rows - first);
         if (s->at.fused)
-            multiply(s, made, MX_SELECT_IDS, first, n, range);
+            multiply(s, made, MX_SELECT_IDS, first, n, range, slot);
         for (int64_t r = first; r < first + n; r++) {
             const float *logits =
                 s->at.fused ? made + (r - first) * MX_SELECT_IDS : mx_select_row(s, r) + range * MX_SELECT_IDS;

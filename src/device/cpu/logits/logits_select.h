@@ -19,7 +19,7 @@ typedef struct mx_select_layout {
     size_t packed_rows, norm, parts, whole, need, shared; /* offsets in the shared part, and its end */
     size_t numbers, int8_rows, thresholds;                  /* more of them, for an int8 vocabulary */
     size_t logits, left, slot;                     /* the same in a slot */
-    size_t mask, exact, exact_scratch;
+    size_t mask, exact, exact_scratch, panel;
 } mx_select_layout;
 
 /* What an id's int8 logit must reach for the id to be re-scored; side 0 is the text, 1 the timestamps. */

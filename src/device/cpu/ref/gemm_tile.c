@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#define BLOCK 32  /* elements of a block */
 #define GROUP 8   /* rows that share a widened row of a panel */
 
 void MX_REF(gemm_blocks)(mx_gemm_blocks *out) {
@@ -105,6 +106,18 @@ void MX_REF(widen_f16)(float *y, const void *x, int64_t n) {
         memcpy(&half, (const char *)x + i * 2, 2);
         y[i] = mx_f16_to_f32(half);
     }
+}
+
+void MX_REF(blocks_panel)(float *y, const void *x, const mx_block_type *type, size_t row_bytes, int64_t columns,
+                          int64_t k) {
+    float row[BLOCK];
+    memset(y, 0, (size_t)(k * MX_PANEL) * sizeof(*y));
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = 0; p < k; p += BLOCK) {
+            mx_blocks_widen(type, (const char *)x + (size_t)j * row_bytes + p / BLOCK * type->bytes, BLOCK, row);
+            for (int i = 0; i < BLOCK; i++)
+                y[(p + i) * MX_PANEL + j] = row[i];
+        }
 }
 
 static void pack_panel(char *y, const char *x, int64_t ld, int64_t columns, int64_t k, size_t bytes) {

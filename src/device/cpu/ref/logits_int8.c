@@ -31,6 +31,17 @@ void MX_REF(int8_pack)(int8_t *y, float *scale, const float *x, const float *inv
         memset(y, 0, (size_t)k);
 }
 
+/* A pair of numbers is written as one of 16 bits, which compilers make vectors of. */
+void MX_REF(int8_panel)(int8_t *y, const float *x, const float *inverse, const float *steps, int64_t k) {
+    for (int64_t p = 0; p < k; p += 2, x += 2 * MX_PANEL, y += 2 * MX_PANEL)
+        for (int64_t j = 0; j < MX_PANEL; j++) {
+            int32_t low = mx_int8_rounded(x[j] * inverse[p] * steps[j]);
+            int32_t high = mx_int8_rounded(x[j + MX_PANEL] * inverse[p + 1] * steps[j]);
+            uint16_t pair = (uint16_t)(steps[j] > 0 ? (low & 255) | (high & 255) << 8 : 0);
+            memcpy(y + 2 * j, &pair, sizeof(pair));
+        }
+}
+
 /* x c = scale (q + r), w / c = s (p + t), |r| and |t| at most a half: x w - scale s q p is at most s times the sum of
  * |x c| / 2 + scale 127 / 2. A thousandth more is for what is rounded on the way. */
 void MX_REF(int8_quantize)(int16_t *y, mx_int8_row *row, const float *x, const float *column, int64_t k, int32_t most) {

@@ -32,6 +32,14 @@ MX_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 MX_INLINE vi vi_shl(vi x, const int n) { return _mm256_slli_epi32(x, n); }
 MX_INLINE vi vi_sra(vi x, const int n) { return _mm256_srai_epi32(x, n); }
 
+MX_INLINE vi vi_srl(vi x, const int n) { return _mm256_srli_epi32(x, n); }
+MX_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+MX_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+MX_INLINE vi vi_load(const void *x) { return _mm256_loadu_si256(x); }
+MX_INLINE vi vi_load_u8(const void *x) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(x)); }
+MX_INLINE vi vi_load_i8(const void *x) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64(x)); }
+MX_INLINE vf vi_to_floats(vi x) { return _mm256_cvtepi32_ps(x); }
+
 MX_INLINE vi first_lanes(int64_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)MX_MIN(n, VL)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -90,6 +98,8 @@ MX_INLINE vf vf_load_f16(const void *x) { return _mm256_cvtph_ps(_mm_loadu_si128
 typedef __m128i vh;
 MX_INLINE vh vh_load(const void *x) { return _mm_loadu_si128(x); }
 MX_INLINE void vh_store(void *y, vh x) { _mm_storeu_si128(y, x); }
+MX_INLINE vh vh_low8(vh a, vh b) { return _mm_unpacklo_epi8(a, b); }
+MX_INLINE vh vh_high8(vh a, vh b) { return _mm_unpackhi_epi8(a, b); }
 MX_INLINE vh vh_low16(vh a, vh b) { return _mm_unpacklo_epi16(a, b); }
 MX_INLINE vh vh_high16(vh a, vh b) { return _mm_unpackhi_epi16(a, b); }
 MX_INLINE vh vh_low32(vh a, vh b) { return _mm_unpacklo_epi32(a, b); }

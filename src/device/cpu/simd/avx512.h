@@ -30,6 +30,21 @@ MX_INLINE vi vf_bits(vf x) { return _mm512_castps_si512(x); }
 MX_INLINE vf vi_floats(vi x) { return _mm512_castsi512_ps(x); }
 MX_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 MX_INLINE vi vi_shl(vi x, const unsigned n) { return _mm512_slli_epi32(x, n); }
+MX_INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
+MX_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+MX_INLINE vi vi_srl(vi x, const unsigned n) { return _mm512_srli_epi32(x, n); }
+MX_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+MX_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+MX_INLINE vi vi_load(const void *x) { return _mm512_loadu_si512(x); }
+MX_INLINE vi vi_load_u8(const void *x) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(x)); }
+MX_INLINE vi vi_load_i8(const void *x) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(x)); }
+MX_INLINE vf vi_to_floats(vi x) { return _mm512_cvtepi32_ps(x); }
+
+typedef __m128i vh;
+MX_INLINE vh vh_load(const void *x) { return _mm_loadu_si128(x); }
+MX_INLINE void vh_store(void *y, vh x) { _mm_storeu_si128(y, x); }
+MX_INLINE vh vh_low8(vh a, vh b) { return _mm_unpacklo_epi8(a, b); }
+MX_INLINE vh vh_high8(vh a, vh b) { return _mm_unpackhi_epi8(a, b); }
 #define VF_HAS_SCALE
 MX_INLINE vf vf_scale(vf p, vf n, vf i) { return _mm512_scalef_ps(p, n); }
 

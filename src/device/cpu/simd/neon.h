@@ -30,6 +30,22 @@ MX_INLINE vf vi_floats(vi x) { return vreinterpretq_f32_s32(x); }
 MX_INLINE vi vi_set1(int32_t x) { return vdupq_n_s32(x); }
 MX_INLINE vi vi_add(vi a, vi b) { return vaddq_s32(a, b); }
 MX_INLINE vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
+MX_INLINE vi vi_and(vi a, vi b) { return vandq_s32(a, b); }
+MX_INLINE vi vi_or(vi a, vi b) { return vorrq_s32(a, b); }
+MX_INLINE vi vi_load(const void *x) { return vreinterpretq_s32_u8(vld1q_u8(x)); }
+MX_INLINE uint8x8_t four_bytes(const void *x) {
+    uint32_t bytes;
+    memcpy(&bytes, x, 4);
+    return vcreate_u8(bytes);
+}
+MX_INLINE vi vi_load_u8(const void *x) {
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(four_bytes(x)))));
+}
+MX_INLINE vi vi_load_i8(const void *x) {
+    return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(four_bytes(x)))));
+}
+MX_INLINE vf vi_to_floats(vi x) { return vcvtq_f32_s32(x); }
+#define vi_srl(x, n) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(x), n))
 #define vi_shl(x, n) vshlq_n_s32(x, n)
 #define vi_sra(x, n) vshrq_n_s32(x, n)
 
@@ -88,6 +104,12 @@ MX_INLINE vf vf_load_f16(const void *x) { return vcvt_f32_f16(vreinterpret_f16_u
 typedef uint16x8_t vh;
 MX_INLINE vh vh_load(const void *x) { return vreinterpretq_u16_u8(vld1q_u8(x)); }
 MX_INLINE void vh_store(void *y, vh x) { vst1q_u8(y, vreinterpretq_u8_u16(x)); }
+MX_INLINE vh vh_low8(vh a, vh b) {
+    return vreinterpretq_u16_u8(vzip1q_u8(vreinterpretq_u8_u16(a), vreinterpretq_u8_u16(b)));
+}
+MX_INLINE vh vh_high8(vh a, vh b) {
+    return vreinterpretq_u16_u8(vzip2q_u8(vreinterpretq_u8_u16(a), vreinterpretq_u8_u16(b)));
+}
 MX_INLINE vh vh_low16(vh a, vh b) { return vzip1q_u16(a, b); }
 MX_INLINE vh vh_high16(vh a, vh b) { return vzip2q_u16(a, b); }
 #define ZIP(op, bits, a, b)                                                                                            \

@@ -15,7 +15,8 @@
  *   vf_greater(a, b)       bit i: a > b in lane i
  *   vf_suppress(v, out, n) -inf in the lanes whose byte of out [n] is not 0
  *   vf_transpose(x)        x [VL][VL]
- *   vf_bits .. vi_sra      the bits of floats as 32-bit integers: add, subtract, shift
+ *   vf_bits .. vi_sra      the bits of floats as 32-bit integers: add, subtract, shift; vi_srl: zeros come in
+ *   vi_load_u8, .._i8      VL bytes as integers; vi_to_floats: integers as floats
  *   vd_load, vd_store      f32 in memory, f64 in registers; _first as above; vd_store_doubles: f64 in both
  *   vd_join(sum)           VD_CHAINS vectors to one number, in the order of the instruction set's layer norm
  *   vd_sum                 the lanes of one, in the order of its select

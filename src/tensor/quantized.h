@@ -1,10 +1,10 @@
-/* weights/quantized.h - a quantized tensor as its file has it, and how it becomes f32.
+/* tensor/quantized.h - a quantized tensor as its file has it, and how it becomes f32.
  *
  * In: views of the file, checked by the reader: `rows` of `columns` codes each, with scales. Out: f32 values with the
  * bits that the format's own program gives (docs/formats.md). Rows are those of the first axis; where blocks cross
  * their ends, the whole tensor is one. */
-#ifndef MX_WEIGHTS_QUANTIZED_H
-#define MX_WEIGHTS_QUANTIZED_H
+#ifndef MX_QUANTIZED_H
+#define MX_QUANTIZED_H
 #include "tensor/blocks.h"
 #include "tensor/tensor.h"
 
@@ -31,6 +31,8 @@ typedef struct mx_quantized {
 
 /* Row `row`: columns values. */
 void mx_quantized_widen(const mx_quantized *q, int64_t row, float *out);
+/* A QUANTIZED tensor, which is whole rows, in the order of the file. */
+void mx_quantized_widen_view(const mx_tensor *t, float *out);
 float mx_quantized_scale(const mx_quantized *q, int64_t row);   /* as the file has it; not for GROUPS and BLOCKS */
 uint64_t mx_quantized_bytes(const mx_quantized *q);   /* codes, scales and biases */
 int mx_quantized_same(const mx_quantized *a, const mx_quantized *b);   /* the same codes and scales */

@@ -1,5 +1,5 @@
-/* weights/quantized.c - widens quantized tensors row by row; see the header. */
-#include "weights/quantized.h"
+/* tensor/quantized.c - widens quantized tensors row by row; see the header. */
+#include "tensor/quantized.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,6 +90,13 @@ void mx_quantized_widen(const mx_quantized *q, int64_t row, float *out) {
         widen_groups(q, row, out);
     else
         widen_scaled(q, row, out);
+}
+
+void mx_quantized_widen_view(const mx_tensor *t, float *out) {
+    const mx_quantized *q = t->quantized;
+    int64_t first = t->offset / q->columns, rows = mx_tensor_count(t) / q->columns;
+    for (int64_t row = 0; row < rows; row++)
+        mx_quantized_widen(q, first + row, out + row * q->columns);
 }
 
 static size_t bytes_of(const mx_tensor *t) { return t->data ? mx_tensor_bytes(t) : 0; }
