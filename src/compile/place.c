@@ -92,7 +92,7 @@ static mx_placement home_of(const mx_plan *plan, mx_value value, int keep_names)
     mx_placement place = {.of = value, .home = MX_HOME_ARENA, .first = info->node, .last = info->node};
     if (info->state) {
         place.home = MX_HOME_STATE;
-        place.dtype = value == info->state ? dtype_of_state(plan, value) : plan->placements[info->state].dtype;
+        place.dtype = dtype_of_state(plan, info->state);
     } else if (info->kind != MX_RESULT) {
         place.home = MX_HOME_LEAF;
     } else if (mx_plan_is_constant(g, value, keep_names)) {
@@ -102,6 +102,43 @@ static mx_placement home_of(const mx_plan *plan, mx_value value, int keep_names)
         place.of = plan->placements[g->nodes[info->node].inputs[0]].of;
     }
     return place;
+}
+
+/* The placement of the state whose bytes an op reads at an input, if the device wants it narrower there and its dtype is
+ * the graph's f32; *wide: it wants that of something that stays f32. */
+static mx_placement *narrow_input(mx_plan *plan, const mx_node *node, int input, int *wide) {
+    const mx_graph *g = plan->graph;
+    mx_value value = node->inputs[input], state = g->values[value].state;
+    if (!value || g->values[value].type.dtype != MXW_F32 ||
+        plan->device->state_dtype(plan->device, plan->precision, node->op, input) == MXW_F32)
+        return NULL;
+    if (state && plan->placements[state].dtype != MXW_F32)
+        return &plan->placements[state];
+    *wide = 1;
+    return NULL;
+}
+
+/* An op reads everything narrower that the device wants so, or nothing: beside an input that stays f32 (no state, or one
+ * that another op reads as f32) the others stay f32, too, and so do states that are read beside those. */
+static void widen_mixed_states(mx_plan *plan) {
+    const mx_graph *g = plan->graph;
+    for (int changed = plan->device->state_dtype != NULL; changed;) {
+        changed = 0;
+        for (size_t n = 0; n < g->n_nodes; n++) {
+            int wide = 0;
+            for (int i = 0; i < g->nodes[n].n_inputs; i++)
+                narrow_input(plan, &g->nodes[n], i, &wide);
+            for (int i = 0; i < g->nodes[n].n_inputs && wide; i++) {
+                mx_placement *state = narrow_input(plan, &g->nodes[n], i, &wide);
+                changed |= state != NULL;
+                if (state)
+                    state->dtype = MXW_F32;
+            }
+        }
+    }
+    for (size_t i = 1; i < g->n_values; i++)
+        if (g->values[i].state)
+            plan->placements[i].dtype = plan->placements[g->values[i].state].dtype;
 }
 
 static void extend(mx_plan *plan, mx_value value, int32_t node) {
@@ -128,6 +165,7 @@ mxw_status mx_plan_find_homes(mx_plan *plan, int keep_names) {
         return MXW_E_MEMORY;
     for (size_t i = 1; i < g->n_values; i++)
         plan->placements[i] = home_of(plan, (mx_value)i, keep_names);
+    widen_mixed_states(plan);
     for (size_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].n_inputs; i++)
             extend(plan, g->nodes[n].inputs[i], (int32_t)n);

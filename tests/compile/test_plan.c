@@ -268,7 +268,10 @@ static void run_steps(const mx_program *program, mx_state *state, const float *r
     mx_run_close(run);
 }
 
-static mx_graph *cached_graph(void) {
+enum { OF_STATES, WITH_A_RESULT, READ_ELSEWHERE, CACHED_GRAPHS };
+
+/* Keys in a state; values, too, or the rows of an input; or in a state that another op reads as well. */
+static mx_graph *cached_graph(int kind) {
     mx_graph *g;
     CHECK(mx_graph_create("cached", &g) == MXW_OK);
     mx_value x = mx_graph_input(g, "x", MXW_F32, 2, (int64_t[]){1, WIDTH});
@@ -278,8 +281,9 @@ static mx_graph *cached_graph(void) {
     mx_value table = mx_graph_input(g, "table", MXW_I32, 2, (int64_t[]){1, CELLS});
     mx_value k = mx_graph_state_write(g, mx_graph_state(g, "k", MXW_F32, 2, (int64_t[]){CELLS, WIDTH}), x, cell);
     mx_value v = mx_graph_state_write(g, mx_graph_state(g, "v", MXW_F32, 2, (int64_t[]){CELLS, WIDTH}), x, cell);
-    mx_graph_output(g, "y", mx_graph_attention_cached(g, x, k, v, sequence, position, table, 2, 0.5));
-    mx_graph_output(g, "cache", v);
+    mx_value values = kind == WITH_A_RESULT ? mx_graph_concat(g, (mx_value[]){x, x, x, x, x, x}, CELLS, 0) : v;
+    mx_graph_output(g, "y", mx_graph_attention_cached(g, x, k, values, sequence, position, table, 2, 0.5));
+    mx_graph_output(g, "cache", kind == READ_ELSEWHERE ? mx_graph_add(g, v, v) : v);
     return g;
 }
 
@@ -287,7 +291,7 @@ static mx_graph *cached_graph(void) {
  * reads the same state by another op keeps it as f32, and refuses the other's. */
 static void check_narrow_states(const char *device) {
     float rows[STEPS * WIDTH], rounded[STEPS * WIDTH], got[2][(STEPS + CELLS) * WIDTH];
-    mx_graph *g = cached_graph(), *other;
+    mx_graph *g = cached_graph(OF_STATES), *other;
     for (int i = 0; i < STEPS * WIDTH; i++) {
         rows[i] = (float)sin(i + 1.0);
         rounded[i] = mx_f16_to_f32(mx_f32_to_f16(rows[i]));
@@ -320,9 +324,35 @@ static void check_narrow_states(const char *device) {
     CHECK(memcmp(got[0] + STEPS * WIDTH, got[1] + STEPS * WIDTH, CELLS * WIDTH * sizeof(float)) == 0);
 }
 
+/* An op that reads one cache beside something that stays f32 reads both as f32: results as without f16, to the bit. */
+static void check_mixed_states(const char *device, int kind) {
+    float rows[STEPS * WIDTH], got[2][(STEPS + CELLS) * WIDTH];
+    mx_graph *g = cached_graph(kind);
+    for (int i = 0; i < STEPS * WIDTH; i++)
+        rows[i] = (float)sin(i + 1.0);
+    for (int f16 = 0; f16 < 2; f16++) {
+        mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = device,
+                                      .precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT};
+        mx_program *program;
+        mx_state *state;
+        CHECK(mx_exec_load(g, &options, &program) == MXW_OK && mx_state_open(program, &state) == MXW_OK);
+        for (int i = 0; i < 2; i++)
+            CHECK(mx_state_add(state, i ? "v" : "k", MXW_F32, 2, (int64_t[]){CELLS, WIDTH}) == MXW_OK);
+        run_steps(program, state, rows, got[f16]);
+        mx_state_close(state);
+        mx_exec_unload(program);
+    }
+    mx_graph_destroy(g);
+    CHECK(memcmp(got[0], got[1], STEPS * WIDTH * sizeof(float)) == 0);
+}
+
 static void test_narrow_states(void) {
-    check_narrow_states("pattern");
-    check_narrow_states("pattern-near");
+    static const char *const devices[] = {"pattern", "pattern-near"};
+    for (size_t i = 0; i < MX_COUNT(devices); i++) {
+        check_narrow_states(devices[i]);
+        for (int kind = OF_STATES + 1; kind < CACHED_GRAPHS; kind++)
+            check_mixed_states(devices[i], kind);
+    }
 }
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
