@@ -104,8 +104,8 @@ static mx_placement home_of(const mx_plan *plan, mx_value value, int keep_names)
     return place;
 }
 
-/* The placement of the state whose bytes an op reads at an input, if the device wants it narrower there and its dtype is
- * the graph's f32; *wide: it wants that of something that stays f32. */
+/* The placement of the state whose bytes an op reads at an input, if it is kept narrower and the device wants that;
+ * *wide is set where the device wants it of something that stays f32. */
 static mx_placement *narrow_input(mx_plan *plan, const mx_node *node, int input, int *wide) {
     const mx_graph *g = plan->graph;
     mx_value value = node->inputs[input], state = g->values[value].state;
@@ -118,7 +118,7 @@ static mx_placement *narrow_input(mx_plan *plan, const mx_node *node, int input,
     return NULL;
 }
 
-/* An op reads everything narrower that the device wants so, or nothing: beside an input that stays f32 (no state, or one
+/* An op reads all that the device wants narrower as such, or nothing: beside an input that stays f32 (no state, or one
  * that another op reads as f32) the others stay f32, too, and so do states that are read beside those. */
 static void widen_mixed_states(mx_plan *plan) {
     const mx_graph *g = plan->graph;

@@ -100,6 +100,19 @@ static int cpu_supports_precision(const mx_device *device, mxw_precision precisi
     return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_INT8;
 }
 
+/* In calls of 8 bits the decoder's caches are halves: half of their memory, and of what a step reads of them. */
+static mxw_dtype cpu_state_dtype(const mx_device *device, mxw_precision precision, mx_op op, int input) {
+    int cache = 0;
+    switch (op) {
+    case MX_OP_ATTENTION_CACHED:
+    case MX_OP_ATTENTION_WINDOW: cache = input == 1 || input == 2; break;
+    case MX_OP_ATTENTION_SCORES: cache = input == 1; break;
+    case MX_OP_STATE_WRITE: cache = input == 0; break;
+    default: break;
+    }
+    return cache && precision == MXW_PRECISION_INT8 ? MXW_F16 : MXW_F32;
+}
+
 static mxw_status cpu_run_op(const mx_device *device, const mx_call *call) {
     const mx_cpu_op *op = op_of(call->op, call->compiled);
     if (!op->run)
@@ -118,6 +131,7 @@ static mx_device cpu = {
     .clear = cpu_clear,
     .supports = cpu_supports,
     .supports_precision = cpu_supports_precision,
+    .state_dtype = cpu_state_dtype,
     .strided = mx_cpu_strided,
     .form = mx_cpu_form,
     .takes_quantized = mx_cpu_takes_quantized,

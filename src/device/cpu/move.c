@@ -168,6 +168,7 @@ mxw_status mx_cpu_state_write(const mx_call *call, const mx_kernels *kernels) {
 typedef struct entry {
     char *to;
     const char *from;
+    const mx_kernels *narrows;     /* x is f32 and the state f16; else NULL */
     size_t bytes;                  /* of a row */
     int64_t step, n, per_piece;    /* bytes from row to row of x; rows, of an entry and of a piece */
 } entry;
@@ -175,7 +176,11 @@ typedef struct entry {
 static void run_entry(void *context, int64_t piece, int slot) {
     const entry *e = context;
     for (int64_t r = piece * e->per_piece; r < MX_MIN(e->n, (piece + 1) * e->per_piece); r++)
-        memcpy(e->to + (size_t)r * e->bytes, e->from + r * e->step, e->bytes);
+        if (e->narrows)
+            e->narrows->narrow_f16(e->to + (size_t)r * e->bytes, (const void *)(e->from + r * e->step),
+                                   (int64_t)e->bytes / 2);
+        else
+            memcpy(e->to + (size_t)r * e->bytes, e->from + r * e->step, e->bytes);
 }
 
 /* Entries one after the other, as above; the rows of one in pieces. */
@@ -184,11 +189,12 @@ mxw_status mx_cpu_fast_state_write(const mx_call *call, const mx_kernels *kernel
     mxw_status status = mx_cpu_check_index(call, "index", index, state->dims[0]);
     size_t whole = row_bytes(state), element = mx_dtype_bytes(state->dtype);
     int last = x->rank - 1;
-    entry e = {.bytes = last ? (size_t)x->dims[last] * element : element};
+    entry e = {.bytes = last ? (size_t)x->dims[last] * element : element,
+               .narrows = state->dtype == MXW_F16 && x->dtype == MXW_F32 ? kernels : NULL};
     if (status < 0 || !whole)
         return status;
     e.n = (int64_t)(whole / e.bytes);
-    e.step = (last ? x->strides[last - 1] : x->strides[0]) * (int64_t)element;
+    e.step = (last ? x->strides[last - 1] : x->strides[0]) * (int64_t)mx_dtype_bytes(x->dtype);
     e.per_piece = MX_MAX(1, (int64_t)(PIECE_BYTES / e.bytes));
     for (int64_t i = 0; i < mx_tensor_count(index); i++) {
         e.to = (char *)state->data + (size_t)((const int32_t *)index->data)[i] * whole;

@@ -16,6 +16,7 @@ typedef struct op_shape {
     mx_op op;
     int64_t rows, keys;   /* of select: rows, ids; of lstm: steps, sequences */
     int heads;            /* 64 wide; of lstm: 64 units each */
+    mxw_dtype dtype;      /* of a decoder's keys and values: MXW_F16, else f32 */
 } op_shape;
 
 static const op_shape shapes[] = {
@@ -24,7 +25,11 @@ static const op_shape shapes[] = {
     {"tiny decoder window, 1 row", MX_OP_ATTENTION_WINDOW, 1, 1500, 6},
     {"tiny decoder window, 5 rows", MX_OP_ATTENTION_WINDOW, 5, 1500, 6},
     {"base decoder window, 5 rows", MX_OP_ATTENTION_WINDOW, 5, 1500, 8},
+    {"tiny prompt window, 225 rows", MX_OP_ATTENTION_WINDOW, 225, 1500, 6},
+    {"tiny decoder window, halves, 5 rows", MX_OP_ATTENTION_WINDOW, 5, 1500, 6, MXW_F16},
+    {"tiny prompt window, halves, 225 rows", MX_OP_ATTENTION_WINDOW, 225, 1500, 6, MXW_F16},
     {"tiny decoder cells, 5 rows", MX_OP_ATTENTION_CACHED, 5, 224, 6},
+    {"tiny decoder cells, halves, 5 rows", MX_OP_ATTENTION_CACHED, 5, 224, 6, MXW_F16},
     {"tiny select, 1 row", MX_OP_FUSED_SELECT, 1, 51864, 6},
     {"tiny select, 5 rows", MX_OP_FUSED_SELECT, 5, 51864, 6},
     {"base select, 5 rows", MX_OP_FUSED_SELECT, 5, 51865, 8},
@@ -95,14 +100,15 @@ static void open_attention(op_job *j) {
     j->in[0] = TENSOR(MXW_F32, s->rows, d);
     j->in[3] = TENSOR(MXW_I32, s->rows);
     j->out[0] = TENSOR(MXW_F32, s->rows, d);
-    j->bytes = 8.0 * (double)s->keys * (double)d;
+    mxw_dtype dtype = s->dtype == MXW_F16 ? MXW_F16 : MXW_F32;
+    j->bytes = 2.0 * (double)mx_dtype_bytes(dtype) * (double)s->keys * (double)d;
     if (s->op == MX_OP_ATTENTION_WINDOW) {
-        j->copies[0][0] = TENSOR(MXW_F32, 1, s->keys, d);
-        j->copies[1][0] = TENSOR(MXW_F32, 1, s->keys, d);
+        j->copies[0][0] = TENSOR(dtype, 1, s->keys, d);
+        j->copies[1][0] = TENSOR(dtype, 1, s->keys, d);
         j->call.n_inputs = 4;
     } else {   /* all rows at the end of one past, as beams that have just parted */
-        j->copies[0][0] = TENSOR(MXW_F32, s->keys, d);
-        j->copies[1][0] = TENSOR(MXW_F32, s->keys, d);
+        j->copies[0][0] = TENSOR(dtype, s->keys, d);
+        j->copies[1][0] = TENSOR(dtype, s->keys, d);
         j->in[4] = TENSOR(MXW_I32, s->rows);
         j->in[5] = TENSOR(MXW_I32, 1, s->keys);
         for (int64_t r = 0; r < s->rows; r++)

@@ -88,14 +88,19 @@ static void test_attn_tile(void) {
 
 /* ---- rows of a decoder ------------------------------------------------------------------------------------------- */
 
-static void one_range(int64_t rows, int64_t keys, int64_t heads, int64_t width, int64_t gap, double size) {
+/* half: keys and values are f16. */
+static void one_range(int64_t rows, int64_t keys, int64_t heads, int64_t width, int64_t gap, double size, int half) {
     int64_t d = heads * width, ld = d + gap, stride = d + 2 * heads + gap;
     float *q = floats(rows * d, size, 4), *k = floats(keys * ld, size, 12), *v = floats(keys * ld, 2, 8);
     float *part = floats(rows * stride, 1, 4), *old = floats(rows * stride, 0, 0);
     float *scratch = take((size_t)(rows * heads * MX_ATTN_RANGE) * sizeof(float), 4);
     double *want = malloc((size_t)width * sizeof(double)), score = (double)width * size * size;
     memcpy(old, part, (size_t)(rows * stride) * sizeof(float));
-    K->attn_partial(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
+    const void *kept[2] = {k, v};
+    if (half)
+        for (int i = 0; i < 2; i++)
+            kept[i] = as_halves(i ? v : k, keys * ld);
+    K->attn_partial(part, stride, q, rows, kept[0], kept[1], half ? MXW_F16 : MXW_F32, ld, keys, heads, width, scratch);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t h = 0; h < heads; h++) {
             const float *row = q + r * d + h * width, *p = part + r * stride;
@@ -122,13 +127,15 @@ static void one_range(int64_t rows, int64_t keys, int64_t heads, int64_t width, 
 }
 
 static void test_attn_partial(void) {
-    for (int64_t rows = 1; rows <= 9; rows++)
-        one_range(rows, rows % 2 ? MX_ATTN_RANGE : 1 + (rows * 37) % MX_ATTN_RANGE, 1 + rows % 3, 64, 2 * (rows % 3),
-                  1);
-    for (int64_t keys = 1; keys <= 35; keys++)
-        one_range(3, keys, 2, 64, keys % 2 * 32, keys % 5 ? 1 : 8);
-    for (int64_t width = 1; width <= 90; width += 11)
-        one_range(2, 17, 2, width, 3, 1);
+    for (int half = 0; half < 2; half++) {
+        for (int64_t rows = 1; rows <= 9; rows++)
+            one_range(rows, rows % 2 ? MX_ATTN_RANGE : 1 + (rows * 37) % MX_ATTN_RANGE, 1 + rows % 3, 64,
+                      2 * (rows % 3), 1, half);
+        for (int64_t keys = 1; keys <= 35; keys++)
+            one_range(3, keys, 2, 64, keys % 2 * 32, keys % 5 ? 1 : 8, half);
+        for (int64_t width = 1; width <= 90; width += 11)
+            one_range(2, 17, 2, width, 3, 1, half);
+    }
 }
 
 static void test_attn_combine(void) {
@@ -162,7 +169,9 @@ static void test_attn_combine(void) {
 static void test_attn_paged(void) {
     static const int64_t widths[] = {64, 64, 64, 1, 17, 80};
     for (int64_t n = 1; n <= 450; n += n < 40 ? 1 : 97)
-        for (size_t w = n < 40 ? 2 : 0; w < MX_COUNT(widths); w++) {
+        for (size_t test = n < 40 ? 4 : 0; test < 2 * MX_COUNT(widths); test++) {
+            size_t w = test / 2;
+            int half = test % 2;
             int64_t width = widths[w], ld = width + (int64_t)w * 3, rows = n + 5, round = MX_SUM_LANES - 1;
             double size = w ? 1 : 6, *want = malloc((size_t)width * sizeof(double));
             float *q = floats(width, size, 4), *k = floats(rows * ld, size, 12), *v = floats(rows * ld, 2, 4);
@@ -171,7 +180,10 @@ static void test_attn_paged(void) {
             int32_t *cells = take((size_t)n * sizeof(int32_t), 4);
             for (int64_t j = 0; j < n; j++)
                 cells[j] = (int32_t)(word() % (uint32_t)rows);
-            K->attn_paged(y, q, k, v, cells, n, ld, width, 0.3f, scratch);
+            const void *kept[2] = {k, v};
+            for (int i = 0; i < 2 && half; i++)
+                kept[i] = as_halves(i ? v : k, rows * ld);
+            K->attn_paged(y, q, kept[0], kept[1], half ? MXW_F16 : MXW_F32, cells, n, ld, width, 0.3f, scratch);
             head64(want, q, k, ld, v, ld, cells, n, width, (double)0.3f);
             for (int64_t c = 0; c < width; c++)
                 near((double)y[c], want[c], bound_of((double)width * size * size * 0.3, 2));

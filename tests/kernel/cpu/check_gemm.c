@@ -250,6 +250,36 @@ static void test_widen_f16(void) {
     done();
 }
 
+/* Every half, what lies around the middle between it and the next, and random bits; at an odd address, too. */
+static void test_narrow_f16(void) {
+    enum { N = 3 * 65536 + 1000 };
+    for (size_t odd = 0; odd < 2; odd++)
+        for (int64_t n = N; n > 0; n = n > 40 ? 40 : n - 1) {
+            float *x = take((size_t)n * sizeof(float), 4);
+            unsigned char *y = take((size_t)n * 2, 2 + odd);
+            int wrong = 0;
+            for (int64_t i = 0; i < n; i++) {
+                uint32_t bits = word() << 1 ^ word();
+                if (i < 3 * 65536) {
+                    float half = mx_f16_to_f32((uint16_t)(i / 3));
+                    memcpy(&bits, &half, sizeof(bits));
+                    bits += (bits & 0x7fffffff) < 0x7f800000 ? 0xfff + (uint32_t)(i % 3) : 0;
+                }
+                memcpy(&x[i], &bits, sizeof(bits));
+            }
+            K->narrow_f16(y, x, n);
+            for (int64_t i = 0; i < n; i++) {
+                uint16_t half;
+                memcpy(&half, y + i * 2, 2);
+                wrong += half != mx_f32_to_f16(x[i]);
+            }
+            CHECK_EQ_INT(wrong, 0);
+            record(y, (size_t)n * 2);
+            NOTHING_OFF();
+            done();
+        }
+}
+
 static void each_pack(void (*pack)(void *, const void *, int64_t, int64_t, int64_t), size_t bytes) {
     for (size_t d = 0; d < MX_COUNT(depths); d++)
         for (int64_t columns = 1; columns <= MX_PANEL; columns += columns == 1 ? 6 : columns == 7 ? 25 : 1) {
@@ -311,6 +341,7 @@ const kcheck_test kcheck_gemm[] = {
     {"gemm_store", test_gemm_store, 1},
     {"pack_row", test_pack_row, 1},
     {"widen_f16", test_widen_f16, 1},
+    {"narrow_f16", test_narrow_f16, 1},
     {"blocks_panel", test_blocks_panel, 1},
     {"pack_panel_16", test_pack_panel_16, 1},
     {"pack_panel_32", test_pack_panel_32, 1},

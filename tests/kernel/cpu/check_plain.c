@@ -69,8 +69,10 @@ static void test_attn_row(void) {
 }
 
 static void test_attn_scores(void) {
-    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 9, 7}, {4, 16, 16, 5}, {9, 64, 130, 33}, {70, 17, 40, 16}};
-    for (size_t s = 0; s < MX_COUNT(sizes); s++) {
+    static const int64_t sizes[][4] = {{1, 1, 1, 1},     {3, 5, 9, 7},   {4, 16, 16, 5}, {9, 64, 130, 33},
+                                       {70, 17, 40, 16}, {3, 64, 64, 20}, {2, 80, 90, 17}};
+    for (size_t test = 0; test < 2 * MX_COUNT(sizes); test++) {
+        size_t s = test / 2;
         int64_t n = sizes[s][0], width = sizes[s][1], ld = sizes[s][2] > width ? sizes[s][2] : width;
         int64_t keys = sizes[s][3];
         float *q = floats(n * ld, 2, 4), *k = floats(keys * ld, 2, 12);
@@ -80,7 +82,9 @@ static void test_attn_scores(void) {
         memset(y, 0, (size_t)(n * (keys + 1)) * sizeof(float));
         for (int64_t i = 0; i < n; i++)
             rows[i] = (int32_t)(n - 1 - i);
-        K->attn_scores(y, keys + 1, q, ld, rows, n, k, ld, keys, width, 0.3f, scratch);
+        const void *kept = test % 2 ? as_halves(k, keys * ld) : k;
+        K->attn_scores(y, keys + 1, q, ld, rows, n, kept, test % 2 ? MXW_F16 : MXW_F32, ld, keys, width, 0.3f,
+                       scratch);
         for (int64_t r = 0; r < n; r++)
             for (int64_t j = 0; j <= keys; j++) {
                 double want = 0;

@@ -120,6 +120,14 @@ float *floats(int64_t n, double scale, size_t shift) {
     return x;
 }
 
+const void *as_halves(float *x, int64_t n) {
+    uint16_t *halves = take((size_t)n * sizeof(uint16_t), 2);
+    K->narrow_f16(halves, x, n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = mx_f16_to_f32(halves[i]);
+    return halves;
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static const char *const kernels[] = {

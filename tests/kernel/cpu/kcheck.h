@@ -58,6 +58,7 @@ void record(const void *bytes, size_t n);
 uint32_t word(void);                                           /* 31 random bits */
 double uniform(double low, double high);
 float *floats(int64_t n, double scale, size_t shift);          /* random in [-scale, scale) */
+const void *as_halves(float *x, int64_t n);   /* at an address that is no float's; x becomes what they are */
 
 /* ---- speed ------------------------------------------------------------------------------------------------------- */
 

@@ -216,9 +216,10 @@ static void run_scores(void *context, int64_t piece, int slot) {
     const int32_t *heads = a->call->inputs[2].data;
     int64_t tile = piece % a->tiles, at = piece / a->tiles, shift = heads[at] * a->width;
     const int32_t *rows = a->by_window.order + a->by_window.starts[tile];
+    int64_t from = (a->window[rows[0]] * a->s * a->d + shift) * (int64_t)mx_dtype_bytes(k->dtype);
     a->kernels->attn_scores((float *)y->data + at * a->s, y->dims[1] * a->s, (const float *)q->data + shift,
                             q->strides[0], rows, a->by_window.starts[tile + 1] - a->by_window.starts[tile],
-                            (const float *)k->data + a->window[rows[0]] * a->s * a->d + shift, a->d, a->s, a->width,
+                            (const char *)k->data + from, k->dtype, a->d, a->s, a->width,
                             (float)a->call->attrs->scale, mx_cpu_slot(a->call, a->scratch, slot));
 }
 

@@ -83,10 +83,11 @@ static void run_range(void *context, int64_t piece, int slot) {
     const int32_t *starts = l->by_window.starts, *window = l->call->inputs[3].data;
     int64_t tile = l->first_tile + piece % l->n_tiles, range = piece / l->n_tiles, first = range * MX_ATTN_RANGE;
     int64_t row = starts[tile] - l->first_row, heard = window[l->by_window.order[starts[tile]]];
-    int64_t from = (heard * l->keys + first) * l->d;
+    mxw_dtype dtype = l->call->inputs[1].dtype;
+    int64_t from = (heard * l->keys + first) * l->d * (int64_t)mx_dtype_bytes(dtype);
     l->kernels->attn_partial(l->parts + (row * l->ranges + range) * l->part, l->ranges * l->part, l->q + row * l->d,
-                             starts[tile + 1] - starts[tile], (const float *)l->call->inputs[1].data + from,
-                             (const float *)l->call->inputs[2].data + from, l->d,
+                             starts[tile + 1] - starts[tile], (const char *)l->call->inputs[1].data + from,
+                             (const char *)l->call->inputs[2].data + from, dtype, l->d,
                              MX_MIN(MX_ATTN_RANGE, l->keys - first), l->heads, l->width,
                              mx_cpu_slot(l->call, l->scratch, slot));
 }
@@ -153,10 +154,10 @@ mx_cpu_scratch mx_cpu_fast_attention_cached_scratch(const mx_call *call) {
 
 /* Asks for what the first row of a group reads of x: rows of one head, anywhere in the cache. The others read much of
  * it again. */
-static void ask_cells(const float *x, int64_t ld, int64_t width, const int32_t *cells, int64_t n) {
+static void ask_cells(const char *x, int64_t apart, int64_t bytes, const int32_t *cells, int64_t n) {
     for (int64_t j = 0; j < n; j++)
-        for (int64_t c = 0; c < width; c += 16)
-            __builtin_prefetch(x + cells[j] * ld + c, 0, 2);
+        for (int64_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(x + cells[j] * apart + at, 0, 2);
 }
 
 /* One head, a group of rows. */
@@ -165,14 +166,15 @@ static void run_cells(void *context, int64_t piece, int slot) {
     const mx_tensor *in = m->call->inputs, *y = &m->call->outputs[0];
     const int32_t *seq = in[3].data, *pos = in[4].data;
     int64_t first = piece % m->groups * GROUP_ROWS, shift = piece / m->groups * m->width;
+    int64_t element = (int64_t)mx_dtype_bytes(in[1].dtype);
     for (int i = 1; i <= 2; i++)
-        ask_cells((const float *)in[i].data + shift, in[i].strides[0], m->width,
+        ask_cells((const char *)in[i].data + shift * element, in[i].strides[0] * element, m->width * element,
                   (const int32_t *)in[5].data + seq[first] * in[5].dims[1], (int64_t)pos[first] + 1);
     for (int64_t r = first; r < MX_MIN(first + GROUP_ROWS, in[0].dims[0]); r++)
         m->kernels->attn_paged((float *)y->data + r * y->strides[0] + shift,
                                (const float *)in[0].data + r * in[0].strides[0] + shift,
-                               (const float *)in[1].data + shift, (const float *)in[2].data + shift,
-                               (const int32_t *)in[5].data + seq[r] * in[5].dims[1], (int64_t)pos[r] + 1,
+                               (const char *)in[1].data + shift * element, (const char *)in[2].data + shift * element,
+                               in[1].dtype, (const int32_t *)in[5].data + seq[r] * in[5].dims[1], (int64_t)pos[r] + 1,
                                in[1].strides[0], m->width, (float)m->call->attrs->scale,
                                mx_cpu_slot(m->call, m->scratch, slot));
 }

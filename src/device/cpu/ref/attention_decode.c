@@ -15,10 +15,14 @@ static float join(const float lane[MX_SUM_LANES]) {
     return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
-static float dot(const float *a, const float *b, int64_t n) {
+static float element(const void *x, mxw_dtype dtype, int64_t i) {
+    return dtype == MXW_F16 ? mx_f16_to_f32(((const uint16_t *)x)[i]) : ((const float *)x)[i];
+}
+
+static float dot(const float *a, const void *b, mxw_dtype dtype, int64_t from, int64_t n) {
     float lane[MX_SUM_LANES] = {0};
     for (int64_t i = 0; i < n; i++)
-        lane[i % MX_SUM_LANES] = fmaf(a[i], b[i], lane[i % MX_SUM_LANES]);
+        lane[i % MX_SUM_LANES] = fmaf(a[i], element(b, dtype, from + i), lane[i % MX_SUM_LANES]);
     return join(lane);
 }
 
@@ -35,18 +39,18 @@ static float weigh(float *s, int64_t n, float *top) {
     return join(lane);
 }
 
-void MX_REF(attn_partial)(float *part, int64_t stride, const float *q, int64_t rows, const float *k, const float *v,
-                          int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
+void MX_REF(attn_partial)(float *part, int64_t stride, const float *q, int64_t rows, const void *k, const void *v,
+                          mxw_dtype dtype, int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t h = 0; h < heads; h++) {
             float *o = part + r * stride + h * width, *tops = part + r * stride + heads * width;
             for (int64_t j = 0; j < keys; j++)
-                scratch[j] = dot(q + (r * heads + h) * width, k + j * ld + h * width, width);
+                scratch[j] = dot(q + (r * heads + h) * width, k, dtype, j * ld + h * width, width);
             tops[heads + h] = weigh(scratch, keys, &tops[h]);
             for (int64_t c = 0; c < width; c++) {
                 o[c] = 0;
                 for (int64_t j = 0; j < keys; j++)
-                    o[c] = fmaf(v[j * ld + h * width + c], scratch[j], o[c]);
+                    o[c] = fmaf(element(v, dtype, j * ld + h * width + c), scratch[j], o[c]);
             }
         }
 }
@@ -71,18 +75,18 @@ void MX_REF(attn_combine)(float *y, const float *parts, int64_t stride, int64_t 
     }
 }
 
-void MX_REF(attn_paged)(float *y, const float *q, const float *k, const float *v, const int32_t *cells, int64_t n,
-                        int64_t ld, int64_t width, float scale, float *scratch) {
+void MX_REF(attn_paged)(float *y, const float *q, const void *k, const void *v, mxw_dtype dtype, const int32_t *cells,
+                        int64_t n, int64_t ld, int64_t width, float scale, float *scratch) {
     float *scaled = scratch, *s = scratch + (width + MX_SUM_LANES - 1) / MX_SUM_LANES * MX_SUM_LANES, top;
     for (int64_t c = 0; c < width; c++)
         scaled[c] = q[c] * (scale * MX_LOG2_E);
     for (int64_t j = 0; j < n; j++)
-        s[j] = dot(scaled, k + cells[j] * ld, width);
+        s[j] = dot(scaled, k, dtype, cells[j] * ld, width);
     float inverse = 1.0f / weigh(s, n, &top);
     for (int64_t c = 0; c < width; c++) {   /* keys at even places and at odd places are two chains */
         float o[2] = {0, 0};
         for (int64_t j = 0; j < n; j++)
-            o[j % 2] = fmaf(v[cells[j] * ld + c], s[j], o[j % 2]);
+            o[j % 2] = fmaf(element(v, dtype, cells[j] * ld + c), s[j], o[j % 2]);
         y[c] = (o[0] + o[1]) * inverse;
     }
 }

@@ -61,6 +61,20 @@ static void lay_keys(float *to, const float *k, int64_t ldk, int64_t keys, int64
             to[p * MX_SUM_LANES + l] = l < keys ? k[l * ldk + p] : 0;
 }
 
+/* The same of halves, WIDE of them at a time. */
+static void lay_halves(float *to, const uint16_t *k, int64_t ldk, int64_t keys, int64_t width) {
+    enum { WIDE = 64 };
+    float wide[WIDE] = {0};
+    for (int64_t l = 0; l < MX_SUM_LANES; l++)
+        for (int64_t first = 0; first < width; first += WIDE) {
+            int64_t n = MX_MIN(WIDE, width - first);
+            if (l < keys)
+                MX_REF(widen_f16)(wide, k + l * ldk + first, n);
+            for (int64_t p = 0; p < n; p++)
+                to[(first + p) * MX_SUM_LANES + l] = l < keys ? wide[p] : 0;
+        }
+}
+
 static void attn_scores(float sums[ROWS][MX_SUM_LANES], const float *const q[ROWS], const float *keys, int64_t width) {
     float s0[MX_SUM_LANES] = {0}, s1[MX_SUM_LANES] = {0}, s2[MX_SUM_LANES] = {0}, s3[MX_SUM_LANES] = {0};
     for (int64_t p = 0; p < width; p++)
@@ -78,10 +92,14 @@ static void attn_scores(float sums[ROWS][MX_SUM_LANES], const float *const q[ROW
 }
 
 void MX_REF(attn_scores)(float *y, int64_t ldy, const float *q, int64_t ldq, const int32_t *rows, int64_t n,
-                         const float *k, int64_t ldk, int64_t keys, int64_t width, float scale, float *scratch) {
+                         const void *k, mxw_dtype dtype, int64_t ldk, int64_t keys, int64_t width, float scale,
+                         float *scratch) {
     for (int64_t j = 0; j < keys; j += MX_SUM_LANES) {
         int64_t lanes = MX_MIN(MX_SUM_LANES, keys - j);
-        lay_keys(scratch, k + j * ldk, ldk, lanes, width);
+        if (dtype == MXW_F16)
+            lay_halves(scratch, (const uint16_t *)k + j * ldk, ldk, lanes, width);
+        else
+            lay_keys(scratch, (const float *)k + j * ldk, ldk, lanes, width);
         for (int64_t i = 0; i < n; i += ROWS) {
             float sums[ROWS][MX_SUM_LANES];
             const float *queries[ROWS];

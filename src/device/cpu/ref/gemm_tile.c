@@ -100,6 +100,13 @@ void MX_REF(pack_row)(float *y, const float *x, int64_t k, int64_t stride) {
     }
 }
 
+void MX_REF(narrow_f16)(void *y, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t half = mx_f32_to_f16(x[i]);
+        memcpy((char *)y + 2 * i, &half, 2);
+    }
+}
+
 void MX_REF(widen_f16)(float *y, const void *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t half;

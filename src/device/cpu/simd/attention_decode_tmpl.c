@@ -1,56 +1,43 @@
 /* device/cpu/simd/attention_decode_tmpl.c - attention of a decoder's rows; heads 64 wide, other widths as in ref/.
  *
- * Keys are read where they are, VS of one head at a time: dot products across MX_SUM_LANES lanes, whose sums across
- * lanes are taken together. What is read next is prefetched meanwhile. The same sums in the same order as in
- * ref/attention_decode.c. */
+ * Dot products run across MX_SUM_LANES lanes, and the sums across lanes of VS of them are taken together. Rows over a
+ * window take KEYS keys of one head at a time, where they are; halves are widened first, once for all rows. What is
+ * read next is prefetched meanwhile. The same sums in the same order as in ref/attention_decode.c. */
 #include "device/cpu/simd/simd.h"
 
 #define WIDTH 64
 #define REGS (WIDTH / VL)        /* vectors of a head */
 #define KEYS MX_SUM_LANES        /* keys of a step */
-#define ROWS (VL == 8 ? 3 : 4)   /* rows that share a value while it is in registers */
+#define ROWS (VL == 8 ? 3 : 6)   /* rows that share a value while it is in registers */
 #define SPAN (4 * VL)            /* elements of a value at a time: ROWS * 4 sums */
-#define LINES (WIDTH / 16)       /* cache lines of a head */
 
 /* ---- scores and weights ------------------------------------------------------------------------------------------ */
 
-/* Keys 0 .. last of those at hand: rows of k, or the rows of k that cells has; past the last one it again. */
-typedef struct key_rows {
-    const float *k;
-    int64_t ld, last;
-    const int32_t *cells;   /* or NULL */
-} key_rows;
+#define ELEMENT(half) ((half) ? 2 : 4)   /* bytes */
 
-/* Scores of VS keys for the query at q. */
-MX_INLINE vs score_keys(const key_rows of, const float *q) {
+/* The i-th vector of a key or value at x. */
+MX_INLINE vf part_of(const char *x, int i, const int half) {
+    return half ? vf_load_f16(x + VL * 2 * i) : vf_load((const float *)(const void *)(x + VL * 4 * i));
+}
+
+/* VS dot products of the query at q with the keys at key[0] .. key[VS - 1]. */
+MX_INLINE vs score_keys(const char *const key[VS], const float *q, const int half) {
     vf x[VPARTS][VS];
 #if VPARTS == 1   /* a whole query fits in registers: key by key */
-    const float *key = of.k;
-    const int32_t *cell = of.cells;
 #pragma GCC unroll 16
     for (int j = 0; j < VS; j++) {
-        if (cell)
-            key = of.k + *cell * of.ld;
-        x[0][j] = vf_mul(vf_load(key), vf_load(q));
+        x[0][j] = vf_mul(part_of(key[j], 0, half), vf_load(q));
 #pragma GCC unroll 16
         for (int i = 1; i < REGS; i++)
-            x[0][j] = vf_fma(vf_load(key + VL * i), vf_load(q + VL * i), x[0][j]);
-        if (cell)
-            cell += j < of.last;
-        else
-            key += j < of.last ? of.ld : 0;
+            x[0][j] = vf_fma(part_of(key[j], i, half), vf_load(q + VL * i), x[0][j]);
     }
 #else
-    const float *key[VS];
-#pragma GCC unroll 4
-    for (int j = 0; j < VS; j++)
-        key[j] = of.k + (of.cells ? of.cells[MX_MIN(j, of.last)] : MX_MIN(j, of.last)) * of.ld;
 #pragma GCC unroll 16
     for (int i = 0; i < REGS; i++) {
         vf e = vf_load(q + VL * i);
 #pragma GCC unroll 4
         for (int j = 0; j < VS; j++) {
-            vf y = vf_load(key[j] + VL * i);
+            vf y = part_of(key[j], i, half);
             x[i % VPARTS][j] = i < VPARTS ? vf_mul(y, e) : vf_fma(y, e, x[i % VPARTS][j]);
         }
     }
@@ -64,12 +51,6 @@ MX_INLINE void store_scores(float *s, vs x, int64_t n) {
     x = vf_first_or(x, vf_set1(-INFINITY), n);
 #endif
     vs_store(s, x);
-}
-
-/* Asks for a line of a head of KEYS rows, into the second-level cache: too few can be on their way into the first one
- * to keep memory busy. */
-MX_INLINE void ask(const float *rows, int64_t ld, int64_t line) {
-    __builtin_prefetch(rows + line / LINES * ld + line % LINES * 16, 0, 2);
 }
 
 /* Scores s [n rounded up to KEYS] become weights; returns their sum. */
@@ -103,58 +84,84 @@ MX_INLINE float softmax(float *s, int64_t n, float *top) {
 /* ---- rows over a range of keys ----------------------------------------------------------------------------------- */
 
 typedef struct partial {
-    const float *k, *v, *q;
-    int64_t ld, keys, heads, rows;
+    const char *k, *v;
+    const float *q;
+    int64_t bytes;       /* from one row of k or v to the next */
+    int64_t keys, heads, rows;
     float *s;            /* [rows][heads][MX_ATTN_RANGE] */
     float *part;
     int64_t stride;
 } partial;
 
+#define LINES(half) (WIDTH * ELEMENT(half) / 64)   /* cache lines of a head */
+
+/* n rows of one head from x on, and how many bytes they are apart: where they are, or widened. */
+MX_INLINE const char *rows_of(const partial *f, const char *x, int64_t n, float wide[KEYS * WIDTH], int64_t *apart,
+                              const int half) {
+    *apart = half ? WIDTH * 4 : f->bytes;
+    if (!half)
+        return x;
+    for (int64_t j = 0; j < n; j++, x += f->bytes)
+#pragma GCC unroll 16
+        for (int i = 0; i < REGS; i++)
+            vf_store(wide + j * WIDTH + VL * i, part_of(x, i, 1));
+    return (const char *)wide;
+}
+
+/* Asks for a line of a head of KEYS rows, `bytes` apart, into the second-level cache: too few can be on their way into
+ * the first one to keep memory busy. */
+MX_INLINE void ask(const char *rows, int64_t bytes, int64_t line, const int lines) {
+    __builtin_prefetch(rows + line / lines * bytes + line % lines * 64, 0, 2);
+}
+
 /* One head of a step: the scores of its keys for all rows. The same head of the next step, or of the first values, is
  * asked for meanwhile, at an even pace. */
-static void score(const partial *f, int64_t first, int64_t head) {
-    const float *k = f->k + first * f->ld + head * WIDTH;
-    int64_t last = f->keys - first - 1, asked = 0, done = 0;
-    const float *next = last >= KEYS ? k + KEYS * f->ld : f->v + head * WIDTH;
-    for (int64_t i = 0; i < MX_MIN(KEYS, last + 1); i += VS) {
-        const key_rows of = {.k = k + i * f->ld, .ld = f->ld, .last = last - i};
+MX_INLINE void score(const partial *f, int64_t first, int64_t head, float *wide, const int half) {
+    const char *at = f->k + first * f->bytes + head * WIDTH * ELEMENT(half);
+    int64_t n = MX_MIN(KEYS, f->keys - first), asked = 0, done = 0, apart;
+    const char *next = f->keys - first > KEYS ? at + KEYS * f->bytes : f->v + head * WIDTH * ELEMENT(half);
+    const char *k = rows_of(f, at, n, wide, &apart, half);
+    for (int64_t i = 0; i < n; i += VS) {
+        const char *key[VS];
+#pragma GCC unroll 16
+        for (int j = 0; j < VS; j++)   /* past the last one it again */
+            key[j] = k + MX_MIN(i + j, n - 1) * apart;
         for (int64_t r = 0; r < f->rows; r++) {
-            for (done += VS * LINES; asked * f->rows < done; asked++)
-                ask(next, f->ld, asked);
+            for (done += VS * LINES(half); asked * f->rows < done; asked++)
+                ask(next, f->bytes, asked, LINES(half));
             store_scores(f->s + (r * f->heads + head) * MX_ATTN_RANGE + first + i,
-                         score_keys(of, f->q + (r * f->heads + head) * WIDTH), last + 1 - i);
+                         score_keys(key, f->q + (r * f->heads + head) * WIDTH, 0), n - i);
         }
     }
 }
 
-/* SPAN elements of a step, from `at` on: values times the weights of `rows` rows, added to the sums so far.
- * `next`: what to ask for meanwhile, or NULL. */
-MX_INLINE void add_values(const partial *f, int64_t first, int64_t at, const float *s, float *o, const float *next,
-                          const int rows) {
-    const float *v = f->v + first * f->ld + at;
-    int64_t n = MX_MIN(KEYS, f->keys - first), step = f->heads * MX_ATTN_RANGE;
+/* SPAN elements of a step: n values, `apart` bytes from one to the next, times the weights of `rows` rows, added to the
+ * sums so far. `next`: what to ask for meanwhile, or NULL. */
+MX_INLINE void add_values(const partial *f, const char *v, int64_t apart, int64_t n, int64_t first, const float *s,
+                          float *o, const char *next, const int rows, const int half) {
+    int64_t step = f->heads * MX_ATTN_RANGE;
     vf sum[ROWS][4];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
             sum[r][i] = first ? vf_load(o + r * f->stride + VL * i) : vf_zero();
-    for (int64_t j = 0; j < n; j++, v += f->ld, s++) {
+    for (int64_t j = 0; j < n; j++, v += apart, s++) {
         vf w[ROWS];
-        for (int i = 0; next && i < SPAN; i += 16)
-            __builtin_prefetch(next + j * f->ld + i, 0, 2);
-#pragma GCC unroll 4
+        for (int i = 0; next && i < SPAN * ELEMENT(half); i += 64)
+            __builtin_prefetch(next + j * f->bytes + i, 0, 2);
+#pragma GCC unroll 6
         for (int r = 0; r < rows; r++)
             w[r] = vf_set1(s[r * step]);
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            vf x = vf_load(v + VL * i);
-#pragma GCC unroll 4
+            vf x = part_of(v, i, 0);
+#pragma GCC unroll 6
             for (int r = 0; r < rows; r++)
                 sum[r][i] = vf_fma(x, w[r], sum[r][i]);
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
@@ -163,87 +170,114 @@ MX_INLINE void add_values(const partial *f, int64_t first, int64_t at, const flo
 
 /* One head of a step. The values of the next step are asked for, after the last one the keys of the range after this:
  * one of the threads is about to take it. */
-static void values(const partial *f, int64_t first, int64_t head) {
-    const float *next = first + KEYS < f->keys ? f->v + (first + KEYS) * f->ld : f->k + f->keys * f->ld;
+MX_INLINE void values(const partial *f, int64_t first, int64_t head, float *wide, const int half) {
+    int64_t shift = head * WIDTH * ELEMENT(half), n = MX_MIN(KEYS, f->keys - first), apart;
+    const char *next = (first + KEYS < f->keys ? f->v + (first + KEYS) * f->bytes : f->k + f->keys * f->bytes) + shift;
+    const char *v = rows_of(f, f->v + first * f->bytes + shift, n, wide, &apart, half);
     for (int64_t row = 0; row < f->rows; row += ROWS) {
         const float *s = f->s + (row * f->heads + head) * MX_ATTN_RANGE + first;
-        for (int64_t at = head * WIDTH; at < (head + 1) * WIDTH; at += SPAN) {
-            float *o = f->part + row * f->stride + at;
-            const float *ahead = row == 0 ? next + at : NULL;
+        for (int64_t at = 0; at < WIDTH; at += SPAN) {
+            float *o = f->part + row * f->stride + head * WIDTH + at;
+            const char *ahead = row == 0 ? next + at * ELEMENT(half) : NULL;
             switch (MX_MIN(ROWS, f->rows - row)) {
-            case ROWS: add_values(f, first, at, s, o, ahead, ROWS); break;
+#define ADD(n_rows)                                                                                                    \
+    case n_rows: add_values(f, v + at * 4, apart, n, first, s, o, ahead, n_rows, half); break;
+                ADD(1) ADD(2) ADD(3)
 #if ROWS > 3
-            case 3: add_values(f, first, at, s, o, ahead, 3); break;
+                ADD(4) ADD(5) ADD(6)
 #endif
-            case 2: add_values(f, first, at, s, o, ahead, 2); break;
-            case 1: add_values(f, first, at, s, o, ahead, 1); break;
+#undef ADD
             }
         }
     }
 }
 
-void MX_FAST(attn_partial)(float *part, int64_t stride, const float *q, int64_t rows, const float *k, const float *v,
-                           int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
-    const partial f = {k, v, q, ld, keys, heads, rows, scratch, part, stride};
+MX_INLINE void take_range(const partial *f, const int half) {
+    _Alignas(64) float wide[KEYS * WIDTH];
+    for (int64_t first = 0; first < f->keys; first += KEYS)
+        for (int64_t h = 0; h < f->heads; h++)
+            score(f, first, h, wide, half);
+    for (int64_t r = 0; r < f->rows; r++)
+        for (int64_t h = 0; h < f->heads; h++) {
+            float *tops = f->part + r * f->stride + f->heads * WIDTH;
+            tops[f->heads + h] = softmax(f->s + (r * f->heads + h) * MX_ATTN_RANGE, f->keys, &tops[h]);
+        }
+    for (int64_t first = 0; first < f->keys; first += KEYS)
+        for (int64_t h = 0; h < f->heads; h++)
+            values(f, first, h, wide, half);
+}
+
+static void take_floats(const partial *f) { take_range(f, 0); }
+static void take_halves(const partial *f) { take_range(f, 1); }
+
+void MX_FAST(attn_partial)(float *part, int64_t stride, const float *q, int64_t rows, const void *k, const void *v,
+                           mxw_dtype dtype, int64_t ld, int64_t keys, int64_t heads, int64_t width, float *scratch) {
+    const partial f = {.k = k, .v = v, .q = q, .bytes = ld * (int64_t)mx_dtype_bytes(dtype), .keys = keys,
+                       .heads = heads, .rows = rows, .s = scratch, .part = part, .stride = stride};
     if (width != WIDTH) {
-        MX_REF(attn_partial)(part, stride, q, rows, k, v, ld, keys, heads, width, scratch);
+        MX_REF(attn_partial)(part, stride, q, rows, k, v, dtype, ld, keys, heads, width, scratch);
         return;
     }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            score(&f, first, h);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t h = 0; h < heads; h++) {
-            float *tops = part + r * stride + heads * WIDTH;
-            tops[heads + h] = softmax(f.s + (r * heads + h) * MX_ATTN_RANGE, keys, &tops[h]);
-        }
-    for (int64_t first = 0; first < keys; first += KEYS)
-        for (int64_t h = 0; h < heads; h++)
-            values(&f, first, h);
+    if (dtype == MXW_F16)
+        take_halves(&f);
+    else
+        take_floats(&f);
 }
 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */
 
 #define CELL_REGS (VL == 4 ? 8 : 4)   /* vectors of a value at a time */
 
-MX_INLINE void add_cell(vf sum[CELL_REGS], const float *row, float weight) {
+MX_INLINE void add_cell(vf sum[CELL_REGS], const char *row, float weight, const int half) {
 #pragma GCC unroll 8
     for (int i = 0; i < CELL_REGS; i++)
-        sum[i] = vf_fma(vf_load(row + VL * i), vf_set1(weight), sum[i]);
+        sum[i] = vf_fma(part_of(row, i, half), vf_set1(weight), sum[i]);
 }
 
 /* CELL_REGS vectors of a head: keys at even and at odd positions are two chains. */
-MX_INLINE void add_cells(float *y, const float *v, const int32_t *cells, const float *s, int64_t n, int64_t ld,
-                         float inverse) {
+MX_INLINE void add_cells(float *y, const char *v, const int32_t *cells, const float *s, int64_t n, int64_t bytes,
+                         float inverse, const int half) {
     vf sum[2][CELL_REGS];
 #pragma GCC unroll 8
     for (int i = 0; i < CELL_REGS; i++)
         sum[0][i] = sum[1][i] = vf_zero();
     for (int64_t j = 0; j + 1 < n; j += 2) {
-        add_cell(sum[0], v + cells[j] * ld, s[j]);
-        add_cell(sum[1], v + cells[j + 1] * ld, s[j + 1]);
+        add_cell(sum[0], v + cells[j] * bytes, s[j], half);
+        add_cell(sum[1], v + cells[j + 1] * bytes, s[j + 1], half);
     }
     if (n % 2)
-        add_cell(sum[0], v + cells[n - 1] * ld, s[n - 1]);
+        add_cell(sum[0], v + cells[n - 1] * bytes, s[n - 1], half);
 #pragma GCC unroll 8
     for (int i = 0; i < CELL_REGS; i++)
         vf_store(y + VL * i, vf_mul(vf_add(sum[0][i], sum[1][i]), vf_set1(inverse)));
 }
 
-void MX_FAST(attn_paged)(float *y, const float *q, const float *k, const float *v, const int32_t *cells, int64_t n,
-                         int64_t ld, int64_t width, float scale, float *scratch) {
+/* scratch: the query, scaled, and n scores. */
+MX_INLINE void take_cells(float *y, const char *k, const char *v, const int32_t *cells, int64_t n, int64_t ld,
+                          float *scratch, const int half) {
     float *s = scratch + WIDTH, top;
+    const int64_t bytes = ld * ELEMENT(half);
+    for (int64_t first = 0; first < n; first += VS) {
+        const char *key[VS];
+        for (int j = 0; j < VS; j++)   /* past the last one it again */
+            key[j] = k + cells[MX_MIN(first + j, n - 1)] * bytes;
+        store_scores(s + first, score_keys(key, scratch, half), n - first);
+    }
+    float inverse = 1.0f / softmax(s, n, &top);
+    for (int64_t c = 0; c < WIDTH; c += CELL_REGS * VL)
+        add_cells(y + c, v + c * ELEMENT(half), cells, s, n, bytes, inverse, half);
+}
+
+void MX_FAST(attn_paged)(float *y, const float *q, const void *k, const void *v, mxw_dtype dtype, const int32_t *cells,
+                         int64_t n, int64_t ld, int64_t width, float scale, float *scratch) {
     if (width != WIDTH) {
-        MX_REF(attn_paged)(y, q, k, v, cells, n, ld, width, scale, scratch);
+        MX_REF(attn_paged)(y, q, k, v, dtype, cells, n, ld, width, scale, scratch);
         return;
     }
     for (int i = 0; i < WIDTH; i += VL)
         vf_store(scratch + i, vf_mul(vf_load(q + i), vf_set1(scale * MX_LOG2_E)));
-    for (int64_t first = 0; first < n; first += VS) {
-        const key_rows of = {.k = k, .ld = ld, .last = n - first - 1, .cells = cells + first};
-        store_scores(s + first, score_keys(of, scratch), n - first);
-    }
-    float inverse = 1.0f / softmax(s, n, &top);
-    for (int64_t c = 0; c < WIDTH; c += CELL_REGS * VL)
-        add_cells(y + c, v + c, cells, s, n, ld, inverse);
+    if (dtype == MXW_F16)
+        take_cells(y, k, v, cells, n, ld, scratch, 1);
+    else
+        take_cells(y, k, v, cells, n, ld, scratch, 0);
 }

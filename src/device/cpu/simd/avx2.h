@@ -94,6 +94,7 @@ MX_INLINE void vf_transpose(vf x[VL]) {
 /* ---- f16, and eight 16-bit elements ------------------------------------------------------------------------------ */
 
 MX_INLINE vf vf_load_f16(const void *x) { return _mm256_cvtph_ps(_mm_loadu_si128(x)); }
+MX_INLINE void vf_store_f16(void *y, vf x) { _mm_storeu_si128(y, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)); }
 
 typedef __m128i vh;
 MX_INLINE vh vh_load(const void *x) { return _mm_loadu_si128(x); }

@@ -97,6 +97,7 @@ MX_INLINE void vf_transpose(vf x[VL]) {
 }
 
 MX_INLINE vf vf_load_f16(const void *x) { return _mm512_cvtph_ps(_mm256_loadu_si256(x)); }
+MX_INLINE void vf_store_f16(void *y, vf x) { _mm256_storeu_si256(y, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)); }
 
 /* ---- eight doubles ----------------------------------------------------------------------------------------------- */
 

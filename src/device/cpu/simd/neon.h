@@ -100,6 +100,7 @@ MX_INLINE void vf_transpose(vf x[VL]) {
 /* ---- f16, and eight 16-bit elements; loaded as bytes, for they may be at any address ----------------------------- */
 
 MX_INLINE vf vf_load_f16(const void *x) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(x))); }
+MX_INLINE void vf_store_f16(void *y, vf x) { vst1_u8(y, vreinterpret_u8_f16(vcvt_f16_f32(x))); }
 
 typedef uint16x8_t vh;
 MX_INLINE vh vh_load(const void *x) { return vreinterpretq_u16_u8(vld1q_u8(x)); }

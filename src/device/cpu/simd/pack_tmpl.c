@@ -1,4 +1,4 @@
-/* device/cpu/simd/pack_tmpl.c - f16 to f32, and the transposition that packs a weight's panel. */
+/* device/cpu/simd/pack_tmpl.c - f16 to f32 and back, and the transposition that packs a weight's panel. */
 #include "device/cpu/simd/simd.h"
 
 void MX_FAST(widen_f16)(float *y, const void *x, int64_t n) {
@@ -9,6 +9,17 @@ void MX_FAST(widen_f16)(float *y, const void *x, int64_t n) {
         uint16_t rest[VL] = {0};
         memcpy(rest, from, (size_t)n * 2);
         vf_store_first(y, vf_load_f16(rest), n);
+    }
+}
+
+void MX_FAST(narrow_f16)(void *y, const float *x, int64_t n) {
+    char *to = y;
+    for (; n >= VL; n -= VL, to += VL * 2, x += VL)
+        vf_store_f16(to, vf_load(x));
+    if (n > 0) {
+        uint16_t rest[VL];
+        vf_store_f16(rest, vf_load_first(x, n));
+        memcpy(to, rest, (size_t)n * 2);
     }
 }
 

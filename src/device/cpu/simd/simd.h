@@ -6,6 +6,7 @@
  *   vf_load_first(x, n)    the first n lanes, 0 in the others; n from below 0 to above VL
  *   vf_load_or(x, n, v)    the first n lanes, those of v in the others
  *   vf_store_first         the first n lanes
+ *   vf_load_f16            VL halves at any address; vf_store_f16: rounded to nearest, ties to even
  *   vf_fma, vf_fnma        a * b + c, c - a * b, rounded once
  *   vf_max, vf_min(c, x)   a NaN in x stays NaN
  *   vf_maxnum(x, m)        m where x is NaN

@@ -18,6 +18,7 @@ const mx_kernels MX_FAST(table) = {
     .gemm_rows = MX_FAST(gemm_rows),
     .gemm_row = MX_FAST(gemm_row),
     .widen_f16 = MX_FAST(widen_f16),
+    .narrow_f16 = MX_FAST(narrow_f16),
     .blocks_panel = MX_FAST(blocks_panel),
 #if VL == 16
     .pack_row = MX_FAST(pack_row),
