@@ -112,6 +112,14 @@ static int strided(const mx_device *device, mx_op op, int input) {
     }
 }
 
+static const char *decode_label(const mx_call *call) {
+    if (!mx_cuda_decode_attention_takes(call))
+        return "plain";
+    if (call->op == MX_OP_ATTENTION_WINDOW)
+        return call->inputs[1].dtype == MXW_F16 ? "decode_cross_f16" : "decode_cross";
+    return call->inputs[1].dtype == MXW_F16 ? "decode_paged_f16" : "decode_paged";
+}
+
 /* The kernel that a call runs outside of captured graphs, in which neighbours may be fused. */
 static const char *kernel(const mx_device *device, const mx_call *call) {
     mx_cuda *gpu = mx_cuda_of(device);
@@ -121,8 +129,8 @@ static const char *kernel(const mx_device *device, const mx_call *call) {
     case MX_OP_FUSED_LINEAR:
     case MX_OP_FUSED_CONV1D: return mx_cuda_gemm_op_label(gpu, call);
     case MX_OP_ATTENTION: return mx_cuda_flash_label(gpu, call);
-    case MX_OP_ATTENTION_CACHED: return mx_cuda_decode_attention_takes(call) ? "decode_paged" : "plain";
-    case MX_OP_ATTENTION_WINDOW: return mx_cuda_decode_attention_takes(call) ? "decode_cross" : "plain";
+    case MX_OP_ATTENTION_CACHED:
+    case MX_OP_ATTENTION_WINDOW: return decode_label(call);
     case MX_OP_LAYER_NORM: return mx_cuda_fast_norm_takes(call) ? "norm, a warp per row" : "plain";
     case MX_OP_GATHER: return mx_cuda_fast_gather_takes(call) ? "gather_rows" : "plain";
     case MX_OP_STATE_WRITE: return mx_cuda_fast_write_takes(call) ? "write_rows" : "plain";
