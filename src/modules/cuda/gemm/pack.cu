@@ -178,10 +178,15 @@ static int pack_staged(mx_cuda *gpu, const packing_job *l, int axis, const char 
     return staged;
 }
 
-/* Without the ring: an allocation, an upload and a wait. */
+/* Without the ring: an allocation, an upload and a wait. *raw is freed by the caller, after a failure too. */
+static mxw_status upload_raw(mx_cuda *gpu, const void *from, size_t bytes, void **raw) {
+    *raw = mx_cuda_alloc(&gpu->device, bytes);
+    return *raw ? mx_cuda_upload(&gpu->device, *raw, from, bytes) : MXW_E_MEMORY;
+}
+
 static mxw_status pack_uploaded(mx_cuda *gpu, packing_job l, size_t bytes, const char *what) {
-    void *raw = mx_cuda_alloc(&gpu->device, bytes);
-    mxw_status status = raw ? mx_cuda_upload(&gpu->device, raw, l.from, bytes) : MXW_E_MEMORY;
+    void *raw;
+    mxw_status status = upload_raw(gpu, l.from, bytes, &raw);
     l.from = raw;
     if (status >= 0)
         status = launch_pack(gpu, &l, what);
@@ -222,6 +227,15 @@ static mxw_status widen(mx_cuda *gpu, float *to, const void *from, mxw_dtype dty
     return mx_cuda_check(gpu, cudaGetLastError(), "widening weights");
 }
 
+static mxw_status widen_uploaded(mx_cuda *gpu, float *to, const mx_tensor *from) {
+    void *raw;
+    mxw_status status = upload_raw(gpu, from->data, mx_cuda_bytes(from), &raw);
+    if (status >= 0)
+        status = widen(gpu, to, raw, from->dtype, mx_cuda_count(from));
+    mx_cuda_free(&gpu->device, raw);
+    return status;
+}
+
 extern "C" mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, const mx_tensor *from) {
     mx_cuda *gpu = mx_cuda_of(device);
     int64_t each = (int64_t)mx_cuda_dtype_bytes(from->dtype), part = (int64_t)MX_CUDA_STAGED_MAX / each;
@@ -230,7 +244,7 @@ extern "C" mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, con
         int64_t n = MX_MIN(part, count - at);
         const void *staged = mx_cuda_stage(gpu, (const char *)from->data + at * each, (size_t)(n * each));
         if (!staged)
-            return mx_cuda_host->fail(MXW_E_DEVICE, "%s: uploading weights failed", gpu->id);
+            return widen_uploaded(gpu, to, from);
         status = widen(gpu, to + at, staged, from->dtype, n);
         mx_cuda_staged(gpu);
     }
