@@ -147,9 +147,10 @@ extern "C" int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
 }
 
 /* The kernels that use scratch share one size: which of them runs may change with the alignment of the operands, which
- * is known only when the GEMM runs. */
+ * is known only when the GEMM runs. Without wgmma none reads rows as operands: only statistics of a norm are left. */
 extern "C" size_t mx_cuda_gemm_scratch(mx_cuda *gpu, const gemm_desc *f) {
-    const gemm_variant *v = gemm_needs_scratch(f) ? gemm_select(gpu, make_gemm_params(f)) : NULL;
+    int needed = gemm_needs_scratch(f) && (gpu->has_wgmma || f->gamma);
+    const gemm_variant *v = needed ? gemm_select(gpu, make_gemm_params(f)) : NULL;
     return v && v->uses_scratch ? gemm_scratch_bytes(gemm_operand_rows(f), f->k) : 0;
 }
 
