@@ -4,11 +4,11 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/cli.h"
 #include "common/log.h"
+#include "common/model.h"
 #include "common/stdout.h"
 
 static int usage_error(const char *message) {
@@ -84,12 +84,8 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, n_name_words == 0, argc - n_name_words, argv + n_name_words);
 }
 
-/* All work on a GPU is in one stream, and a context with one connection to it is made and given up in half the time of
- * one with eight, the driver's default. Here and not in the library: a process that uses CUDA itself decides. */
-static void use_one_gpu_connection(void) { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0); }
-
 int main(int argc, char **argv) {
-    use_one_gpu_connection();
+    gpu_connection_ask();
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, handled in common/stdout.c */
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);
     if (out_flush() && status == EXIT_OK)

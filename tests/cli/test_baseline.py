@@ -78,6 +78,21 @@ def test_program():
                 "nothing is left behind")
 
 
+def test_environment():
+    """What the program sets for the GPU's sake is not for the other program; what the user set is."""
+    noted, noting = os.path.join(FOLDER, "noted"), os.path.join(FOLDER, "noting")
+    with open(noting, "w", encoding="utf-8") as stream:
+        stream.write(f'#!/bin/sh\necho "${{CUDA_DEVICE_MAX_CONNECTIONS-none}}" > {noted}\nexec {PROGRAM} "$@"\n')
+    os.chmod(noting, 0o755)
+    os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+    for value in ("none", "1", "4"):
+        user = {} if value == "none" else {"CUDA_DEVICE_MAX_CONNECTIONS": value}
+        code, _, err = run(*WORDS, "--baseline", noting, "--tolerance", "1000", env=user)
+        check_equal((code, err), (0, ""), f"beside a program, {value} set")
+        with open(noted, encoding="utf-8") as stream:
+            check_equal(stream.read(), value + "\n", "the baseline's environment")
+
+
 def main():
     try:
         os.environ["TMPDIR"] = FOLDER
@@ -90,6 +105,7 @@ def main():
         test_file(record)
         test_faults(record)
         test_program()
+        test_environment()
     finally:
         shutil.rmtree(FOLDER)
     done()

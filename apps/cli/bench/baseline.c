@@ -178,6 +178,7 @@ int bench_run_other(const bench_options *o, const char *recording, const char *p
     int status = -1;
     pid_t child = fork();
     if (child == 0) {
+        gpu_connection_forget();
         if (freopen("/dev/null", "w", stdout))
             execv(o->baseline, (char *const *)(uintptr_t)words);
         _exit(127);

@@ -2,6 +2,7 @@
 #include "common/model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
@@ -174,4 +175,21 @@ int open_model(const model_choice *choice, int batch, mxw_model **model) {
 int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpoint **checkpoint) {
     mxw_status status = mxw_checkpoint_open(name_or_path, model_dir, checkpoint);
     return status < 0 ? log_model_failure(status) : EXIT_OK;
+}
+
+/* ---- connections to a GPU ------------------------------------------------------------------------------- */
+
+#define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
+
+static int connection_asked;
+
+void gpu_connection_ask(void) {
+    connection_asked = !getenv(CONNECTIONS);
+    if (connection_asked)
+        setenv(CONNECTIONS, "1", 0);
+}
+
+void gpu_connection_forget(void) {
+    if (connection_asked)
+        unsetenv(CONNECTIONS);
 }

@@ -40,6 +40,14 @@ int open_checkpoint(const char *name_or_path, const char *model_dir, mxw_checkpo
 /* 1 if the choice runs, or prefers to run, on an accelerator that is there. */
 int model_uses_accelerator(const model_choice *choice);
 
+/* Asks the CUDA driver, by the environment, for one connection to a GPU, unless the user has asked for a number; before
+ * any use of CUDA. All work on a GPU is in one stream, and a context with one connection to it is made and given up in
+ * half the time of one with eight, the driver's default. Here and not in the library: a process that uses CUDA itself
+ * decides. */
+void gpu_connection_ask(void);
+/* In a child process that becomes another program, which gets the environment that the user had. */
+void gpu_connection_forget(void);
+
 extern const char *const engine_names[];      /* in the order of mxw_engine */
 extern const char *const precision_names[];   /* in the order of mxw_precision */
 /* The precision that an engine runs with on a device if `wanted` was asked for everywhere: f16 is for engine max on a
