@@ -30,11 +30,15 @@ static mxw_status widen(const mx_device *device, const mx_tensor *from, float *t
 
 mxw_status mx_run_to_host(mx_run *run, mx_value value, size_t block, mx_tensor *out) {
     const mx_device *device = run->program->device;
+    const mx_graph *g = run->program->graph;
     const mx_tensor *tensor = &run->values[value];
-    mxw_dtype dtype = run->program->graph->values[value].type.dtype;
+    mxw_dtype dtype = g->values[value].type.dtype;
     size_t bytes = (size_t)mx_tensor_count(tensor) * mx_dtype_bytes(dtype);
     *out = *tensor;
     int dense = mx_tensor_contiguous(tensor), same = tensor->dtype == dtype;
+    if (!same && dtype != MXW_F32)
+        return mx_fail(MXW_E_INTERNAL, "%s is %s on the device, %s in the graph: only f32 is widened to",
+                       mx_graph_value_name(g, value), mx_dtype_name(tensor->dtype), mx_dtype_name(dtype));
     if (device->host_memory && dense && same)
         return MXW_OK;
     mx_buffer *host = &run->host[block];
