@@ -11,7 +11,9 @@
 
 #define POLL_STOP_NS 20000000   /* how often a waiting session polls its stop callback */
 #define SPREAD_FROM 128         /* from this many requests on, advancing them in parallel pays for waking the pool */
-#define OVERLAP_WINDOWS 2       /* windows encoded behind a step at once, at most: their upload does not block */
+/* Windows encoded behind a step at once, at most. Uploads of up to 2 MiB to a GPU do not block: two windows of 80 mels,
+ * or one of 128. Two of 128 block until the step is done. */
+#define OVERLAP_WINDOWS 2
 
 typedef enum request_kind {
     REQUEST_EXCLUSIVE, REQUEST_ENCODE, REQUEST_FORCE, REQUEST_STEPS, REQUEST_KINDS
