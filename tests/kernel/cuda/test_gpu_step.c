@@ -1,6 +1,6 @@
 /* test_gpu_step.c - compiled calls of a decoder's step on a GPU, through its table, against the CPU's plain ops: rows
- * over caches and windows, rows of tables and into caches, select fused with its product. Then the bits: a row's are
- * the same alone and among others, wherever it stands.
+ * over caches and windows, their scores, rows of tables and into caches, select fused with its product. Then the bits:
+ * a row's are the same alone and among others, wherever it stands.
  * usage: test_gpu_step [brief]: what brings in each kernel, for checkers that take their time.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
@@ -244,6 +244,47 @@ static void test_attention(int f16) {
         check_attention(&cases[i], f16);
 }
 
+/* Scores alone, of which words' times are made: of any heads, over windows that are kept as f16 or f32. */
+static void check_scores(int64_t rows, int64_t heads, int64_t width, int64_t keys, int f16) {
+    char what[96];
+    int64_t d = heads * width, windows = 4, n = heads / 2 + 1;
+    mx_attrs attrs = {.heads = (int)heads, .scale = 1 / sqrt((double)width)};
+    mx_tensor in[4], y = blank(MXW_F32, 3, DIMS(rows, n, keys)), want = blank(MXW_F32, 3, DIMS(rows, n, keys));
+    in[0] = floats(2, DIMS(rows, d), 2);
+    in[1] = floats(3, DIMS(windows, keys, d), 1);
+    in[2] = ints(1, &n, heads);
+    in[3] = ints(1, &rows, windows);
+    mx_tensor kept = f16 ? halved(&in[1]) : in[1];
+    mx_call call = {.op = MX_OP_ATTENTION_SCORES, .attrs = &attrs, .n_inputs = 4, .n_outputs = 1, .inputs = in,
+                    .outputs = &want};
+    run(cpu, call, 0);
+    in[1] = kept;
+    call.outputs = &y;
+    run(gpu, call, 1);
+    double worst = worst_difference(&y, &want);
+    int same = 1;
+    for (int64_t r = 0; r < rows; r += 1 + rows / 5) {
+        mx_tensor one_in[] = {row_of(&in[0], r), in[1], in[2], row_of(&in[3], r)};
+        mx_tensor one = blank(MXW_F32, 3, DIMS(1, n, keys));
+        mx_call alone = call;
+        alone.inputs = one_in;
+        alone.outputs = &one;
+        run(gpu, alone, 1);
+        same &= memcmp(one.data, (float *)y.data + r * n * keys, mx_tensor_bytes(&one)) == 0;
+    }
+    snprintf(what, sizeof(what), "scores%s: %d rows, %d heads of %d, %d keys", f16 ? ", f16" : "", (int)rows, (int)n,
+             (int)width, (int)keys);
+    int ok = CHECK(worst <= 4e-6) & CHECK(same);
+    report(what, ok, worst);
+    forget();
+}
+
+static void test_scores(int f16) {
+    check_scores(1, 6, 64, 1500, f16);
+    check_scores(37, 6, 64, 1500, f16);
+    check_scores(11, 3, 16, 65, f16);
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static void test_gather(void) {
@@ -396,6 +437,7 @@ int main(int argc, char **argv) {
         test_attention_briefly(0);
         check_select(6, 999, 64, 5, 1);
         test_attention_briefly(1);
+        check_scores(6, 2, 64, 300, 1);
         CHECK_EQ_INT(mx_mem_live(), 0);
         return check_done();
     }
@@ -410,6 +452,8 @@ int main(int argc, char **argv) {
     check_select(6, 1025, 64, 6, 1);
     test_write(1);
     test_attention(1);
+    test_scores(0);
+    test_scores(1);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();
 }
