@@ -31,16 +31,27 @@ mxw_status mx_map_open(const char *path, mx_map *map) {
         } else {
             map->data = map->base = data;
             map->n = (size_t)st.st_size;
+            map->descriptor = fd;
+            map->modified = st.st_mtim;
         }
     }
-    close(fd);
+    if (!map->base)
+        close(fd);
     return status;
 }
 
 void mx_map_close(mx_map *map) {
-    if (map->base)
+    if (map->base) {
         munmap(map->base, map->n);
+        close(map->descriptor);
+    }
     memset(map, 0, sizeof(*map));
+}
+
+int mx_map_changed(const mx_map *map) {
+    struct stat st;
+    return map->base && (fstat(map->descriptor, &st) != 0 || (size_t)st.st_size != map->n ||
+                         st.st_mtim.tv_sec != map->modified.tv_sec || st.st_mtim.tv_nsec != map->modified.tv_nsec);
 }
 
 #ifndef MADV_POPULATE_READ

@@ -1,18 +1,25 @@
 /* base/file.h - files: memory-mapped for reading, or saved atomically. */
 #ifndef MX_FILE_H
 #define MX_FILE_H
+#include <time.h>
+
 #include "base/status.h"
 
 typedef struct mx_map {
-    const uint8_t *data;   /* read only; NULL for an empty file */
+    const uint8_t *data;        /* read only; NULL for an empty file */
     size_t n;
-    void *base;            /* the mapping itself */
+    void *base;                 /* the mapping itself; NULL: none, and no descriptor either */
+    int descriptor;
+    struct timespec modified;   /* the file, when it was opened */
 } mx_map;
 
 mxw_status mx_map_open(const char *path, mx_map *map);   /* a regular file; E_NOT_FOUND, E_IO */
 void mx_map_close(mx_map *map);
 /* Has the pages of a file that is not too large in memory by the time they are read. */
 void mx_map_prefetch(const mx_map *map);
+/* Whether the file was written to since it was opened: its size or time of modification is another. A file that took
+ * over its name is none of it. */
+int mx_map_changed(const mx_map *map);
 /* The pages may be dropped from this process's memory; they are read again from the page cache on demand. */
 void mx_map_forget(const mx_map *map);
 

@@ -191,6 +191,7 @@ static mxw_status open_session(mx_recognizer *r, const mxw_session_options *opti
         s->options.append_punctuations = "";
     if (s->options.word_timestamps && s->options.task == MXW_TRANSLATE)
         mx_log(MXW_LOG_WARN, "words", "word times of a translation may be inaccurate");
+    MX_TRY(mx_weights_check(r->weights));
     MX_TRY(copy_strings(s));
     MX_TRY(mx_session_check_language(&r->checkpoint, r->text, &s->options, &s->language));
     MX_TRY(mx_languages_read(&r->checkpoint, r->text, s->options.languages, &s->languages));

@@ -373,6 +373,14 @@ mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_di
     return open_name(name_or_path, model_dir, 1, out);
 }
 
+mxw_status mx_weights_check(const mx_weights *w) {
+    int changed = mx_map_changed(&w->map);
+    for (size_t i = 0; i < w->n_shards; i++)
+        changed |= mx_map_changed(&w->shards[i]);
+    return changed ? mx_fail(MXW_E_IO, "%s: changed while it was open: open the model again, and replace its file by "
+                                       "renaming another over it", w->path) : MXW_OK;
+}
+
 void mx_weights_prefetch(const mx_weights *w) {
     mx_map_prefetch(&w->map);
     for (size_t i = 0; i < w->n_shards; i++)

@@ -17,6 +17,8 @@ mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_w
 /* The same without widening what is quantized: the view of such a tensor is QUANTIZED, without data. */
 mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
+/* E_IO: "PATH: changed while it was open ..." if its file, or one that an index names, was written to since. */
+mxw_status mx_weights_check(const mx_weights *w);
 /* Has the file in memory before its tensors are read. */
 void mx_weights_prefetch(const mx_weights *w);
 /* Drops the pages of the mapped file; views stay valid and are read again on demand. */

@@ -297,7 +297,9 @@ static mxw_status submit(mx_slot *slot, request_kind kind) {
     pthread_mutex_unlock(&b->lock);
     if (slot->stopped < 0)
         return slot->stopped;   /* its error line is already this thread's */
-    return slot->status < 0 ? mx_fail(slot->status, "%s", slot->failure) : MXW_OK;
+    if (slot->status < 0)
+        return mx_fail(slot->status, "%s", slot->failure);
+    return mx_weights_check(b->recognizer->weights);   /* or what came of it may be of two files */
 }
 
 mxw_status mx_slot_encode(mx_slot *slot, const float *mel) {

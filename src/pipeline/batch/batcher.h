@@ -13,7 +13,9 @@
  *
  * Invariants: results do not depend on what else is in the batch. A run that fails for several slots is repeated for
  * each of them alone, so that only the faulty request fails. Nothing is allocated after open. A session's callbacks are
- * called on its own thread only; mx_steps callbacks may be called on any thread that is in here, one at a time. */
+ * called on its own thread only; mx_steps callbacks may be called on any thread that is in here, one at a time. Some
+ * weights are read from the model's file while they are used: a request fails if it was written to since it was opened,
+ * so that no result is of two files. */
 #ifndef MX_BATCHER_H
 #define MX_BATCHER_H
 #include "pipeline/batch/step_runner.h"
