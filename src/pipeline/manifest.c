@@ -3,28 +3,18 @@
 #include <math.h>
 
 #include "base/base.h"
-#include "base/sha256.h"
 #include "output/output.h"
 #include "pipeline/session.h"
 
-/* SHA-256 of the weights file, computed on first use. */
-static mxw_status model_sha256(mx_recognizer *r, const char **out) {
-    mxw_status status = MXW_OK;
+/* SHA-256 of the weights that were opened, computed on first use: their path may lead to another file by now. */
+static const char *model_sha256(mx_recognizer *r) {
     pthread_mutex_lock(&r->lock);
     if (!r->sha256[0]) {
-        mx_map map;
-        mx_sha256 state;
-        status = mx_map_open(r->checkpoint.path, &map);
-        if (status >= 0) {
-            mx_sha256_start(&state);
-            mx_sha256_add(&state, map.data, map.n);
-            mx_sha256_hex(&state, r->sha256);
-            mx_map_close(&map);
-        }
+        mx_weights_sha256(r->weights, r->sha256);
+        mx_weights_forget(r->weights);
     }
     pthread_mutex_unlock(&r->lock);
-    *out = r->sha256;
-    return status;
+    return r->sha256;
 }
 
 static void add_text(mx_str *out, const char *key, const char *value) {
@@ -131,10 +121,7 @@ static void add_options(mx_str *out, const mxw_session_options *o) {
 }
 
 mxw_status mx_session_manifest(mx_session *s, const char **json) {
-    const char *sha256;
-    mxw_status status = model_sha256(s->recognizer, &sha256);
-    if (status < 0)
-        return status;
+    const char *sha256 = model_sha256(s->recognizer);
     mx_str_clear(&s->manifest);
     mx_str_text(&s->manifest, "{\"program\": \"max-whisper\"");
     add_text(&s->manifest, "version", MXW_VERSION);

@@ -84,17 +84,28 @@ static void test_overwritten(const char *opened, const char *file) {
     mxw_model_close(model);
 }
 
-/* Another file under its name: sessions go on with the one that was opened. */
+/* Another file under its name: sessions go on with the one that was opened, and their manifests name that. */
 static void test_replaced(const char *path, const char *other) {
     mxw_model *model = NULL;
+    mxw_checkpoint *checkpoint = NULL;
+    mxw_session *session;
+    const char *manifest = "";
+    char sha256[65] = "?";
     mx_str before = {0}, after = {0};
     mxw_session_options o = kit_short_options(4);
+    CHECK_EQ_INT(mxw_checkpoint_open(path, NULL, &checkpoint), MXW_OK);
+    CHECK_EQ_INT(mxw_checkpoint_sha256(checkpoint, sha256, NULL), MXW_OK);
+    mxw_checkpoint_close(checkpoint);
     CHECK_EQ_INT(kit_open(path, 1, &model), MXW_OK);
     CHECK_EQ_INT(kit_transcribe(model, &o, samples, N_SAMPLES, &before), MXW_OK);
     CHECK_EQ_INT(rename(other, path), 0);
     if (!CHECK_EQ_INT(kit_transcribe(model, &o, samples, N_SAMPLES, &after), MXW_OK))
         printf("    %s\n", mxw_last_error());
     CHECK_STR(mx_str_get(&after), mx_str_get(&before));
+    session = open_fed(model);
+    CHECK_EQ_INT(mxw_session_manifest(session, &manifest), MXW_OK);
+    CHECK(strstr(manifest, sha256) != NULL);
+    mxw_session_close(session);
     mx_str_free(&before);
     mx_str_free(&after);
     mxw_model_close(model);
