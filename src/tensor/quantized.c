@@ -22,13 +22,17 @@ static float element(const mx_tensor *t, int64_t i) {
     return x;
 }
 
-float mx_f8_to_f32(uint8_t code) {
-    int exponent = code >> 3 & 15, mantissa = code & 7;
-    float value = exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
-    if (exponent == 15 && mantissa == 7)
-        value = NAN;
-    return code & 128 ? -value : value;
-}
+/* The codes of e4m3: eight subnormals, then eight of each exponent, of which the last one is no number. */
+#define EIGHT(unit) 8 * (unit), 9 * (unit), 10 * (unit), 11 * (unit), 12 * (unit), 13 * (unit), 14 * (unit), 15 * (unit)
+#define F8_HALF(s)                                                                                                     \
+    0 * (s), 0x1p-9f * (s), 0x2p-9f * (s), 0x3p-9f * (s), 0x4p-9f * (s), 0x5p-9f * (s), 0x6p-9f * (s), 0x7p-9f * (s),  \
+    EIGHT(0x1p-9f * (s)), EIGHT(0x1p-8f * (s)), EIGHT(0x1p-7f * (s)), EIGHT(0x1p-6f * (s)), EIGHT(0x1p-5f * (s)),      \
+    EIGHT(0x1p-4f * (s)), EIGHT(0x1p-3f * (s)), EIGHT(0x1p-2f * (s)), EIGHT(0x1p-1f * (s)), EIGHT(0x1p0f * (s)),       \
+    EIGHT(0x1p1f * (s)), EIGHT(0x1p2f * (s)), EIGHT(0x1p3f * (s)), EIGHT(0x1p4f * (s)),                                \
+    256 * (s), 288 * (s), 320 * (s), 352 * (s), 384 * (s), 416 * (s), 448 * (s), (s) < 0 ? -NAN : NAN
+static const float f8[256] = {F8_HALF(1.0f), F8_HALF(-1.0f)};
+
+float mx_f8_to_f32(uint8_t code) { return f8[code]; }
 
 float mx_quantized_scale(const mx_quantized *q, int64_t row) {
     return element(&q->scales, mx_tensor_count(&q->scales) == 1 ? 0 : row);
@@ -42,44 +46,96 @@ static float row_scale(const mx_quantized *q, int64_t row) {
 static void widen_scaled(const mx_quantized *q, int64_t row, float *out) {
     const uint8_t *codes = q->data + (size_t)row * q->row_bytes;
     const float scale = row_scale(q, row);
-    for (int64_t i = 0; i < q->columns; i++) {
-        float code;
-        if (q->kind == MX_QUANTIZED_INT8)
-            code = (float)(int8_t)codes[i];
-        else if (q->kind == MX_QUANTIZED_F8)
-            code = mx_f8_to_f32(codes[i]);
-        else
-            code = (float)(int16_t)(uint16_t)(codes[2 * i] | codes[2 * i + 1] << 8);
-        out[i] = code * scale;
-    }
+    if (q->kind == MX_QUANTIZED_INT8)
+        for (int64_t i = 0; i < q->columns; i++)
+            out[i] = (float)(int8_t)codes[i] * scale;
+    else if (q->kind == MX_QUANTIZED_F8)
+        for (int64_t i = 0; i < q->columns; i++)
+            out[i] = f8[codes[i]] * scale;
+    else
+        for (int64_t i = 0; i < q->columns; i++)
+            out[i] = (float)(int16_t)(uint16_t)(codes[2 * i] | codes[2 * i + 1] << 8) * scale;
 }
 
-/* As MLX computes: the product and then the sum are rounded to the scales' type. */
-static float rounded(mxw_dtype dtype, float x) {
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+/* The nearest f16, ties to even, without branches, so that the compiler can use vectors; x is a number. */
+static inline float to_f16(float x) {
+    int32_t bits, magnitude, small_bits;
+    memcpy(&bits, &x, 4);
+    magnitude = bits & 0x7fffffff;
+    float small;
+    memcpy(&small, &magnitude, 4);
+    small = small + 0.5f - 0.5f;   /* f16's subnormals have the steps of f32 from 0.5 on */
+    memcpy(&small_bits, &small, 4);
+    int32_t rounded = (magnitude + 0xfff + (magnitude >> 13 & 1)) & ~0x1fff;
+    rounded = rounded >= 0x47800000 ? 0x7f800000 : rounded;
+    const int32_t is_small = -(magnitude < 0x38800000);
+    bits = (bits & INT32_MIN) | (small_bits & is_small) | (rounded & ~is_small);
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static inline float to_bf16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+/* Codes of one group become values. As MLX computes: the product and then the sum are rounded to the scales' type. */
+static void widen_codes(mxw_dtype dtype, float scale, float bias, int64_t n, float *x) {
     if (dtype == MXW_F16)
-        return mx_f16_to_f32(mx_f32_to_f16(x));
-    return dtype == MXW_BF16 ? mx_bf16_to_f32(mx_f32_to_bf16(x)) : x;
+        for (int64_t i = 0; i < n; i++)
+            x[i] = to_f16(to_f16(scale * x[i]) + bias);
+    else if (dtype == MXW_BF16)
+        for (int64_t i = 0; i < n; i++)
+            x[i] = to_bf16(to_bf16(scale * x[i]) + bias);
+    else
+        for (int64_t i = 0; i < n; i++)
+            x[i] = scale * x[i] + bias;
 }
 
-/* Codes lie one after another from the lowest bit of the first word on, over the ends of bytes and words. */
-static unsigned group_code(const uint8_t *codes, int bits, int64_t i) {
-    int64_t at = i * bits;
-    unsigned pair = codes[at / 8];
-    if (at % 8 + bits > 8)
-        pair |= (unsigned)codes[at / 8 + 1] << 8;
-    return pair >> (at % 8) & ((1u << bits) - 1);
+/* Codes lie one after another from the lowest bit of the first word on, over the ends of words; a row is whole ones. */
+typedef struct code_reader {
+    const uint8_t *next;   /* word */
+    uint64_t held;
+    int n_held;            /* bits */
+} code_reader;
+
+static inline unsigned next_code(code_reader *r, int bits) {
+    if (r->n_held < bits) {
+        const uint32_t word = r->next[0] | (uint32_t)r->next[1] << 8 | (uint32_t)r->next[2] << 16 |
+                              (uint32_t)r->next[3] << 24;
+        r->held |= (uint64_t)word << r->n_held;
+        r->n_held += 32;
+        r->next += 4;
+    }
+    const unsigned code = (unsigned)r->held & ((1u << bits) - 1);
+    r->held >>= bits;
+    r->n_held -= bits;
+    return code;
 }
+
+#define LISTED_BITS 4   /* up to so many a group's few values are listed first */
 
 static void widen_groups(const mx_quantized *q, int64_t row, float *out) {
-    const uint8_t *codes = q->data + (size_t)row * q->row_bytes;
-    const mxw_dtype dtype = q->scales.dtype;
-    for (int64_t g = 0; g < q->columns / q->group; g++) {
-        const int64_t at = row * (q->columns / q->group) + g;
-        const float scale = element(&q->scales, at), bias = element(&q->biases, at);
-        for (int64_t i = g * q->group; i < (g + 1) * q->group; i++) {
-            const float product = rounded(dtype, scale * (float)group_code(codes, q->bits, i));
-            out[i] = rounded(dtype, product + bias);
-        }
+    code_reader codes = {.next = q->data + (size_t)row * q->row_bytes};
+    const int64_t n_groups = q->columns / q->group;
+    const int bits = q->bits, n_listed = bits <= LISTED_BITS ? 1 << bits : 0;
+    for (int64_t g = 0; g < n_groups; g++, out += q->group) {
+        const float scale = element(&q->scales, row * n_groups + g), bias = element(&q->biases, row * n_groups + g);
+        float values[1 << LISTED_BITS];
+        for (int i = 0; i < n_listed; i++)
+            values[i] = (float)i;
+        widen_codes(q->scales.dtype, scale, bias, n_listed, values);
+        for (int64_t i = 0; n_listed && i < q->group; i++)
+            out[i] = values[next_code(&codes, bits)];
+        for (int64_t i = 0; !n_listed && i < q->group; i++)
+            out[i] = (float)next_code(&codes, bits);
+        if (!n_listed)
+            widen_codes(q->scales.dtype, scale, bias, q->group, out);
     }
 }
 

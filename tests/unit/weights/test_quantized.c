@@ -1,5 +1,6 @@
 /* test_quantized.c - matrices that are quantized in rows and groups, bit for bit as MLX widens them
- * (tests/golden/make/mlx_groups.py), and every code of f8 as torch has it (tests/golden/make/f8.py). */
+ * (tests/golden/make/mlx_groups.py) and as its rule says element by element, and every code of f8 as torch has it
+ * (tests/golden/make/f8.py). */
 #include "kit/check.h"
 #include "kit/golden.h"
 
@@ -54,6 +55,63 @@ static void check_groups(const json_t *row) {
     free(want);
 }
 
+static uint16_t half_of(mxw_dtype dtype, float x) {
+    return dtype == MXW_F16 ? mx_f32_to_f16(x) : mx_f32_to_bf16(x);
+}
+
+static float rounded(mxw_dtype dtype, float x) {
+    if (dtype == MXW_F32)
+        return x;
+    return dtype == MXW_F16 ? mx_f16_to_f32(half_of(dtype, x)) : mx_bf16_to_f32(half_of(dtype, x));
+}
+
+/* The rule element by element, where sums are subnormal in f16, overflow it, or neither; groups need not begin with a
+ * byte. */
+static void check_rule(mxw_dtype dtype, int bits, int64_t group, float size) {
+    enum { COLUMNS = 96, MOST = COLUMNS };
+    uint32_t words[COLUMNS * 8 / 32], seed = (uint32_t)bits;
+    float scales[MOST], biases[MOST], got[COLUMNS];
+    uint16_t halves[2][MOST];
+    const int64_t n = COLUMNS / group;
+    for (size_t i = 0; i < MX_COUNT(words); i++)
+        words[i] = seed = seed * 1664525 + 1013904223;
+    for (int64_t i = 0; i < n; i++) {
+        scales[i] = rounded(dtype, size * (float)(i - n / 3) / 40);
+        biases[i] = rounded(dtype, size * (float)(n / 2 - 3 * i) / 9);
+        halves[0][i] = half_of(dtype, scales[i]);
+        halves[1][i] = half_of(dtype, biases[i]);
+    }
+    const mx_quantized q = {
+        .kind = MX_QUANTIZED_GROUPS, .bits = bits, .group = group, .rows = 1, .columns = COLUMNS,
+        .data = (const uint8_t *)words, .row_bytes = (size_t)(COLUMNS * bits / 8),
+        .scales = mx_tensor_of(dtype, 2, (int64_t[]){1, n}, dtype == MXW_F32 ? (void *)scales : halves[0]),
+        .biases = mx_tensor_of(dtype, 2, (int64_t[]){1, n}, dtype == MXW_F32 ? (void *)biases : halves[1]),
+    };
+    int wrong = 0;
+    mx_quantized_widen(&q, 0, got);
+    for (int i = 0; i < COLUMNS; i++) {
+        unsigned code = 0;
+        for (int b = 0; b < bits; b++)
+            code |= (q.data[(i * bits + b) / 8] >> ((i * bits + b) % 8) & 1u) << b;
+        float want = rounded(dtype, rounded(dtype, scales[i / group] * (float)code) + biases[i / group]);
+        wrong += memcmp(&want, &got[i], 4) != 0;
+    }
+    if (!CHECK_EQ_INT(wrong, 0))
+        printf("    %d bits in groups of %d, %s, size %g\n", bits, (int)group, mx_dtype_name(dtype), (double)size);
+}
+
+static void test_rule(void) {
+    static const int bits[] = {2, 3, 4, 5, 6, 8};
+    static const mxw_dtype types[] = {MXW_F32, MXW_F16, MXW_BF16};
+    static const int64_t groups[] = {1, 3, 32, 96};
+    static const float sizes[] = {1e-7f, 1e-5f, 1, 1e3f};
+    for (size_t b = 0; b < MX_COUNT(bits); b++)
+        for (size_t t = 0; t < MX_COUNT(types); t++)
+            for (size_t g = 0; g < MX_COUNT(groups); g++)
+                for (size_t s = 0; s < MX_COUNT(sizes); s++)
+                    check_rule(types[t], bits[b], groups[g], sizes[s]);
+}
+
 static void test_f8(void) {
     size_t n;
     json_t *rows = golden_rows("f8.jsonl");
@@ -76,6 +134,7 @@ int main(void) {
     for (size_t i = 0; i < json_array_size(rows); i++)
         check_groups(json_array_get(rows, i));
     json_decref(rows);
+    test_rule();
     test_f8();
     return check_done();
 }
