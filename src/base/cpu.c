@@ -30,14 +30,26 @@ static int has_avx512(void) {
 
 static int has_vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 
-/* Tiles have to be asked for: the system grants 8 KB more of state to every thread of this process, and refuses where
- * a signal stack is too small for that. */
+/* Whether the system saves these parts of the registers at all. AVX2 implies that there is xgetbv. */
+static int saves(unsigned parts) {
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & parts) == parts;
+}
+
 static int has_amx(void) {
-#ifdef __linux__
-    enum { REQUEST = 0x1023, TILE_DATA = 18, TILES = 1 << 24, INT8 = 1 << 25 };   /* ARCH_REQ_XCOMP_PERM */
+    enum { TILE_SHAPES = 1 << 17, TILE_DATA = 1 << 18, TILES = 1 << 24, INT8 = 1 << 25 };
     unsigned a, b, c, d = 0;
     return has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) && (d & INT8) &&
-           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+           saves(TILE_SHAPES | TILE_DATA);
+}
+
+/* The system grants 8 KB more of state to every thread of this process, and refuses where a signal stack is too small
+ * for that. */
+static int enable_amx(void) {
+#ifdef __linux__
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };   /* ARCH_REQ_XCOMP_PERM */
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 #else
     return 0;
 #endif
@@ -52,17 +64,17 @@ static int has_dot(void) { return (getauxval(AT_HWCAP) & (1 << 20)) != 0; }   /*
 
 static const struct {
     const char *name;
-    int (*has)(void);
+    int (*has)(void), (*enable)(void);
 } sets[] = {
-    {"ref", always},
+    {"ref", always, always},
 #ifdef __x86_64__
-    {"avx2", has_avx2},
-    {"avx512", has_avx512},
-    {"avx512vnni", has_vnni},
-    {"amx", has_amx},
+    {"avx2", has_avx2, always},
+    {"avx512", has_avx512, always},
+    {"avx512vnni", has_vnni, always},
+    {"amx", has_amx, enable_amx},
 #elif defined(__aarch64__)
-    {"neon", always},   /* mandatory on 64-bit ARM */
-    {"neondot", has_dot},
+    {"neon", always, always},   /* mandatory on 64-bit ARM */
+    {"neondot", has_dot, always},
 #endif
 };
 
@@ -82,4 +94,9 @@ int mx_cpu_has(const char *set) {
 int mx_cpu_may(const char *set) {
     const char *cap = getenv("MXW_CPU");
     return mx_cpu_has(set) && (!cap || find(set) <= find(cap));
+}
+
+int mx_cpu_enable(const char *set) {
+    size_t at = find(set);
+    return at < MX_COUNT(sets) && sets[at].has() && sets[at].enable();
 }

@@ -6,4 +6,7 @@
 
 int mx_cpu_has(const char *set);   /* 0 also for sets of other architectures */
 int mx_cpu_may(const char *set);   /* has it, and MXW_CPU does not cap it below */
+/* Has it, and the system lets this process use it: that grants the tiles of "amx", for good, when they are asked for,
+ * which is here. The other sets need no more than mx_cpu_has. After a refusal errno says why. */
+int mx_cpu_enable(const char *set);
 #endif

@@ -2,7 +2,9 @@
  * allows. */
 #include "device/cpu/kernels.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "base/cpu.h"
 #include "base/log.h"
@@ -10,6 +12,7 @@
 #include "device/device.h"
 
 static mx_kernels eager, fast, int8;
+static const mx_isa *int8_isa;
 static pthread_once_t once = PTHREAD_ONCE_INIT, fast_once = PTHREAD_ONCE_INIT,
                       int8_once = PTHREAD_ONCE_INIT;
 
@@ -51,9 +54,7 @@ static void overlay(mx_kernels *under, const mx_kernels *over) {
 #undef MX_KERNEL
 }
 
-int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
-    if (!mx_cpu_has(isa->name))
-        return 0;
+static void build(const mx_isa *isa, mx_kernels *out) {
     *out = *isa->kernels;
     for (int i = 0; mx_cpu_isa(i); i++) {
         if (mx_cpu_isa(i)->fast)
@@ -61,10 +62,16 @@ int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
         if (mx_cpu_isa(i) == isa)
             break;
     }
+}
+
+int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
+    if (!mx_cpu_enable(isa->name))
+        return 0;
+    build(isa, out);
     return 1;
 }
 
-static void choose_fast(void) { mx_cpu_fast_for(mx_cpu_best_isa(), &fast); }
+static void choose_fast(void) { build(mx_cpu_best_isa(), &fast); }
 
 const mx_kernels *mx_cpu_fast_kernels(void) {
     pthread_once(&fast_once, choose_fast);
@@ -73,8 +80,19 @@ const mx_kernels *mx_cpu_fast_kernels(void) {
 
 /* ---- in 8 bits --------------------------------------------------------------------------------------------------- */
 
+/* Here tiles are asked for, so that runs which have no use for them do not. */
 static void choose_int8(void) {
-    int8 = *mx_cpu_fast_kernels();
+    for (int i = 0; mx_cpu_isa(i); i++) {
+        const char *name = mx_cpu_isa(i)->name;
+        if (!mx_cpu_may(name))
+            continue;
+        if (mx_cpu_enable(name))
+            int8_isa = mx_cpu_isa(i);
+        else
+            mx_log(MXW_LOG_DEBUG, "device", "int8 runs without %s, which the system refuses: %s", name,
+                   strerror(errno));
+    }
+    build(int8_isa, &int8);
     int8.layer_norm = int8.same_layer_norm;
     int8.gelu_erf = int8.same_gelu_erf;
     int8.gelu_tanh = int8.same_gelu_tanh;
@@ -84,4 +102,9 @@ static void choose_int8(void) {
 const mx_kernels *mx_cpu_int8_kernels(void) {
     pthread_once(&int8_once, choose_int8);
     return &int8;
+}
+
+const mx_isa *mx_cpu_int8_isa(void) {
+    pthread_once(&int8_once, choose_int8);
+    return int8_isa;
 }

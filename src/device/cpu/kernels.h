@@ -144,6 +144,8 @@ const mx_kernels *mx_cpu_fast_kernels(void);
 /* The table of compiled calls in 8 bits: the same, with the kernels whose bits depend on the instruction set replaced
  * by the same_.. ones. */
 const mx_kernels *mx_cpu_int8_kernels(void);
-/* mx_cpu_fast_kernels for one instruction set, for tests; 0 if this processor does not have it. */
+/* Whose table that is: the best one that the system lets this process use (mx_cpu_enable), too. */
+const mx_isa *mx_cpu_int8_isa(void);
+/* mx_cpu_fast_kernels for one instruction set, for tests; 0 if this process cannot use it. */
 int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out);
 #endif

@@ -220,14 +220,14 @@ double mx_peak_read_gbs(const char *isa, mx_pool *pool, const void *bytes, size_
 }
 
 mxw_status mx_cpu_measure(const mx_device *device, mx_pool *pool, mxw_device_peak *peak) {
-    const char *isa = mx_cpu_best_isa()->name;
+    const char *isa = mx_cpu_best_isa()->name, *int8_isa = mx_cpu_int8_isa()->name;
     char *bytes = mx_alloc(READ_BYTES);
     if (!bytes)
         return MXW_E_MEMORY;
     memset(bytes, 1, READ_BYTES);
     peak->gflops = peak->read_gbs = peak->int8_gops = 0;
     for (int i = 0; i < 10 * ROUNDS; i++) {
-        double gflops = mx_peak_gflops(isa, pool), int8_gops = mx_peak_int8_gops(isa, pool);
+        double gflops = mx_peak_gflops(isa, pool), int8_gops = mx_peak_int8_gops(int8_isa, pool);
         peak->gflops = MX_MAX(peak->gflops, gflops);
         peak->int8_gops = MX_MAX(peak->int8_gops, int8_gops);
         double read_gbs = i % 10 ? 0 : mx_peak_read_gbs(isa, pool, bytes, READ_BYTES);

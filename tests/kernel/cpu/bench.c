@@ -135,7 +135,7 @@ static void run_shape(bench *b, const shape *s, mxw_precision precision) {
     int few = s->m <= 16, calls = flops < 5e7 ? (int)(5e7 / flops) + 1 : 1;
     for (int turn = 0; turn < b->on.turns; turn++) {
         double flop_rate = mx_peak_gflops(b->on.isa, b->on.pool);
-        double int8_rate = mx_peak_int8_gops(b->on.isa, b->on.pool);
+        double int8_rate = mx_peak_int8_gops(mx_cpu_int8_isa()->name, b->on.pool);
         double read_rate = few ? mx_peak_read_gbs(b->on.isa, b->on.pool, b->on.memory, b->on.memory_bytes / 8) : 0;
         b->flops = MX_MAX(b->flops, flop_rate);
         b->read = MX_MAX(b->read, read_rate);

@@ -189,7 +189,7 @@ static void check_all(void) {
     for (int i = 0; mx_cpu_isa(i); i++) {
         const mx_isa *isa = mx_cpu_isa(i);
         isa_name = isa->name;
-        if (!mx_cpu_has(isa->name)) {
+        if (!mx_cpu_enable(isa->name)) {
             printf("SKIP: %s: this processor does not have it\n", isa_name);
             continue;
         }

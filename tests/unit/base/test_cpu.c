@@ -1,4 +1,5 @@
-/* test_cpu.c - base/cpu.h: MXW_CPU caps the instruction sets and never adds one that the CPU lacks. */
+/* test_cpu.c - base/cpu.h: MXW_CPU caps the instruction sets and never adds one that the CPU lacks; nor does asking for
+ * one. */
 #include "base/cpu.h"
 
 #include <stdlib.h>
@@ -18,8 +19,12 @@ int main(void) {
     unsetenv("MXW_CPU");
     CHECK(mx_cpu_has("ref"));
     CHECK(!mx_cpu_has("") && !mx_cpu_has("avx") && !mx_cpu_has("REF"));
-    for (size_t i = 0; i < MX_COUNT(sets); i++)
+    for (size_t i = 0; i < MX_COUNT(sets); i++) {
         CHECK_EQ_INT(mx_cpu_may(sets[i]), mx_cpu_has(sets[i]));
+        CHECK(mx_cpu_enable(sets[i]) == mx_cpu_has(sets[i]) || strcmp(sets[i], "amx") == 0);   /* may be refused */
+        CHECK(mx_cpu_has(sets[i]) || !mx_cpu_enable(sets[i]));
+    }
+    CHECK(!mx_cpu_enable("") && !mx_cpu_enable("avx"));
     for (size_t cap = 0; cap < MX_COUNT(sets); cap++) {
         setenv("MXW_CPU", sets[cap], 1);
         for (size_t i = 0; i < MX_COUNT(sets); i++)

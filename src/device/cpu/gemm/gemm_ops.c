@@ -56,9 +56,14 @@ static mx_gemm linear_of(const mx_call *call) {
     return p;
 }
 
+/* The table that the call will run with: its blocking decides what scratch it needs. */
+static const mx_kernels *kernels_of(const mx_call *call) {
+    return call->precision == MXW_PRECISION_INT8 ? mx_cpu_int8_kernels() : mx_cpu_fast_kernels();
+}
+
 mx_cpu_scratch mx_cpu_fast_linear_scratch(const mx_call *call) {
     mx_gemm p = linear_of(call);
-    return mx_gemm_scratch(&p, mx_cpu_fast_kernels());
+    return mx_gemm_scratch(&p, kernels_of(call));
 }
 
 mxw_status mx_cpu_fast_linear(const mx_call *call, const mx_kernels *kernels) {
@@ -98,7 +103,7 @@ static mx_gemm matmul_of(const mx_call *call) {
 
 mx_cpu_scratch mx_cpu_fast_matmul_scratch(const mx_call *call) {
     mx_gemm p = matmul_of(call);
-    return mx_gemm_scratch(&p, mx_cpu_fast_kernels());
+    return mx_gemm_scratch(&p, kernels_of(call));
 }
 
 mxw_status mx_cpu_fast_matmul(const mx_call *call, const mx_kernels *kernels) {
@@ -135,7 +140,7 @@ static size_t plain_weight_bytes(const mx_call *call) {
 
 mx_cpu_scratch mx_cpu_fast_conv1d_scratch(const mx_call *call) {
     mx_gemm p = conv1d_of(call);
-    mx_cpu_scratch scratch = mx_gemm_scratch(&p, mx_cpu_fast_kernels());
+    mx_cpu_scratch scratch = mx_gemm_scratch(&p, kernels_of(call));
     scratch.shared += plain_weight_bytes(call);
     return scratch;
 }
