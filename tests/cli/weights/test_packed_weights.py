@@ -2,18 +2,21 @@
 
 A quantized checkpoint and the same one converted to f32 have the same values, so the whole result,
 with every probability, is the same: for each block type, exact and in int8, with a packed vocabulary and without.
+MXW_VOCABULARY, which says so, does make a difference to memory, and has no other value.
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from clitest import ROOT, check, check_equal, done, run
+from clitest import ROOT, check, check_equal, check_fails, done, run
 
 FOLDER = tempfile.mkdtemp()
+VOCABULARY = 51864 * 384   # of tiny.en
 SPEECH = os.path.join(ROOT, "tests", "data", "librivox-0870.wav")
 
 
@@ -43,6 +46,24 @@ def result(model, *words, env=None):
     return found
 
 
+def kept(model, env):
+    """Bytes of weights that the program keeps besides the file's"""
+    _, _, err = run(SPEECH, "--model", model, "--device", "cpu", "--temperature", "0", "--beam-size", "none",
+                    "--sample-len", "1", "--clip-timestamps", "0,1", "--log-level", "debug", env=env)
+    found = re.findall(r"graph \w+ keeps (\d+) bytes of weights", err)
+    check(len(found) >= 4, "the log tells what graphs keep", err)
+    return sum(map(int, found))
+
+
+def test_variable(packed):
+    """Without panels the int8 shortlist needs a byte less for each number of the vocabulary."""
+    panels, codes = kept(packed, {"MXW_VOCABULARY": ""}), kept(packed, {"MXW_VOCABULARY": "packed"})
+    check(0.95 * VOCABULARY < panels - codes < 1.05 * VOCABULARY, "MXW_VOCABULARY=packed keeps less",
+          f"{panels} and {codes} bytes")
+    check_fails([SPEECH, "--model", packed, "--device", "cpu", "--quiet"], 1,
+                "MXW_VOCABULARY: 'unpacked' is not packed", env={"MXW_VOCABULARY": "unpacked"})
+
+
 def main():
     source = make()
     for kind in ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0"):
@@ -52,6 +73,7 @@ def main():
         check_equal(result(packed), want, kind)
         check_equal(result(packed, env={"MXW_VOCABULARY": "packed"}), want, f"{kind}, a packed vocabulary")
         if kind == "q5_0":
+            test_variable(packed)
             check_equal(result(packed, "--precision", "int8"), result(wide, "--precision", "int8"), f"{kind}, int8")
     shutil.rmtree(FOLDER)
     done()

@@ -4,6 +4,8 @@
  * sign, zeros among the codes. Argument: how many random shapes, where 200 would take too long. */
 #include "calls.h"
 
+#include "device/cpu/gemm/pack.h"
+#include "device/cpu/logits/logits_int8.h"
 #include "tensor/quantized.h"
 
 static const char *const types[] = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0"};
@@ -123,8 +125,11 @@ static void one_select(const char *type, int64_t rows, int64_t vocab, int64_t k,
     }
     CHECK(takes(MX_OP_FUSED_SELECT, 1, &source, 1));
     for (int i = 0; i < 2; i++) {
-        setenv("MXW_VOCABULARY", rows % 2 ? "packed" : "", 1);   /* which must not matter */
+        mx_logits_int8_keep_codes(rows % 2);   /* which must not matter */
         mx_tensor weight = packed(MX_OP_FUSED_SELECT, 1, i ? &source : &wide, 1, &wide);
+        int in_codes = weight.packing.format == MX_CPU_PACKED_LOGITS_CODES;
+        CHECK_EQ_INT(in_codes, i && rows % 2);
+        CHECK(in_codes == ((int64_t)weight.packing.bytes < vocab * k));   /* a panel has a byte an element */
         out[i][0] = BLANK(MXW_I32, rows, candidates);
         out[i][1] = BLANK(MXW_F32, rows, candidates);
         out[i][2] = BLANK(MXW_F32, rows, MX_SELECT_STATS);

@@ -2,7 +2,9 @@
 #include "device/cpu/logits/logits_int8.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,21 +48,36 @@ const int8_t *mx_logits_int8_panel(const mx_logits_int8 *w, int64_t panel) {
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Making panels again takes longer than reading them, so they are kept unless memory matters more. */
-static int is_asked_for(void) {
-    const char *value = getenv("MXW_VOCABULARY");
-    return value && strcmp(value, "packed") == 0;
+#define VARIABLE "MXW_VOCABULARY"
+
+/* Making panels again takes longer than reading them, so they are kept unless memory matters more. Read once: what
+ * mx_logits_int8_packing says and what is packed then have to agree. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int keeps_codes;
+static char unknown[64];   /* value; empty: none */
+
+static void read_variable(void) {
+    const char *value = getenv(VARIABLE);
+    keeps_codes = value && strcmp(value, "packed") == 0;
+    if (value && *value && !keeps_codes)
+        snprintf(unknown, sizeof(unknown), "%s", value);
+}
+
+void mx_logits_int8_keep_codes(int on) {
+    pthread_once(&once, read_variable);
+    keeps_codes = on;
 }
 
 static mx_logits_int8 header_of(const mx_weight_use *use) {
     const mx_tensor *source = use->sources;
+    pthread_once(&once, read_variable);
     mx_logits_int8 w = {.dtype = (uint32_t)source->dtype, .n = source->dims[0],
                    .k = source->dims[1], .exact = source->data, .ld = source->strides[0]};
     if (source->layout == MX_LAYOUT_QUANTIZED) {
         w.quantized = source->quantized;
         w.first = source->offset / MX_MAX(w.k, 1);
         w.in_codes = w.quantized->kind == MX_QUANTIZED_BLOCKS && w.quantized->blocks->elements == MX_CODES_BLOCK &&
-                     is_asked_for();
+                     keeps_codes;
     }
     w.pairs = (w.k + 1) / 2;
     w.most = (int32_t)MX_MIN(INT16_MAX, INT32_MAX / (127 * 2 * MX_MAX(w.pairs, 1)));
@@ -168,6 +185,8 @@ static void find_columns(const packing *p, float *column, float *inverse, float 
 mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool) {
     packing p = {.to = to, .kernels = mx_cpu_fast_kernels()};
     *p.to = header_of(use);
+    if (*unknown)
+        return mx_fail(MXW_E_ARGUMENT, VARIABLE ": '%s' is not packed, the only value that it may have", unknown);
     float *memory = mx_alloc_array((size_t)(2 * MX_MAX(p.to->k, 1)), sizeof(float));
     if (memory) {
         find_columns(&p, (float *)(void *)(p.to + 1), memory, memory + p.to->k);

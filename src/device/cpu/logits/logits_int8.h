@@ -34,6 +34,7 @@ typedef struct mx_logits_int8 {
 int mx_logits_int8_fits(const mx_weight_use *use);
 mx_packing mx_logits_int8_packing(const mx_weight_use *use);
 mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool);
+void mx_logits_int8_keep_codes(int on);   /* for tests: in the place of MXW_VOCABULARY */
 
 /* The int8 weight of a tensor; NULL if its layout is another one. */
 const mx_logits_int8 *mx_logits_int8_of(const mx_tensor *weight);
