@@ -43,7 +43,9 @@ int mx_exec_captures(const mx_program *program);         /* repeated sizes are l
  * and without the plan. Sizes are "name=number,..", the rest 1. Prints nothing for an eager program. */
 mxw_status mx_exec_explain(const mx_program *program, const char *sizes, mx_str *out);
 
-mxw_status mx_state_open(const mx_program *program, mx_state **out);   /* on that program's device */
+/* On that program's device. Programs may be unloaded before the state is closed, but not this one while states are
+ * added: it says how they are kept. */
+mxw_status mx_state_open(const mx_program *program, mx_state **out);
 /* Zeroed. dtype is the graphs'; where the program's device keeps that state narrower, so does this. Outputs and taps
  * show it with the graph's dtype all the same. */
 mxw_status mx_state_add(mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims);

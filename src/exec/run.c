@@ -266,11 +266,11 @@ static mxw_status bind_state(mx_run *run, mx_value value) {
     if (!found)
         return mx_fail(MXW_E_MISSING, "state %s is not there: expected the session to have it", info->name);
     mxw_dtype kept = mx_program_state_dtype(run->program, value);
-    if (found->dtype != kept && found->dtype == MXW_F16)
+    if (found->dtype != kept)
         return mx_fail(MXW_E_ARGUMENT, "state %s is kept as %s: this graph reads %s", info->name,
                        mx_dtype_name(found->dtype), mx_dtype_name(kept));
-    if (found->dtype != kept || found->rank != info->type.rank)
-        return mx_fail(MXW_E_ARGUMENT, "state %s has another dtype or rank than the graph gives it", info->name);
+    if (found->rank != info->type.rank)
+        return mx_fail(MXW_E_ARGUMENT, "state %s has %d axes: expected %d", info->name, found->rank, info->type.rank);
     run->values[value] = *found;
     return bind_dims(run, "state", info, found);
 }

@@ -243,22 +243,28 @@ static void test_precision(void) {
 
 enum { CELLS = 6, WIDTH = 8, STEPS = 3 };
 
+/* Step *t, which writes a row of x. */
+static mxw_status run_step(mx_run *run, const float *rows, const int32_t *t) {
+    static const int32_t zero = 0, cells[CELLS] = {4, 1, 3, 0, 5, 2};
+    mx_tensor x = mx_tensor_of_const(MXW_F32, 2, (int64_t[]){1, WIDTH}, rows + *t * WIDTH);
+    mx_tensor position = mx_tensor_of_const(MXW_I32, 1, (int64_t[]){1}, t);
+    mx_tensor cell = mx_tensor_of_const(MXW_I32, 1, (int64_t[]){1}, &cells[*t]);
+    mx_tensor sequence = mx_tensor_of_const(MXW_I32, 1, (int64_t[]){1}, &zero);
+    mx_tensor table = mx_tensor_of_const(MXW_I32, 2, (int64_t[]){1, CELLS}, cells);
+    CHECK(mx_run_input(run, "x", &x) == MXW_OK && mx_run_input(run, "position", &position) == MXW_OK &&
+          mx_run_input(run, "cell", &cell) == MXW_OK && mx_run_input(run, "sequence", &sequence) == MXW_OK &&
+          mx_run_input(run, "table", &table) == MXW_OK);
+    return mx_run_execute(run);
+}
+
 /* Steps that write a row to two caches and attend to all written so far; the results, then the caches as outputs. */
 static void run_steps(const mx_program *program, mx_state *state, const float *rows, float *to) {
     mx_run *run;
-    static const int32_t zero = 0, cells[CELLS] = {4, 1, 3, 0, 5, 2};
     if (!CHECK(mx_run_open(program, state, &run) == MXW_OK))
         return;
     for (int32_t t = 0; t < STEPS; t++) {
-        mx_tensor x = mx_tensor_of_const(MXW_F32, 2, (int64_t[]){1, WIDTH}, rows + t * WIDTH), y;
-        mx_tensor position = mx_tensor_of(MXW_I32, 1, (int64_t[]){1}, &t);
-        mx_tensor cell = mx_tensor_of_const(MXW_I32, 1, (int64_t[]){1}, &cells[t]);
-        mx_tensor sequence = mx_tensor_of_const(MXW_I32, 1, (int64_t[]){1}, &zero);
-        mx_tensor table = mx_tensor_of_const(MXW_I32, 2, (int64_t[]){1, CELLS}, cells);
-        CHECK(mx_run_input(run, "x", &x) == MXW_OK && mx_run_input(run, "position", &position) == MXW_OK &&
-              mx_run_input(run, "cell", &cell) == MXW_OK && mx_run_input(run, "sequence", &sequence) == MXW_OK &&
-              mx_run_input(run, "table", &table) == MXW_OK);
-        if (!CHECK(mx_run_execute(run) == MXW_OK))
+        mx_tensor y;
+        if (!CHECK(run_step(run, rows, &t) == MXW_OK))
             printf("    %s\n", mx_error());
         CHECK(mx_run_output(run, "y", &y) == MXW_OK);
         memcpy(to + t * WIDTH, y.data, WIDTH * sizeof(*to));
@@ -287,8 +293,27 @@ static mx_graph *cached_graph(int kind) {
     return g;
 }
 
+/* The steps on states that another program made: f32 or of one axis. */
+static void check_refused_states(const mx_program *program, const mx_program *other, const float *rows, int f16) {
+    for (int rank = 1; rank <= 2; rank++) {
+        mx_state *state;
+        mx_run *run;
+        CHECK(mx_state_open(rank == 1 ? program : other, &state) == MXW_OK);
+        for (int i = 0; i < 2; i++)
+            CHECK(mx_state_add(state, i ? "v" : "k", MXW_F32, rank, (int64_t[]){CELLS, WIDTH}) == MXW_OK);
+        CHECK(mx_run_open(program, state, &run) == MXW_OK);
+        CHECK_EQ_INT(run_step(run, rows, &(int32_t){0}), rank == 1 || f16 ? MXW_E_ARGUMENT : MXW_OK);
+        if (rank == 1)
+            CHECK(strstr(mx_error(), "state k has 1 axes: expected 2"));
+        else
+            CHECK(!f16 || strstr(mx_error(), "state k is kept as f32: this graph reads f16"));
+        mx_run_close(run);
+        mx_state_close(state);
+    }
+}
+
 /* A device that keeps caches as f16 computes what f32 caches give for rounded rows; outputs show f32. A program that
- * reads the same state by another op keeps it as f32, and refuses the other's. */
+ * reads the same state by another op keeps it as f32, and refuses the other's, as that does its. */
 static void check_narrow_states(const char *device) {
     float rows[STEPS * WIDTH], rounded[STEPS * WIDTH], got[2][(STEPS + CELLS) * WIDTH];
     mx_graph *g = cached_graph(OF_STATES), *other;
@@ -313,6 +338,7 @@ static void check_narrow_states(const char *device) {
         CHECK_EQ_INT(mx_run_execute(run), f16 ? MXW_E_ARGUMENT : MXW_OK);
         CHECK(!f16 || strstr(mx_error(), "state k is kept as f16: this graph reads f32"));
         mx_run_close(run);
+        check_refused_states(program, reader, rows, f16);
         mx_exec_unload(reader);
         mx_graph_destroy(other);
         mx_state_close(state);
