@@ -155,7 +155,7 @@ static mx_constant describe(const mx_plan *plan, mx_value value, const mx_weight
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-#define BLOCK_ALIGN 256   /* what a device guarantees for a block of its own */
+#define BLOCK_ALIGN 256   /* as a GPU's own blocks have; device.h promises 64, which packed panels need */
 
 /* A constant of the plan that has to be loaded. */
 typedef struct pending {
@@ -247,6 +247,18 @@ static mxw_status find_constants(loading *l) {
     return status;
 }
 
+/* Fails unless the device wants what it said it would, and there is room for. */
+static mxw_status check_packing(const mx_device *device, const mx_constant *c, const mx_weight_use *use) {
+    const mx_packing *said = &c->tensor.packing;
+    if (device->form(device, use) == MX_FORM_PACKED) {
+        const mx_packing now = device->packing(device, use);
+        if (now.bytes == said->bytes && now.format == said->format)
+            return MXW_OK;
+    }
+    return mx_fail(MXW_E_INTERNAL, "%s: the weight at input %d is to be packed in another way than was said",
+                   mx_op_name(use->op), use->input);
+}
+
 static mxw_status load_one(const loading *l, int64_t i) {
     const mx_device *device = l->plan->device;
     pending *item = &l->items[i];
@@ -257,6 +269,8 @@ static mxw_status load_one(const loading *l, int64_t i) {
     c->block = c->tensor.data = (char *)l->plan->block + item->offset;
     if (any_quantized(&item->from) && !(device->takes_quantized && device->takes_quantized(device, &item->use)))
         status = widen(&item->from, &widened);
+    if (status >= 0 && c->form == MX_FORM_PACKED)
+        status = check_packing(device, c, &item->use);
     if (status >= 0)
         status = c->form == MX_FORM_PACKED ? device->pack(device, &item->use, c->block, l->pool)
                                            : copy_elements(device, &c->tensor, &item->from);

@@ -92,10 +92,12 @@ struct mx_device {
      * size, and the leading axes follow from there without gaps), as a slice of the last axis has. */
     int (*strided)(const mx_device *device, mx_op op, int input);
     mx_form (*form)(const mx_device *device, const mx_weight_use *use);
-    /* Optional. Whether form(), packing() and pack() take QUANTIZED sources for this use as they are, and calls what
-     * comes of them; if not, the sources come widened. What was packed may then refer to the codes. */
+    /* Optional. Whether pack() takes QUANTIZED sources for this use as they are, and calls what comes of them; if not,
+     * they come widened to f32, for which form() and packing() have to answer as they did for the QUANTIZED ones. */
     int (*takes_quantized)(const mx_device *device, const mx_weight_use *use);
-    /* Of MX_FORM_PACKED: the size and format of the packed weight; then packs it into a block of that size. */
+    /* Of MX_FORM_PACKED: the size and format of the packed weight, the same at each call; then packs it into a block of
+     * that size. On a device with host memory what was packed may refer to the sources, which live as long as it;
+     * but those that were widened for it are gone when pack() returns. */
     mx_packing (*packing)(const mx_device *device, const mx_weight_use *use);
     mxw_status (*pack)(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
     /* What a compiled call will run, human-readable: "gemm 14x32 f16 avx512". Lives as long as the process. */

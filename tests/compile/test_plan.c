@@ -581,8 +581,36 @@ static void test_explain(void) {
     mx_exec_unload(program);
 }
 
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static mx_device unsteady;
+static int n_answers;
+
+/* More room than was asked for at first. */
+static mx_packing unsteady_packing(const mx_device *device, const mx_weight_use *use) {
+    mx_packing packing = pattern_near_device()->packing(device, use);
+    packing.bytes += n_answers++ ? 4 : 0;
+    return packing;
+}
+
+/* A weight is not packed into a block that was made for another form of it. */
+static void test_unsteady_packing(void) {
+    mx_program_options options = {.engine = MXW_ENGINE_MAX, .device = "unsteady", .weights = &source};
+    mx_program *program = NULL;
+    fresh();
+    out(mx_graph_linear(G, given(FLOATS(1, 3, 4)), weight(FLOATS(1, 5, 4)), 0));
+    CHECK_EQ_INT(mx_exec_load(G, &options, &program), MXW_E_INTERNAL);
+    CHECK(strstr(mx_error(), "linear: the weight at input 1 is to be packed in another way than was said"));
+    CHECK(program == NULL && n_answers == 2);
+}
+
 int main(void) {
     kit_open();
+    unsteady = *pattern_near_device();
+    unsteady.info.id = "unsteady";
+    unsteady.packing = unsteady_packing;
+    mx_device_add(&unsteady);
+    test_unsteady_packing();
     test_taps();
     test_constants();
     test_precision();
