@@ -12,7 +12,7 @@ mxw_status mxw_checkpoint_open(const char *name_or_path, const char *model_dir, 
     *out = NULL;
     MX_NEED(name_or_path, MXW_E_ARGUMENT);
     mx_weights *w = NULL;
-    mxw_status status = mx_weights_open_packed(name_or_path, model_dir, &w);
+    mxw_status status = mx_weights_open(name_or_path, model_dir, &w);
     *out = (mxw_checkpoint *)(void *)w;
     return status;
 }

@@ -245,7 +245,7 @@ static mxw_status remove_stale_files(const fetch *f, const mx_hub_list *list) {
 static mxw_status install(fetch *f, mx_str *path) {
     mx_weights *w = NULL;
     const char *work = mx_str_get(&f->work), *folder = mx_str_get(&f->folder);
-    mxw_status status = f->silero ? mx_silero_open(work, NULL, 16000, &w) : mx_weights_open_packed(work, NULL, &w);
+    mxw_status status = f->silero ? mx_silero_open(work, NULL, 16000, &w) : mx_weights_open(work, NULL, &w);
     mx_weights_close(w);
     if (status < 0)
         return mx_fail_in(status, "%s/%s", f->hub, f->repository);

@@ -125,7 +125,7 @@ mxw_status mx_recognizer_open_with_faults(const mxw_model_options *options, cons
     status = r->counters && (r->model_dir || !options->model_dir) ? MXW_OK : MXW_E_MEMORY;
     if (status < 0)
         goto out;
-    MX_TRY(mx_weights_open_packed(options->model, options->model_dir, &r->weights));
+    MX_TRY(mx_weights_open(options->model, options->model_dir, &r->weights));
     mx_weights_info(r->weights, &r->checkpoint);
     MX_TRY(mx_text_open(r->checkpoint.dims->n_vocab, &r->text));
     MX_TRY(mx_pool_open(options->threads, &r->pool));

@@ -17,7 +17,7 @@
 /* A tensor of the file. */
 typedef struct mx_raw {
     const char *name;
-    mx_tensor view;         /* QUANTIZED until it is widened */
+    mx_tensor view;
     int mapped;
     const char *alias_of;   /* another name for this tensor of the file, or NULL */
     int used;     /* part of the architecture, or a setting that was read */
@@ -65,7 +65,6 @@ struct mx_weights {
     const mx_format *format;
     const mx_naming *naming;
     const char *label;            /* container and names in words: "MLX safetensors" */
-    int packed;                   /* quantized tensors are not widened */
     mx_npz npz;                   /* the arrays of a .npz; else empty */
     mx_raw *raws;                 /* sorted by name once read */
     size_t n_raws, raws_capacity;
@@ -83,14 +82,14 @@ struct mx_weights {
 };
 
 /* For tests and fuzzing: a checkpoint in memory, which must outlive it. */
-mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, int packed, mx_weights **out);
+mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **out);
 
 mxw_status mx_raw_add(mx_weights *w, const char *name, size_t name_n, const mx_tensor *view, mx_raw **out);
 mxw_status mx_raws_sort(mx_weights *w);                        /* after reading; no name may appear twice */
 mx_raw *mx_raw_find(const mx_weights *w, const char *name);    /* after sorting */
 /* The rows of one canonical tensor within its raw one; E_MISSING and E_FORMAT name it. */
 mxw_status mx_raw_part(const mx_raw *raw, const mx_tensor_source *source, mx_tensor *view);
-/* Declares it quantized: an f32 tensor of this shape, with no data until it is widened. q is copied. */
+/* Declares it quantized: an f32 tensor of this shape, without data. q is copied. */
 mxw_status mx_raw_quantize(mx_weights *w, mx_raw *raw, int rank, const int64_t *dims, const mx_quantized *q);
 
 /* Notes a piece that the checkpoint lacks and what stands in for it; texts outlive w. */

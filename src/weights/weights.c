@@ -242,39 +242,6 @@ int mx_is_checkpoint(const uint8_t *bytes, size_t n) {
     return format && format != &mx_format_index;
 }
 
-static void make_dense(mx_tensor *view, void *wide) {
-    view->data = wide;
-    view->layout = MX_LAYOUT_DENSE;
-    view->quantized = NULL;
-    view->offset = 0;
-}
-
-/* A packed checkpoint keeps its codes, except for those whose values lie in another order than the tensor's. */
-static int stays_quantized(const mx_weights *w, const mx_raw *raw) {
-    return w->packed && mx_tensor_contiguous(&raw->view);
-}
-
-/* Widens the quantized tensors that the architecture needs, once. */
-static mxw_status widen_used(mx_weights *w) {
-    for (size_t i = 0; i < w->n_raws; i++) {
-        mx_raw *raw = &w->raws[i];
-        const mx_quantized *q = raw->used && !raw->alias_of && !stays_quantized(w, raw) ? raw->quantized : NULL;
-        float *wide = q ? mx_arena_alloc(&w->arena, (size_t)(q->rows * q->columns) * sizeof(*wide)) : NULL;
-        if (q && !wide)
-            return MXW_E_MEMORY;
-        for (int64_t row = 0; q && row < q->rows; row++)
-            mx_quantized_widen(q, row, wide + row * q->columns);
-        if (q)
-            make_dense(&raw->view, wide);
-    }
-    for (int64_t i = 0; i < w->n_tensors; i++) {
-        mx_canonical *t = &w->tensors[i];
-        if (t->raw->quantized && t->raw->view.data)
-            make_dense(&t->view, (char *)t->raw->view.data + (size_t)t->part * mx_tensor_bytes(&t->view));
-    }
-    return MXW_OK;
-}
-
 static const char *label_of(const mx_weights *w) {
     if (w->naming == &mx_names_mlx)
         return w->format == &mx_format_npz ? "MLX npz" : "MLX safetensors";
@@ -303,7 +270,6 @@ static mxw_status read_all(mx_weights *w) {
     MX_TRY(mx_resolve_all(w, mx_arch_count(&w->dims), resolve));
     if (w->naming->check)
         MX_TRY(w->naming->check(w));
-    MX_TRY(widen_used(w));
 out:
     return status;
 }
@@ -321,13 +287,12 @@ static mxw_status finish(mx_weights *w, mxw_status status, mx_weights **out) {
     return MXW_OK;
 }
 
-mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, int packed, mx_weights **out) {
+mxw_status mx_weights_open_bytes(const uint8_t *bytes, size_t n, mx_weights **out) {
     *out = NULL;
     mx_weights *w = mx_alloc_zero(1, sizeof(*w));
     if (!w)
         return MXW_E_MEMORY;
     w->path = "memory";
-    w->packed = packed;
     w->bytes = bytes;
     w->n_bytes = n;
     return finish(w, read_all(w), out);
@@ -346,7 +311,7 @@ out:
     return status;
 }
 
-static mxw_status open_name(const char *name_or_path, const char *model_dir, int packed, mx_weights **out) {
+mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out) {
     int64_t start = mx_now_ns();
     mx_str path = {0};
     *out = NULL;
@@ -354,23 +319,13 @@ static mxw_status open_name(const char *name_or_path, const char *model_dir, int
     mx_weights *w = status == MXW_OK ? mx_alloc_zero(1, sizeof(*w)) : NULL;
     if (status == MXW_OK && !w)
         status = MXW_E_MEMORY;
-    if (w) {
-        w->packed = packed;
+    if (w)
         status = finish(w, open_path(w, mx_str_get(&path)), out);
-    }
     if (status == MXW_OK)
         mx_log_timed(MXW_LOG_INFO, "weights", mx_since_ms(start), "%s: %s, %s, %lld tensors, %lld parameters", w->path,
                      w->label, w->size_name, (long long)w->n_tensors, (long long)w->n_parameters);
     mx_str_free(&path);
     return status;
-}
-
-mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out) {
-    return open_name(name_or_path, model_dir, 0, out);
-}
-
-mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_dir, mx_weights **out) {
-    return open_name(name_or_path, model_dir, 1, out);
 }
 
 mxw_status mx_weights_check(const mx_weights *w) {

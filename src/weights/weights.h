@@ -1,7 +1,9 @@
 /* weights/weights.h - public header of weights/: any checkpoint -> canonical name -> tensor view.
  *
  * In: a released name, a file or a folder. Out: the tensors of Whisper under openai-whisper's names, as views of the
- * mapped file wherever possible (strided or unaligned if need be), as copies only if the file is quantised.
+ * mapped file (strided or unaligned if need be); one that is quantized is a QUANTIZED view, without data, whose values
+ * are widened as they are read. Copies are made only of what is compressed in the file (.npz) or not there (MLX's
+ * positions).
  * Invariant: once open, every tensor that the dimensions require is there, in a float type and of the right shape;
  * nothing is ever substituted. Immutable after opening; may be shared between threads. */
 #ifndef MX_WEIGHTS_H
@@ -14,8 +16,6 @@ typedef struct mx_weights mx_weights;
 
 /* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
-/* The same without widening what is quantized: the view of such a tensor is QUANTIZED, without data. */
-mxw_status mx_weights_open_packed(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
 /* E_IO: "PATH: changed while it was open ..." if its file, or one that an index names, was written to since. */
 mxw_status mx_weights_check(const mx_weights *w);

@@ -22,8 +22,10 @@ typedef struct gen_options {
     int no_config;              /* folders: nothing beside the weights */
     int shards;                 /* Hugging Face: as so many files and an index; 0: one file */
     int bare;                   /* Hugging Face's names: without "model.", as a WhisperModel alone has */
-    int hub_names;              /* .pt: the names of Hugging Face; GGUF: no settings either, as candle writes it */
+    int hub_names;              /* .pt: the names of Hugging Face; GGUF: no settings either, as candle writes it; or,
+                                 * with 2, MLX's names */
     const char *blocks;         /* ggml, GGUF: matrices in this block type, "q5_0", of random bytes; NULL: dtype */
+    int kernel_blocks;          /* GGUF: and kernels, over the ends of rows, as candle may write them */
     int projection;             /* Hugging Face: 1 an output matrix that is the embedding, 2 one that differs */
 } gen_options;
 

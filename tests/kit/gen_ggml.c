@@ -20,10 +20,11 @@ void gen_blocks(const gen_options *o, const char *canonical, size_t n, uint8_t *
         out[i] = (uint8_t)(gen_mix(key + i) & 0x3f);
 }
 
-/* As whisper.cpp's converter and quantizer do: vectors and positions f32, kernels of convolutions never in blocks. */
+/* As whisper.cpp's converter and quantizer do: vectors and positions f32, kernels of convolutions not in blocks. */
 static uint32_t type_of(const gen_options *o, const gen_item *it, const mx_block_type **blocks) {
     int matrix = it->shape.rank > 1 && !strstr(it->name, "positional_embedding");
-    *blocks = matrix && it->shape.rank == 2 && o->blocks ? mx_block_type_find(o->blocks) : NULL;
+    int in_blocks = matrix && o->blocks && (it->shape.rank == 2 || o->kernel_blocks);
+    *blocks = in_blocks ? mx_block_type_find(o->blocks) : NULL;
     if (*blocks)
         return (*blocks)->id;
     if (matrix && o->dtype == MXW_BF16)
@@ -164,7 +165,10 @@ static void put_gguf_tensor(mx_str *list, mx_str *data, const gen_options *o, co
 
 int gen_gguf(const char *path, const gen_options *o) {
     mx_str settings = {0}, list = {0}, data = {0}, s = {0};
-    const mx_naming *naming = !o->hub_names ? &mx_names_gguf : o->bare ? &mx_names_hf_bare : &mx_names_hf;
+    const mx_naming *naming = !o->hub_names       ? &mx_names_gguf
+                              : o->hub_names == 2 ? &mx_names_mlx
+                              : o->bare           ? &mx_names_hf_bare
+                                                  : &mx_names_hf;
     uint64_t n = 0;
     errno = 0;
     int n_settings = put_settings(&settings, o);

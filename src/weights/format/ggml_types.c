@@ -1,5 +1,5 @@
 /* weights/format/ggml_types.c - the element types of ggml and GGUF files. In: a type's number, sizes, bytes that are
- * all there. Out: a tensor of the file; plain types as a view, block types widened to f32 in memory. */
+ * all there. Out: a tensor of the file: a view of it, block types a QUANTIZED one. */
 #include "tensor/blocks.h"
 #include "weights/format/cursor.h"
 #include "weights/store.h"

@@ -94,15 +94,19 @@ static int is_quantized(const mx_raw *raw) {
 
 /* ---- the rest ------------------------------------------------------------------------------------------------ */
 
-/* [out, taps, in] as a view [out, in, taps]. */
-static void turn_kernel(mx_raw *raw) {
+/* [out, taps, in] as a view [out, in, taps]. Codes have no strides; MLX quantizes matrices alone. */
+static mxw_status turn_kernel(mx_raw *raw) {
     if (!raw || raw->view.rank != 3)
-        return;
+        return MXW_OK;
+    if (raw->quantized)
+        return mx_fail(MXW_E_UNSUPPORTED, "tensor %s is a quantized kernel in MLX's order, which is not read",
+                       shown(raw).text);
     int64_t taps = raw->view.dims[1], stride = raw->view.strides[1];
     raw->view.dims[1] = raw->view.dims[2];
     raw->view.strides[1] = raw->view.strides[2];
     raw->view.dims[2] = taps;
     raw->view.strides[2] = stride;
+    return MXW_OK;
 }
 
 /* In the type of the other tensors, as MLX has them. */
@@ -137,8 +141,8 @@ static mxw_status settle_mlx(mx_weights *w) {
     for (size_t i = 0; i < w->n_raws; i++)
         if (is_quantized(&w->raws[i]))
             MX_TRY(quantize(w, &config, &w->raws[i]));
-    turn_kernel(mx_raw_find(w, "encoder.conv1.weight"));
-    turn_kernel(mx_raw_find(w, "encoder.conv2.weight"));
+    MX_TRY(turn_kernel(mx_raw_find(w, "encoder.conv1.weight")));
+    MX_TRY(turn_kernel(mx_raw_find(w, "encoder.conv2.weight")));
     if (!mx_raw_find(w, POSITIONS))
         w->dims.n_audio_ctx = config.dims.n_audio_ctx ? config.dims.n_audio_ctx : 1500;
     w->dims.n_audio_head = config.dims.n_audio_head;

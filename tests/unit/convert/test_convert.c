@@ -24,7 +24,7 @@ static mx_weights *open_at(const char *leaf) {
     char path[4300];
     mx_weights *w = NULL;
     at(leaf, path);
-    if (!CHECK_EQ_INT(mx_weights_open_packed(path, NULL, &w), MXW_OK))
+    if (!CHECK_EQ_INT(mx_weights_open(path, NULL, &w), MXW_OK))
         printf("    %s\n", mxw_last_error());
     return w;
 }
@@ -238,7 +238,7 @@ int main(void) {
     o.dims.n_audio_state = o.dims.n_text_state = STATE;
     o.dims.n_vocab = 51864;
     at("source.pt", path);
-    if (!CHECK(gen_pt(path, &o) == 0 && mx_weights_open_packed(path, NULL, &source) == MXW_OK))
+    if (!CHECK(gen_pt(path, &o) == 0 && mx_weights_open(path, NULL, &source) == MXW_OK))
         return 1;
     test_formats(source);
     test_across();

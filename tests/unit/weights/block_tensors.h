@@ -18,15 +18,19 @@ static inline void check_block_tensors(mx_weights *w, const gen_options *o, cons
             continue;
         size_t count = (size_t)mx_tensor_count(&view), bytes = count / (size_t)type->elements * (size_t)type->bytes;
         uint8_t *blocks = mx_alloc(bytes);
-        float *want = mx_alloc(count * 4);
+        float *want = mx_alloc(count * 4), *got = mx_alloc(count * 4);
         gen_blocks(o, t.name, bytes, blocks);
         mx_blocks_widen(type, blocks, (int64_t)count, want);
-        CHECK(t.dtype == MXW_F32 && !t.mapped && t.stored_bytes == bytes && memcmp(view.data, want, count * 4) == 0);
+        CHECK(view.layout == MX_LAYOUT_QUANTIZED && mx_tensor_contiguous(&view));
+        CHECK_EQ_INT(mx_weights_read_f32(w, i, got), MXW_OK);
+        CHECK(t.dtype == MXW_F32 && !t.mapped && t.stored_bytes == bytes && memcmp(got, want, count * 4) == 0);
         mx_free(blocks);
         mx_free(want);
+        mx_free(got);
         n_blocks++;
     }
-    CHECK_EQ_INT(n_blocks, 6 + 1 + 10);   /* the matrices of a layer a side, and the embedding */
+    /* The matrices of a layer a side, and the embedding. */
+    CHECK_EQ_INT(n_blocks, 6 + 1 + 10 + (o->kernel_blocks ? 2 : 0));
 }
 
 #endif

@@ -25,7 +25,7 @@ static inline uint8_t *hostile_read(const char *path, size_t *n) {
 /* Opens; reads every tensor if that succeeds; checks the line if it does not. Returns the status. */
 static inline mxw_status hostile_open(const uint8_t *bytes, size_t n) {
     mx_weights *w = NULL;
-    mxw_status status = mx_weights_open_bytes(bytes, n, 0, &w);
+    mxw_status status = mx_weights_open_bytes(bytes, n, &w);
     if (status < 0 && (w || !mxw_last_error()[0] || strchr(mxw_last_error(), '\n')))
         CHECK(!"a failure has one line and no checkpoint");
     for (int64_t i = 0; w && i < mx_weights_count(w); i++) {

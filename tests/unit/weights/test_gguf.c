@@ -79,6 +79,22 @@ static void test_blocks(const char *name) {
     mx_weights_close(w);
 }
 
+/* Kernels, too, as candle's files may have them; but not where they lie in another order. */
+static void test_kernel_blocks(void) {
+    gen_options o = {.dims = gen_small_dims(), .blocks = "q5_1", .kernel_blocks = 1, .hub_names = 1, .seed = 9};
+    mx_weights *none = NULL;
+    o.dims.n_audio_state = o.dims.n_text_state = 64;
+    o.dims.n_audio_head = o.dims.n_text_head = 1;
+    mx_weights *w = open_generated(&o);
+    check_block_tensors(w, &o, mx_block_type_find("q5_1"));
+    mx_weights_close(w);
+    o.hub_names = 2;
+    CHECK_EQ_INT(gen_gguf(at("one.gguf"), &o), 0);
+    CHECK_EQ_INT(mx_weights_open(at("one.gguf"), NULL, &none), MXW_E_UNSUPPORTED);
+    if (!CHECK(strstr(mxw_last_error(), "tensor encoder.conv1.weight is a quantized kernel in MLX's order") != NULL))
+        printf("    %s\n", mxw_last_error());
+}
+
 static void test_missing(void) {
     gen_options o = {.dims = gen_small_dims()};
     const char *instead = NULL;
@@ -213,6 +229,7 @@ int main(void) {
             test_values(dtypes[i], names > 0, names > 1);
     for (size_t i = 0; i < MX_COUNT(types); i++)
         test_blocks(types[i]);
+    test_kernel_blocks();
     test_missing();
     test_damaged();
     test_faults();

@@ -249,7 +249,7 @@ static void header_fails(const char *header, size_t n_data, uint64_t stated, mxw
     for (int i = 0; i < 8; i++)
         bytes[i] = (uint8_t)(length >> (8 * i));
     memcpy(bytes + 8, header, header_n);
-    expect_failure(mx_weights_open_bytes(bytes, n, 0, &w), status, line);
+    expect_failure(mx_weights_open_bytes(bytes, n, &w), status, line);
     CHECK(w == NULL);
     mx_weights_close(w);
     free(bytes);

@@ -149,7 +149,7 @@ static void test_other_kinds(void) {
     for (int jit = 0; jit < 2; jit++) {
         mx_str_clear(&s);
         (jit ? gen_silero_jit(&s, &silero, NULL) : gen_silero_safetensors(&s, &silero));
-        CHECK_EQ_INT(mx_weights_open_bytes((const uint8_t *)mx_str_get(&s), s.n, 0, &w), MXW_E_FORMAT);
+        CHECK_EQ_INT(mx_weights_open_bytes((const uint8_t *)mx_str_get(&s), s.n, &w), MXW_E_FORMAT);
         CHECK(strstr(mxw_last_error(), "Silero VAD, which detects speech; not a Whisper checkpoint"));
     }
     CHECK_EQ_INT(mx_weights_open(MXW_VAD_MODEL, folder, &w), MXW_E_ARGUMENT);

@@ -209,7 +209,7 @@ static void test_too_large(const char *folder) {
     uint8_t *bytes = mx_alloc(map.n);
     mx_weights *w = NULL;
     memcpy(bytes, map.data, map.n);
-    CHECK_EQ_INT(mx_weights_open_bytes(bytes, map.n, 0, &w), MXW_OK);
+    CHECK_EQ_INT(mx_weights_open_bytes(bytes, map.n, &w), MXW_OK);
     CHECK_EQ_INT(mx_weights_find(w, name, &view), MXW_OK);
     memcpy(view.data, &large, sizeof(large));
     snprintf(path, sizeof(path), "%s/large.bin", folder);
