@@ -58,6 +58,10 @@ struct mx_batcher {
     mx_batcher_counts counts;
 };
 
+static int spread_from = SPREAD_FROM;
+
+void mx_batcher_spread(int from) { spread_from = from ? from : SPREAD_FROM; }
+
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
 
 /* Gives a request its candidates and fetches its next step. */
@@ -137,7 +141,7 @@ static mxw_status run_members(mx_batcher *b, request_kind kind, int first, int n
                                             b->overlaps ? encode_overlapped : NULL, b);
     if (status < 0)
         return status;
-    if (n >= SPREAD_FROM)
+    if (n >= spread_from)   /* all members: first is 0 */
         mx_pool_for(b->runner.recognizer->pool, n, advance, b);
     else
         for (int i = first; i < first + n; i++)

@@ -48,6 +48,9 @@ void mx_slot_detach(mx_slot *slot);   /* NULL is fine */
 /* Replaces the shared batcher by one with n_slots slots; E_STATE while any session is attached to it. If memory does
  * not suffice, nothing is kept and the batch size stays as it was. */
 mxw_status mx_batcher_reserve(mx_recognizer *r, const mx_slot_size *size, int n_slots);
+/* For tests, while no session runs: from so many requests on (2 or more; 0: as many as pay off) the pool's threads
+ * apply the rules of decoding. */
+void mx_batcher_spread(int from);
 /* Closes the recognizer's shared batcher; no session may be attached. */
 void mx_batcher_close(mx_batcher *batcher);
 

@@ -138,6 +138,7 @@ static void run_alone(void) {
     mxw_model_close(model);
 }
 
+/* In half of them the pool's threads apply the rules of decoding, as of very many sessions. */
 static void test_batches(int full) {
     static const int batches[] = {1, 2, 3, 8, 16}, threads[] = {1, 2, 3, 8};
     for (size_t b = 0; b < MX_COUNT(batches); b++)
@@ -145,8 +146,10 @@ static void test_batches(int full) {
             if (!full && t != b % MX_COUNT(threads))
                 continue;
             mxw_model *model = open_batch(batches[b], threads[t], 1 + (int)(b + t) % 4);
+            mx_batcher_spread(b % 2 ? 2 : 0);
             if (model)
                 run_all(model, batches[b]);
+            mx_batcher_spread(0);
             check_equal("batch/threads", batches[b], threads[t]);
             mxw_model_close(model);
         }
@@ -274,8 +277,8 @@ static mx_session *open_holder(mxw_model *model) {
 }
 
 /* Seven windows: the encoder takes four at once, the decoder all of them until each has ended. Then again, with one
- * invalid request. */
-static void test_merged(int spoilt) {
+ * invalid request. spread: as mx_batcher_spread takes it. */
+static void test_merged(int spoilt, int spread) {
     mxw_model *model = open_batch(N_SLOTS + 1, 3, 4), *apart = open_batch(1, 1, 1);
     mx_session *holder = open_holder(model);
     window windows[N_SLOTS] = {{0}}, alone[N_SLOTS] = {{0}};
@@ -289,8 +292,10 @@ static void test_merged(int spoilt) {
         windows[i].session = open_session(model, i);
         windows[i].spoil_at = i == spoilt ? 3 : 0;
     }
+    mx_batcher_spread(spread);
     together(holder, windows, encode);
     together(holder, windows, decode);
+    mx_batcher_spread(0);
     mx_batcher_counts counts = mx_slot_counts(holder->slot);
     CHECK_EQ_INT(counts.windows, N_SLOTS);
     CHECK_EQ_INT(counts.encoder_runs, 2);
@@ -538,8 +543,10 @@ static void test_all(int full) {
     run_alone();
     test_batches(full);
     test_without_a_slot();
-    test_merged(-1);
-    test_merged(4);
+    test_merged(-1, 0);
+    test_merged(4, 0);
+    test_merged(-1, 2);
+    test_merged(4, 2);
     test_failures();
     test_stop_while_waiting();
     test_one_thread();
