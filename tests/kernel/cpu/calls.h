@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kit/check.h"
+#include "need_isa.h"
 
 #define EPS 5.9604644775390625e-8   /* half a unit in the last place of 1.0f */
 static const mx_device *cpu;

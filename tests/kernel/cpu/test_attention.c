@@ -185,6 +185,7 @@ static void test_state_write(void) {
 }
 
 int main(int argc, char **argv) {
+    need_isa();
     if (argc > 1)
         n_shapes = atoi(argv[1]);
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)

@@ -155,6 +155,7 @@ static void test_refused(void) {
 }
 
 int main(int argc, char **argv) {
+    need_isa();
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)
         return 1;
     test_linear(argc > 1 ? atoi(argv[1]) : 200);

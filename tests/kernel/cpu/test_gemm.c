@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "kit/check.h"
+#include "need_isa.h"
 
 #define EPS 5.9604644775390625e-8
 static const mx_device *cpu;
@@ -456,6 +457,7 @@ static void test_packing(void) {
 }
 
 int main(int argc, char **argv) {
+    need_isa();
     if (argc > 1)
         n_shapes = atoi(argv[1]);
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)

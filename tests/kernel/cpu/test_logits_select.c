@@ -282,6 +282,7 @@ static void test_refused(void) {
 }
 
 int main(int argc, char **argv) {
+    need_isa();
     if (argc > 1)
         n_calls = atoi(argv[1]);
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)

@@ -179,6 +179,7 @@ static void test_signals(void) {
 }
 
 int main(int argc, char **argv) {
+    need_isa();
     precision = MXW_PRECISION_INT8;
     if (mx_device_find("cpu", &cpu) < 0 || mx_pool_open(3, &pool) < 0)
         return 1;
