@@ -58,7 +58,10 @@ def kept(program, model, options):
     """Bytes of weights that the program keeps besides the file's"""
     log = run(program, model, options, "--log-level", "debug", "--log-format", "json")[1]
     messages = [json.loads(line)["message"] for line in log.splitlines() if line.startswith("{")]
-    return sum(int(m[1]) for m in (re.match(r"graph \w+ keeps (\d+) bytes of weights", t) for t in messages) if m)
+    found = [m for m in (re.match(r"graph (\w+) keeps (\d+) bytes of weights", text) for text in messages) if m]
+    if not {"encoder", "decoder"} <= {m[1] for m in found}:
+        sys.exit(f"{program}: its log does not tell how many bytes of weights a graph keeps")
+    return sum(int(m[2]) for m in found)
 
 
 def measure(options, model, folder):
