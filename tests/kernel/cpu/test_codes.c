@@ -194,6 +194,7 @@ int main(int argc, char **argv) {
             one_select(i, 5, 4133, MX_MAX(96, least), 0, 3, codes);
             one_select(i, 4, 4133, MX_MAX(96, least), 0, 0, codes);
             one_select(i, 18, 700, least, 0, 64, codes);
+            one_select(i, 67, 300, least, 0, 0, codes);   /* more than share one reading of the weights */
             one_select(i, 3, 2500, MX_MAX(64, least), 0.7f, 1, codes);
         }
     }

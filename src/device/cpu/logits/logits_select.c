@@ -134,10 +134,12 @@ void mx_select_take(const mx_selection *s, int64_t row, int64_t range, const flo
                              mx_select_kept(s), left);
 }
 
-/* One range, all rows of the wave; their int8 logits are kept. */
+/* One range, all rows of the wave; their int8 logits are kept. Panels that are made from codes are made once for all
+ * rows. */
 static void run_int8(const mx_selection *s, int64_t range, float *left, int slot) {
-    for (int64_t first = 0; first < s->n_rows; first += MX_SELECT_GROUP) {
-        int64_t n = MX_MIN(MX_SELECT_GROUP, s->n_rows - first);
+    int64_t group = s->int8->in_codes ? s->n_rows : MX_SELECT_GROUP;
+    for (int64_t first = 0; first < s->n_rows; first += group) {
+        int64_t n = MX_MIN(group, s->n_rows - first);
         multiply(s, mx_select_row(s, first) + range * MX_SELECT_IDS, s->at.ranges * MX_SELECT_IDS, first, n, range,
                  slot);
         for (int64_t r = first; r < first + n; r++)
