@@ -1,7 +1,7 @@
 /* tests/golden/test_batch.c - real speech, many files at once: what each gives alone, byte for byte, and what
  * openai-whisper gives.
  *
- *     golden_batch MODEL BATCH[,BATCH...] [CLIP...] [--engine=max] [--device=ID]
+ *     golden_batch MODEL BATCH[,BATCH...] [CLIP...] [--engine=max] [--device=ID] [--precision=f16]
  *
  * The files are the rows of all golden sets, so that greedy, beam search, fallbacks, prompts, prefixes, clips,
  * suppressions of every kind, words and doubtful text share their runs; CLIP picks rows by the start of their clip's
@@ -15,7 +15,6 @@
 #include "kit/compare.h"
 #include "kit/session_options.h"
 
-#define TOLERANCE 1e-3
 #define MAX_BATCH 64
 
 typedef struct job {
@@ -82,9 +81,10 @@ static void transcribe(mxw_model *model, job *j) {
     else if (options.word_timestamps)
         j->verdict = 1;   /* what golden_words looks at */
     else if (strcmp(j->mode, "fallback") == 0)
-        j->verdict = compare_fallback(j->row, mxw_session_result(session), TOLERANCE, j->line, sizeof(j->line));
+        j->verdict = compare_fallback(j->row, mxw_session_result(session), golden_tolerance(), j->line,
+                                      sizeof(j->line));
     else
-        j->verdict = compare_result(j->row, mxw_session_result(session), TOLERANCE, j->line, sizeof(j->line));
+        j->verdict = compare_result(j->row, mxw_session_result(session), golden_tolerance(), j->line, sizeof(j->line));
     mxw_session_close(session);
 }
 

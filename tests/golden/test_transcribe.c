@@ -1,20 +1,19 @@
 /* tests/golden/test_transcribe.c - whole files through the public API against openai-whisper's transcripts.
  *
- *     golden_transcribe MODEL MODE [CLIP...] [--engine=max] [--device=ID]
+ *     golden_transcribe MODEL MODE [CLIP...] [--engine=max] [--device=ID] [--precision=f16]
  *
  * MODE is greedy, beam5, options or fallback; CLIP picks rows by the start of their clip's name (default: all).
  * Segments' tokens, times and text must be identical, probabilities within 1e-3; every window is then replayed from the
  * golden's state, forced on the reference's tokens, and must agree in each log probability to 1e-3; for a few clips the
  * written files are compared byte by byte. A file may part from the golden only where the reference's own margin in the
- * window of the first difference is under 1e-3: such a file is listed with the margin, anything else fails. */
+ * window of the first difference is under 1e-3: such a file is listed with the margin, anything else fails. With
+ * --precision=f16 each of these is golden_tolerance(). */
 #include <math.h>
 
 #include "kit/check.h"
 #include "kit/compare.h"
 #include "pipeline/inspect.h"
 #include "kit/session_options.h"
-
-#define TOLERANCE 1e-3
 
 typedef struct totals {
     int clips, identical, close, wrong, missing, windows, files;
@@ -58,14 +57,14 @@ static int replay_window(test *T, mxw_session *session, const json_t *window) {
         double d = fabs((double)logprobs[i] - json_number_value(json_array_get(wanted, i)));
         if (!(d <= worst))
             worst = d;
-        if (!(d <= TOLERANCE))
+        if (!(d <= golden_tolerance()))
             printf("    window at %lld, token %zu: log probability %.6f, the reference has %.6f\n",
                    (long long)golden_integer(window, "seek"), i, (double)logprobs[i],
                    json_number_value(json_array_get(wanted, i)));
     }
     double d = fabs((double)no_speech - golden_number(window, "no_speech_prob"));
     if (ok) {
-        ok = CHECK(worst <= TOLERANCE) & CHECK(d <= TOLERANCE);
+        ok = CHECK(worst <= golden_tolerance()) & CHECK(d <= golden_tolerance());
         T->t.windows++;
         if (!(worst <= T->t.worst_replay))
             T->t.worst_replay = worst;
@@ -115,13 +114,13 @@ static int check_clip(test *T, const json_t *row, const golden_clip *clip) {
     const mxw_result *result = mxw_session_result(session);
     int verdict;
     if (strcmp(T->mode, "fallback") == 0) {
-        verdict = compare_fallback(row, result, TOLERANCE, line, sizeof(line));
+        verdict = compare_fallback(row, result, golden_tolerance(), line, sizeof(line));
     } else {
-        verdict = compare_result(row, result, TOLERANCE, line, sizeof(line));
+        verdict = compare_result(row, result, golden_tolerance(), line, sizeof(line));
         if (!replay(T, session, row))
             verdict = -1;
         if (verdict == 1 && strcmp(T->mode, "beam5") == 0 &&
-            !compare_written(T->model_name, row, result, TOLERANCE, &T->t.files))
+            !compare_written(T->model_name, row, result, golden_tolerance(), &T->t.files))
             verdict = -1;
     }
     if (verdict == 0)

@@ -38,6 +38,8 @@ mxw_model *golden_model_batch(const char *test, const char *name, int batch);
 /* Takes --engine=NAME, --device=ID, --precision=f16 and --keep-names out of the arguments, for golden_model. */
 void golden_take_engine(int *argc, char **argv);
 int golden_is_f16(void);
+/* How far probabilities and log probabilities may be from the reference's. */
+double golden_tolerance(void);
 int golden_all_stages(void);   /* 0: the engine may have fused some away */
 
 /* Fields of an object: exits with a line where one is missing, so that a damaged golden never passes. */
