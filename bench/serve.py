@@ -4,8 +4,8 @@
 In: a built max-whisper, a model, clips of 5 to 11 s that are cut from a recording.
 Out: a table on standard output, with --out FILE also there: for 1, 8, 32 and 64 clients p50, p95 and p99 of a request,
 requests a second, seconds of sound a second, memory; 16 clients against the command line on the same files; what a
-request costs besides its transcription; short clips while long recordings run; and faster-whisper behind FastAPI, where
-it can be installed, in turns with ours.
+request costs besides its transcription; short clips while long recordings run; in turns with ours faster-whisper behind
+FastAPI, where it can be installed, and whisper.cpp's server, which --whisper-server names.
 Invariants: every request is answered with 200, and with the text that the command line gives, or the run fails.
 """
 import argparse
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 import wave
 
@@ -26,6 +27,7 @@ import environments  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIELDS = {"temperature_increment_on_fallback": "none", "language": "en"}
+SETTLED_S = 0.5   # a request is counted in /metrics shortly after its answer is sent
 
 
 def arguments():
@@ -36,6 +38,7 @@ def arguments():
     parser.add_argument("--source", default="", help="a long WAV, 16 kHz mono, that clips are cut from [made speech]")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--without-peers", action="store_true")
+    parser.add_argument("--whisper-server", default="", metavar="PROGRAM", help="whisper.cpp's whisper-server, built")
     parser.add_argument("--peer-requests", type=int, default=16, help="requests of a peer, with 8 clients [16]")
     parser.add_argument("--out", default="", metavar="FILE")
     return parser.parse_args()
@@ -148,7 +151,35 @@ class Ours:
         self.process.wait()
 
 
-def peer(settings, port=8765):
+def answers(process, base):
+    """(process, base) once it does, or (None, why not)"""
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(base + "/docs").close()
+            return process, base
+        except urllib.error.HTTPError:
+            return process, base
+        except OSError:
+            time.sleep(0.1)
+    process.kill()
+    return None, "it does not answer"
+
+
+def whisper_server(settings, kind, port=8766):
+    """(process, base) of whisper.cpp's server with the same weights, or (None, why not)"""
+    if not settings.whisper_server:
+        return None, "--whisper-server names none"
+    model = os.path.join(settings.folder, "ggml.bin")
+    subprocess.run([os.path.join(settings.build, "max-whisper"), "model", "convert", settings.model, model, "--format",
+                    "ggml", "--type", kind, "--quiet"], check=True)
+    process = subprocess.Popen([settings.whisper_server, "--model", model, "--port", str(port), "--inference-path",
+                                "/v1/audio/transcriptions", "--language", "en", "--beam-size", "5", "--no-fallback",
+                                "--threads", str(len(os.sched_getaffinity(0)))],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return answers(process, f"http://127.0.0.1:{port}")
+
+
+def fastapi_server(settings, kind, port=8765):
     """(process, base) of faster-whisper behind FastAPI, or (None, why not)"""
     python, why = environments.interpreter("faster-whisper-server")
     if not python:
@@ -157,17 +188,16 @@ def peer(settings, port=8765):
     if settings.model != "tiny.en" or not os.path.isdir(model):
         return None, "only tiny.en is there as CTranslate2 (tools/fetch-model tiny.en-ct2)"
     process = subprocess.Popen([python, os.path.join(ROOT, "bench", "serve", "fastapi_peer.py"), model, str(port),
-                                str(len(os.sched_getaffinity(0)))], stdout=subprocess.PIPE, text=True)
+                                str(len(os.sched_getaffinity(0))), kind], stdout=subprocess.PIPE, text=True)
     if not process.stdout.readline():
         return None, "it does not start"
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/docs").close()
-            return process, f"http://127.0.0.1:{port}"
-        except OSError:
-            time.sleep(0.1)
-    process.kill()
-    return None, "it does not answer"
+    return answers(process, f"http://127.0.0.1:{port}")
+
+
+# name, what starts it, the type of its weights, fields of a request, our precision beside it
+PEERS = [("faster-whisper 1.2.1 behind FastAPI, 4 workers", fastapi_server, "float32", {"model": "tiny.en"}, "exact"),
+         ("faster-whisper 1.2.1 behind FastAPI, 4 workers", fastapi_server, "int8", {"model": "tiny.en"}, "int8"),
+         ("whisper.cpp's server", whisper_server, "f16", {"response_format": "json", "temperature": "0.0"}, "exact")]
 
 
 # ---- measurements ---------------------------------------------------------------------------------------------------
@@ -181,9 +211,11 @@ def by_clients(settings, clips, put):
             latencies, wall, sound = load(server.base, clips, clients, settings.requests, FIELDS, texts)
             times = " | ".join(f"{share(latencies, part):.2f}" for part in (0.5, 0.95, 0.99))
             put(f"| {clients} | {times} | {len(latencies) / wall:.2f} | {sound / wall:.1f} | {server.rss_mib():.0f} |")
+        time.sleep(SETTLED_S)
         before, seconds = server.worked(), []
         for path, _ in clips:
             seconds.append(ask(server.base, path, FIELDS)[1])
+        time.sleep(SETTLED_S)
         besides = 1e3 * (sum(seconds) - server.worked() + before) / len(clips)
         put(f"\nA request of one client costs {besides:.1f} ms besides its transcription (mean: connection, upload, "
             "opening the file, answer).")
@@ -235,15 +267,15 @@ def beside_long(settings, clips, source, put):
         server.process.wait()
 
 
-def beside_peer(settings, clips, put):
-    process, base = peer(settings)
+def beside_peer(settings, clips, put, peer, start, kind, peer_fields, precision):
+    process, base = start(settings, kind)
     if not process:
-        put(f"faster-whisper behind FastAPI: not measured: {base}.")
+        put(f"{peer}: not measured: {base}.")
         return
-    server, rates = Ours(settings), {"ours": [], "theirs": []}
+    server, rates = Ours(settings, "--precision", precision), {"ours": [], "theirs": []}
     try:
         for turn in range(3):   # the first warms both up
-            for name, address, fields in (("ours", server.base, FIELDS), ("theirs", base, {"model": "tiny.en"})):
+            for name, address, fields in (("ours", server.base, FIELDS), ("theirs", base, peer_fields)):
                 latencies, wall, _ = load(address, clips, 8, settings.peer_requests, fields)
                 if turn:
                     rates[name].append(len(latencies) / wall)
@@ -252,8 +284,8 @@ def beside_peer(settings, clips, put):
         process.terminate()
         process.wait()
     ours, theirs = statistics.median(rates["ours"]), statistics.median(rates["theirs"])
-    put(f"8 clients, in turns with faster-whisper 1.2.1 behind FastAPI (float32, 4 workers): {ours:.2f} against "
-        f"{theirs:.2f} requests/s, {ours / theirs:.1f} times.")
+    put(f"8 clients, `{precision}`, in turns with {peer}, {kind}: {ours:.2f} against {theirs:.2f} requests/s, "
+        f"{ours / theirs:.1f} times.")
 
 
 def main():
@@ -266,6 +298,7 @@ def main():
         print(line, flush=True)
         lines.append(line)
     with tempfile.TemporaryDirectory() as folder:
+        settings.folder = folder
         clips = make_clips(source, folder)
         say(f"{len(clips)} clips, {sum(seconds for _, seconds in clips):.0f} s")
         texts = by_clients(settings, clips, put)
@@ -274,8 +307,8 @@ def main():
         put("")
         beside_long(settings, clips, source, put)
         put("")
-        if not settings.without_peers:
-            beside_peer(settings, clips, put)
+        for peer in PEERS if not settings.without_peers else []:
+            beside_peer(settings, clips, put, *peer)
     if settings.out:
         with open(settings.out, "w", encoding="utf-8") as stream:
             stream.write("\n".join(lines) + "\n")

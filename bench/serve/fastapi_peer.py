@@ -1,4 +1,4 @@
-"""bench/serve/fastapi_peer.py MODEL PORT THREADS - faster-whisper behind FastAPI, as people write it, for serve.py.
+"""bench/serve/fastapi_peer.py MODEL PORT THREADS TYPE - faster-whisper behind FastAPI, as it is written, for serve.py.
 
 One model, requests on the server's thread pool, beam 5, English, temperature 0 without fallback. Prints a line when it
 is ready.
@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI, Form, UploadFile
 from faster_whisper import WhisperModel
 
-MODEL = WhisperModel(sys.argv[1], device="cpu", compute_type="float32", cpu_threads=int(sys.argv[3]), num_workers=4)
+MODEL = WhisperModel(sys.argv[1], device="cpu", compute_type=sys.argv[4], cpu_threads=int(sys.argv[3]), num_workers=4)
 app = FastAPI()
 
 
