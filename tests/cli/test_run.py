@@ -293,16 +293,29 @@ def test_closed_pipe():
         check(process.returncode == 1 and err.count("\n") == 1 and "standard output" in err, "a full disk is told", err)
 
 
+def repeat(source, target, times):
+    """A WAV file of what another one says, several times over."""
+    with wave.open(source, "rb") as clip, wave.open(target, "wb") as longer:
+        longer.setparams(clip.getparams())
+        longer.writeframes(clip.readframes(clip.getnframes()) * times)
+
+
 def test_interrupt():
-    """Ctrl-C: exit 130, whether it waits for a pipe or works; nothing half-written."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Ctrl-C: exit 130, whether it waits for a pipe or works; nothing half-written. A file is under way once its first
+    line is there, and long enough that no machine is through with the rest by then."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as sounds:
+        long = os.path.join(sounds, "long.wav")
+        repeat(LONG_CLIP, long, 20)
         for words, sound in ((["-"], read(CLIP)[:100000]), (["-", "--mel-reference", "running"], read(CLIP)[:100000]),
-                             (["-"], b""), ([LONG_CLIP, "--beam-size", "20"], b"")):
+                             (["-"], b""), ([long, "--beam-size", "20"], b"")):
             process = subprocess.Popen([PROGRAM, *words, "-o", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE)
             process.stdin.write(sound)
             process.stdin.flush()
-            time.sleep(1)
+            if words[0] == "-":
+                time.sleep(1)
+            else:
+                process.stdout.readline()
             process.send_signal(signal.SIGINT)
             status = process.wait(timeout=120)  # the pipe to it is still open
             process.stdin.close()
