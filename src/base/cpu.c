@@ -23,6 +23,13 @@ static int has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
+/* Nor this one. */
+static int has_avxvnni(void) {
+    enum { AVX_VNNI = 1 << 4 };
+    unsigned a = 0, b, c, d;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVX_VNNI);
+}
+
 static int has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -69,6 +76,7 @@ static const struct {
     {"ref", always, always},
 #ifdef __x86_64__
     {"avx2", has_avx2, always},
+    {"avxvnni", has_avxvnni, always},
     {"avx512", has_avx512, always},
     {"avx512vnni", has_vnni, always},
     {"amx", has_amx, enable_amx},

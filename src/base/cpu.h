@@ -1,6 +1,7 @@
 /* base/cpu.h - the instruction sets that code is compiled for: which of them the processor has, and MXW_CPU allows.
- * Names, from worst to best: on x86-64 "ref", "avx2", "avx512", "avx512vnni", "amx"; on 64-bit ARM "ref",
- * "neon", "neondot"; elsewhere "ref", which every processor has. */
+ * Names, from worst to best: on x86-64 "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"; on 64-bit ARM
+ * "ref", "neon", "neondot"; elsewhere "ref", which every processor has. A processor may lack one that is not its best:
+ * "avxvnni" is VNNI on vectors of 32 bytes, which many with "avx512vnni" do not have. */
 #ifndef MX_CPU_H
 #define MX_CPU_H
 

@@ -18,7 +18,7 @@ FOLDER = tempfile.mkdtemp()
 SPEECH = [os.path.join(ROOT, "tests", "data", name) for name in ("librivox-0870.wav", "librivox-0880.wav")]
 # A generated model ends no text by itself.
 LENGTH = ["--sample-len", "3", "--clip-timestamps", "0,1"] if len(sys.argv) > 2 else []
-SETS = ["ref", "avx2", "avx512", "avx512vnni", "amx", "neon", "neondot"]
+SETS = ["ref", "avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "neondot"]
 
 
 def make_model():
@@ -96,7 +96,7 @@ def main():
     model = make_model() if generated else model_path("tiny.en")
     if not model:
         skip("cli-int8 tiny.en", "model tiny.en is not installed (make model)")
-    test_same_bits(model, SETS if generated else ["avx2", "avx512vnni"])
+    test_same_bits(model, SETS if generated else ["avx2", "avxvnni", "avx512vnni"])
     if generated:
         test_refused(model)
     else:

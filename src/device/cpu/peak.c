@@ -44,8 +44,10 @@ LOOP(fma_avx512, vec16, __attribute__((target("avx512f"))), FMA, IN_OUT)
 /* Pairs of 16-bit numbers, or fours of bytes where there is an instruction that does not saturate. */
 #define PAIRS_AVX2(i) "vpmaddwd %12, %12, %%ymm15\nvpaddd %%ymm15, %" #i ", %" #i "\n"
 #define PAIRS_AVX512(i) "vpmaddwd %12, %12, %%zmm15\nvpaddd %%zmm15, %" #i ", %" #i "\n"
+#define FOURS_AVXVNNI(i) "%{vex%} vpdpbusd %12, %12, %" #i "\n"
 #define FOURS_VNNI(i) "vpdpbusd %12, %12, %" #i "\n"
 LOOP(int8_avx2, vec8, __attribute__((target("avx2"))), PAIRS_AVX2, IN_OUT)
+LOOP(int8_avxvnni, vec8, __attribute__((target("avx2,avxvnni"))), FOURS_AVXVNNI, IN_OUT)
 LOOP(int8_avx512, vec16, __attribute__((target("avx512f,avx512bw"))), PAIRS_AVX512, IN_OUT)
 LOOP(int8_vnni, vec16, __attribute__((target("avx512f,avx512vnni"))), FOURS_VNNI, IN_OUT)
 
@@ -145,7 +147,7 @@ static loops choose(const char *isa) {
 #if defined(__x86_64__)
     if (strcmp(isa, "ref") != 0)
         l.read = read_avx2;
-    if (strcmp(isa, "avx2") == 0) {
+    if (strcmp(isa, "avx2") == 0 || strcmp(isa, "avxvnni") == 0) {
         l.fma = fma_avx2;
         l.flops = 12 * 8 * 2;
         l.int8 = int8_avx2;
@@ -154,6 +156,10 @@ static loops choose(const char *isa) {
         l.fma = fma_avx512;
         l.flops = 12 * 16 * 2;
         l.int8 = int8_avx512;
+        l.int8_ops = 12 * 32 * 2;
+    }
+    if (strcmp(isa, "avxvnni") == 0) {
+        l.int8 = int8_avxvnni;
         l.int8_ops = 12 * 32 * 2;
     }
     if (strcmp(isa, "avx512vnni") == 0) {

@@ -8,7 +8,7 @@
 #include "kit/check.h"
 
 #if defined(__x86_64__)
-static const char *const sets[] = {"ref", "avx2", "avx512", "avx512vnni", "amx"};
+static const char *const sets[] = {"ref", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
 #elif defined(__aarch64__)
 static const char *const sets[] = {"ref", "neon"};
 #else

@@ -1,4 +1,4 @@
-/* device/cpu/avx2/logits_int8.c - int8 logits of a few rows, for AVX2.
+/* device/cpu/avx2/logits_int8.c - int8 logits of a few rows, for AVX2. Compiled twice, with VNNI and without.
  *
  * With up to two rows a panel is read once; with up to five first one half of its ids, then the other: the second time
  * it is in the L1 cache. The next panel is prefetched at an even pace through both. */
@@ -18,8 +18,12 @@ INLINE __m256i pair_of(const int16_t *x) {
 
 /* Added in place by hand: compilers copy every sum back. */
 INLINE void add_products(__m256i *sum, __m256i w, __m256i v) {
+#ifdef __AVXVNNI__
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*sum) : "x"(w), "x"(v));
+#else
     __m256i products = _mm256_madd_epi16(w, v);
     __asm__("vpaddd %1, %0, %0" : "+x"(*sum) : "x"(products));
+#endif
 }
 
 /* `rows` rows by `eights` times eight ids; every `pace`-th line prefetches one of the next panel. */
