@@ -50,8 +50,10 @@ void mx_map_close(mx_map *map) {
 
 int mx_map_changed(const mx_map *map) {
     struct stat st;
-    return map->base && (fstat(map->descriptor, &st) != 0 || (size_t)st.st_size != map->n ||
-                         st.st_mtim.tv_sec != map->modified.tv_sec || st.st_mtim.tv_nsec != map->modified.tv_nsec);
+    if (!map->base || fstat(map->descriptor, &st) != 0)
+        return 0;
+    return (size_t)st.st_size != map->n || st.st_mtim.tv_sec != map->modified.tv_sec ||
+           st.st_mtim.tv_nsec != map->modified.tv_nsec;
 }
 
 #ifndef MADV_POPULATE_READ

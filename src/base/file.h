@@ -18,7 +18,7 @@ void mx_map_close(mx_map *map);
 /* Has the pages of a file that is not too large in memory by the time they are read. */
 void mx_map_prefetch(const mx_map *map);
 /* Whether the file was written to since it was opened: its size or time of modification is another. A file that took
- * over its name is none of it. */
+ * over its name is none of it, nor is a file system that cannot tell: a network's may have lost the file by then. */
 int mx_map_changed(const mx_map *map);
 /* The pages may be dropped from this process's memory; they are read again from the page cache on demand. */
 void mx_map_forget(const mx_map *map);
