@@ -3,7 +3,7 @@
  * Threads: a model is immutable and may be shared by any number of threads and sessions.
  *
  * Its file stays mapped while the model is open, and must be neither truncated nor overwritten: rename another file
- * over it instead. After a write every request fails, E_IO; a read beyond the end of a truncated file is a SIGBUS.
+ * over it instead. After a write every request fails, E_STATE; a read beyond the end of a truncated file is a SIGBUS.
  */
 #ifndef MXW_MODEL_H
 #define MXW_MODEL_H

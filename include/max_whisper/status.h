@@ -24,7 +24,7 @@ typedef enum mxw_status {
     MXW_E_UNSUPPORTED = -5,   /* well-formed, but not supported */
     MXW_E_MISSING = -6,       /* something required is missing: a tensor, a track, a module */
     MXW_E_DEVICE = -7,        /* device not usable */
-    MXW_E_STATE = -8,         /* call out of order */
+    MXW_E_STATE = -8,         /* call out of order, or a model whose file was changed while it was open */
     MXW_E_ABORTED = -9,       /* stopped by a callback */
     MXW_E_NOT_FOUND = -10,    /* no such file, name or index */
     MXW_E_INTERNAL = -11      /* a bug in the library */

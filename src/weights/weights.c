@@ -332,8 +332,10 @@ mxw_status mx_weights_check(const mx_weights *w) {
     int changed = mx_map_changed(&w->map);
     for (size_t i = 0; i < w->n_shards; i++)
         changed |= mx_map_changed(&w->shards[i]);
-    return changed ? mx_fail(MXW_E_IO, "%s: changed while it was open: open the model again, and replace its file by "
-                                       "renaming another over it", w->path) : MXW_OK;
+    if (!changed)
+        return MXW_OK;
+    return mx_fail(MXW_E_STATE, "%s: changed while it was open: open it again, and replace a file by renaming another "
+                                "over it", w->path);
 }
 
 void mx_weights_prefetch(const mx_weights *w) {

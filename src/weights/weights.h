@@ -17,7 +17,7 @@ typedef struct mx_weights mx_weights;
 /* name_or_path: a released name ("tiny.en") under model_dir (NULL: mx_model_dir), a file, or a folder with one. */
 mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_weights **out);
 void mx_weights_close(mx_weights *w);   /* NULL is fine */
-/* E_IO: "PATH: changed while it was open ..." if its file, or one that an index names, was written to since. */
+/* E_STATE: "PATH: changed while it was open ..." if its file, or one that an index names, was written to since. */
 mxw_status mx_weights_check(const mx_weights *w);
 /* Has the file in memory before its tensors are read. */
 void mx_weights_prefetch(const mx_weights *w);

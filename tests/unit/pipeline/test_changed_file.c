@@ -43,7 +43,7 @@ static void overwrite(const char *path) {
 static void expect_changed(mxw_status status, const char *path) {
     char line[4400];
     snprintf(line, sizeof(line), "%s: changed while it was open: ", path);
-    CHECK_EQ_INT(status, MXW_E_IO);
+    CHECK_EQ_INT(status, MXW_E_STATE);
     if (!CHECK(strncmp(mxw_last_error(), line, strlen(line)) == 0))
         printf("    %s\n", mxw_last_error());
 }
