@@ -31,7 +31,8 @@ MXW_API void mxw_convert_options_default(mxw_convert_options *options, size_t st
 
 /* Writes the checkpoint to `path`. A file that is there is replaced; a folder must be new or empty. What the other
  * program needs besides the weights (configuration, vocabulary, merges) is written, too: as it lies beside the
- * checkpoint, else from the library, which is logged, a line for each piece. */
+ * checkpoint, else from the library, which is logged, a line for each piece. E_STATE: the checkpoint's own file was
+ * changed meanwhile; nothing is written. */
 MXW_API mxw_status mxw_checkpoint_convert(const mxw_checkpoint *checkpoint, const char *path,
                                           const mxw_convert_options *options);
 /* The formats, and the types of one in its order, beginning with "auto"; NULL past the end or for another format. */

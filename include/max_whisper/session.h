@@ -133,7 +133,7 @@ MXW_API const mxw_result *mxw_session_result(mxw_session *session);
  * any text. The result then has no segments, and its regions have their languages. */
 MXW_API mxw_status mxw_session_detect_languages(mxw_session *session);
 /* What is needed to repeat the run, as a JSON object: version, model with its SHA-256, engine, device, every option.
- * The first call reads the model's file. Owned by the session. */
+ * The first call reads the model's file; E_STATE if that was changed while it was open. Owned by the session. */
 MXW_API mxw_status mxw_session_manifest(mxw_session *session, const char **json);
 /* Continues the work of an earlier session that was stopped or killed: after finish and before the first next, pass the
  * records that its on_window got, all of them from the first on, in order. A window that has a record is not decoded

@@ -137,6 +137,7 @@ mxw_status mx_values_read(mx_conversion *c, int64_t i, const mx_target *t, mx_va
         MX_TRY(mx_weights_read_f32(c->w, i, out->data));
         MX_TRY(from_f32(info.name, &view, t, out));
     }
+    MX_TRY(mx_weights_check(c->w));   /* or the new file may be of two */
     MX_TRY(report(c, info.name, (uint64_t)mx_tensor_count(&view)));
 out:
     if (status < 0)

@@ -6,15 +6,21 @@
 #include "output/output.h"
 #include "pipeline/session.h"
 
-/* SHA-256 of the weights that were opened, computed on first use: their path may lead to another file by now. */
-static const char *model_sha256(mx_recognizer *r) {
+/* SHA-256 of the weights that were opened, computed on first use: their path may lead to another file by now. One that
+ * was written to meanwhile has none. */
+static mxw_status make_sha256(mx_recognizer *r) {
+    mxw_status status = mx_weights_check(r->weights);
     pthread_mutex_lock(&r->lock);
-    if (!r->sha256[0]) {
-        mx_weights_sha256(r->weights, r->sha256);
+    if (status == MXW_OK && !r->sha256[0]) {
+        char text[sizeof(r->sha256)];
+        mx_weights_sha256(r->weights, text);
         mx_weights_forget(r->weights);
+        status = mx_weights_check(r->weights);
+        if (status == MXW_OK)
+            memcpy(r->sha256, text, sizeof(text));
     }
     pthread_mutex_unlock(&r->lock);
-    return r->sha256;
+    return status;
 }
 
 static void add_text(mx_str *out, const char *key, const char *value) {
@@ -43,7 +49,7 @@ static void add_flag(mx_str *out, const char *key, int value) {
     mx_str_text(out, value ? "true" : "false");
 }
 
-static void add_model(mx_str *out, const mx_recognizer *r, const char *sha256) {
+static void add_model(mx_str *out, const mx_recognizer *r) {
     static const char *const engines[] = {"cpu", "gpu", "max"}, *const precisions[] = {"exact", "f16", "int8"};
     mxw_model_info info;
     mx_recognizer_info(r, &info);
@@ -58,7 +64,7 @@ static void add_model(mx_str *out, const mx_recognizer *r, const char *sha256) {
     add_text(out, "path", info.checkpoint->path);
     add_text(out, "format", info.checkpoint->format);
     add_whole(out, "bytes", (int64_t)info.checkpoint->file_bytes);
-    add_text(out, "sha256", sha256);
+    add_text(out, "sha256", r->sha256);
     mx_str_text(out, "}");
 }
 
@@ -121,11 +127,13 @@ static void add_options(mx_str *out, const mxw_session_options *o) {
 }
 
 mxw_status mx_session_manifest(mx_session *s, const char **json) {
-    const char *sha256 = model_sha256(s->recognizer);
+    mxw_status status = make_sha256(s->recognizer);
+    if (status < 0)
+        return status;
     mx_str_clear(&s->manifest);
     mx_str_text(&s->manifest, "{\"program\": \"max-whisper\"");
     add_text(&s->manifest, "version", MXW_VERSION);
-    add_model(&s->manifest, s->recognizer, sha256);
+    add_model(&s->manifest, s->recognizer);
     add_options(&s->manifest, &s->options);
     mx_str_text(&s->manifest, "}");
     *json = mx_str_get(&s->manifest);

@@ -209,6 +209,8 @@ mxw_stage_counters mx_recognizer_counters(const mx_recognizer *r, mxw_stage stag
 
 static mxw_status sum_weights(const mx_weights *w, uint32_t *sum) {
     *sum = 0;
+    if (mx_weights_check(w) < 0)
+        return MXW_E_STATE;
     for (int64_t i = 0; i < mx_weights_count(w); i++) {
         uint32_t crc;
         mxw_status status = mx_weights_crc32(w, i, &crc);
@@ -218,7 +220,7 @@ static mxw_status sum_weights(const mx_weights *w, uint32_t *sum) {
         *sum = (uint32_t)crc32_z(*sum, bytes, sizeof(bytes));
     }
     mx_weights_forget(w);
-    return MXW_OK;
+    return mx_weights_check(w);
 }
 
 mxw_status mx_recognizer_crc32(mx_recognizer *r, uint32_t *crc) {

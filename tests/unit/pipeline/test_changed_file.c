@@ -1,6 +1,6 @@
 /* test_changed_file.c - the file of an open model is overwritten in place: sessions fail and say so, and give no text
- * that may be of two files. A file that takes over its name does not matter. For weights that are read while they are
- * used (blocks of a GGUF file), and for each file of an index. */
+ * that may be of two files; nor do manifests and conversions. A file that takes over its name does not matter. For
+ * weights that are read while they are used (blocks of a GGUF file), and for each file of an index. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -84,6 +84,49 @@ static void test_overwritten(const char *opened, const char *file) {
     mxw_model_close(model);
 }
 
+/* After its text, before its manifest is asked for. */
+static void test_manifest(const char *path) {
+    mxw_model *model = NULL;
+    const mxw_segment *segment;
+    const char *manifest = NULL;
+    make_old(path);
+    CHECK_EQ_INT(kit_open(path, 1, &model), MXW_OK);
+    mxw_session *session = open_fed(model);
+    mxw_status status;
+    while ((status = mxw_session_next(session, &segment)) == MXW_OK)
+        ;
+    CHECK_EQ_INT(status, MXW_END);
+    overwrite(path);
+    for (int i = 0; i < 2; i++)   /* also when it is asked for again */
+        expect_changed(mxw_session_manifest(session, &manifest), path);
+    CHECK(manifest == NULL);
+    mxw_session_close(session);
+    mxw_model_close(model);
+}
+
+static int overwrite_meanwhile(void *user, const char *tensor, uint64_t done, uint64_t total) {
+    if (done < total / 2)
+        overwrite(user);
+    return 0;
+}
+
+/* While it is converted: no file is written. */
+static void test_converted(const char *path) {
+    mxw_checkpoint *checkpoint = NULL;
+    mxw_convert_options o;
+    char out[4200];
+    mxw_convert_options_default(&o);
+    o.format = "npz";
+    o.progress = overwrite_meanwhile;
+    o.user = (void *)(uintptr_t)path;
+    snprintf(out, sizeof(out), "%s", at("out.npz"));
+    make_old(path);
+    CHECK_EQ_INT(mxw_checkpoint_open(path, NULL, &checkpoint), MXW_OK);
+    expect_changed(mxw_checkpoint_convert(checkpoint, out, &o), path);
+    CHECK(access(out, F_OK) != 0);
+    mxw_checkpoint_close(checkpoint);
+}
+
 /* Another file under its name: sessions go on with the one that was opened, and their manifests name that. */
 static void test_replaced(const char *path, const char *other) {
     mxw_model *model = NULL;
@@ -133,6 +176,8 @@ int main(void) {
     snprintf(other, sizeof(other), "%s", at("other.gguf"));
     CHECK_EQ_INT(gen_gguf(blocks, &o), 0);
     test_overwritten(blocks, blocks);
+    test_manifest(blocks);
+    test_converted(blocks);
     o.seed = 9;
     CHECK_EQ_INT(gen_gguf(other, &o), 0);
     test_replaced(blocks, other);
