@@ -114,9 +114,9 @@ static void write_text(transcription_job *job, const mxw_result *result) {
 static void write_formatted(transcription_job *job, const mxw_result *result, mxw_write_options *write) {
     const char *format = job->request->format;
     job->content_type = !strncmp(format, "json", 4) ? "application/json" : "text/plain; charset=utf-8";
-    if (!strcmp(format, "json-full") && mxw_session_manifest(job->session, &write->manifest) < 0)
-        write->manifest = NULL;
-    mxw_status status = mxw_result_write(result, format, write, append, job);
+    mxw_status status = strcmp(format, "json-full") ? MXW_OK : mxw_session_manifest(job->session, &write->manifest);
+    if (status >= 0)
+        status = mxw_result_write(result, format, write, append, job);
     if (status < 0)
         fail(job, status, NULL);
 }
