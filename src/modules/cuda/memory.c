@@ -34,23 +34,24 @@ static mxw_status open_gpu(mx_cuda *gpu) {
     }
     if (status < 0)
         cudaGetLastError();
-    gpu->opened = status >= 0;
+    __atomic_store_n(&gpu->opened, status >= 0, __ATOMIC_RELEASE);
     return status;
 }
 
 mxw_status mx_cuda_enter(mx_cuda *gpu) {
     int64_t start = mx_now_ns();
     mxw_status status = mx_cuda_check(gpu, cudaSetDevice(gpu->index), "choosing the GPU");
-    if (status < 0)
+    if (status < 0 || __atomic_load_n(&gpu->opened, __ATOMIC_ACQUIRE))   /* a launch takes no lock */
         return status;
+    mx_cuda_log_timed(start, "context made");   /* a sink may wait for another thread, so not under the lock */
+    start = mx_now_ns();
     pthread_mutex_lock(&gpu->lock);
-    if (!gpu->opened) {
-        mx_cuda_log_timed(start, "context made");
-        start = mx_now_ns();
+    int first = !gpu->opened;
+    if (first)
         status = open_gpu(gpu);
-        mx_cuda_log_timed(start, "stream and staging memory made");
-    }
     pthread_mutex_unlock(&gpu->lock);
+    if (first && status >= 0)
+        mx_cuda_log_timed(start, "stream and staging memory made");
     return status;
 }
 
@@ -119,10 +120,19 @@ static cudaError_t take_landing(mx_cuda *gpu) {
     return gpu->landing ? cudaSuccess : cudaMalloc((void **)&gpu->landing, RING_BYTES);
 }
 
+/* Brings a file's pages into memory before the lock is held, which steps of other sessions may want meanwhile. */
+static void touch_pages(const volatile char *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 4096)
+        (void)from[at];
+    if (bytes)
+        (void)from[bytes - 1];
+}
+
 const void *mx_cuda_stage(mx_cuda *gpu, const void *from, size_t bytes) {
     char *at = NULL;
     if (bytes > MX_CUDA_STAGED_MAX || mx_cuda_enter(gpu) < 0)
         return NULL;
+    touch_pages(from, bytes);
     pthread_mutex_lock(&gpu->lock);
     cudaError_t error = take_landing(gpu);
     if (error == cudaSuccess)
