@@ -45,7 +45,10 @@ static PyObject *devices(PyObject *self, PyObject *unused) {
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < n; i++) {
         mxw_device_info d = {.struct_size = sizeof(d)};
-        mxw_status status = mxw_device_get(i, &d);
+        mxw_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = mxw_device_get(i, &d);   /* may open the GPU, which logs: a logger needs the interpreter */
+        Py_END_ALLOW_THREADS
         if (status < 0) {
             Py_DECREF(list);
             return fail(status);
