@@ -427,6 +427,14 @@ static void check_select(int64_t rows, int64_t vocab, int64_t width, int64_t k, 
     forget();
 }
 
+/* Where blocks have too little shared memory for them, no program has any. */
+static int has_f16_caches(void) {
+    int f16 = gpu->state_dtype(gpu, MXW_PRECISION_F16, MX_OP_ATTENTION_CACHED, 1) == MXW_F16;
+    if (!f16)
+        printf("SKIP: gpu-step: caches in f16: this GPU keeps f32\n");
+    return f16;
+}
+
 int main(int argc, char **argv) {
     int brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     if (mx_device_find("cuda", &gpu) < 0 || mx_device_find("cpu", &cpu) < 0) {
@@ -436,7 +444,8 @@ int main(int argc, char **argv) {
     if (brief) {
         test_attention_briefly(0);
         check_select(6, 999, 64, 5, 1);
-        test_attention_briefly(1);
+        if (has_f16_caches())
+            test_attention_briefly(1);
         check_scores(6, 2, 64, 300, 1);
         CHECK_EQ_INT(mx_mem_live(), 0);
         return check_done();
@@ -451,7 +460,8 @@ int main(int argc, char **argv) {
     check_select(12, 999, 50, 9, 0);
     check_select(6, 1025, 64, 6, 1);
     test_write(1);
-    test_attention(1);
+    if (has_f16_caches())
+        test_attention(1);
     test_scores(0);
     test_scores(1);
     CHECK_EQ_INT(mx_mem_live(), 0);
