@@ -176,11 +176,12 @@ mx_state *open_state(const model *m, int64_t windows, int64_t cells) {
     return failed ? NULL : state;
 }
 
+/* The beams of a window share the cells that they have in common, all but the last. */
 static double step_bytes(const mxw_dims *d, int64_t windows) {
     mxw_dtype kept = gpu->state_dtype ? gpu->state_dtype(gpu, precision, MX_OP_ATTENTION_WINDOW, 1) : MXW_F32;
     double n = (double)d->n_text_state, layers = (double)d->n_text_layer;
     double weights = (layers * 14 * n * n + (double)d->n_vocab * n) * 2;
-    double keys = (double)d->n_audio_ctx + BEAMS * POSITION;
+    double keys = (double)d->n_audio_ctx + POSITION + BEAMS;
     return weights + (double)windows * layers * 2 * keys * n * (double)mx_dtype_bytes(kept);
 }
 
@@ -248,8 +249,13 @@ int main(int argc, char **argv) {
                                                      : precision;
         only_steps |= strcmp(argv[a], "--steps") == 0;
         only_throughput |= strcmp(argv[a], "--throughput") == 0;
-        if (strcmp(argv[a], "--beams") == 0 && a + 1 < argc)
+        if (strcmp(argv[a], "--beams") == 0 && a + 1 < argc) {
             only_beams = atoi(argv[++a]);
+            if (only_beams != 1 && only_beams != BEAMS) {
+                fprintf(stderr, "bench-gpu-model: --beams %s: expected 1 or %d\n", argv[a], BEAMS);
+                return 2;
+            }
+        }
         if (strcmp(argv[a], "--rounds") == 0 && a + 1 < argc)
             n_rounds = atoi(argv[++a]);
         for (size_t i = 0; i < MX_COUNT(shapes); i++) {
