@@ -68,7 +68,7 @@ typedef struct mx_gemm_tile {
     int64_t prefetch_stride;
 } mx_gemm_tile;
 
-/* The blocking of a product in 8 bits, and how a number q of a row is stored: as q + offset in `bytes` bytes. */
+/* The blocking of a product in 8 bits, and how a number p of a row is stored: as p + offset in `bytes` bytes. */
 typedef struct mx_w8a8_blocks {
     int64_t tile_rows;      /* of one w8a8_tile call */
     int64_t tile_panels;    /* of one w8a8_tile call, at most MX_TILE_PANELS */
@@ -78,16 +78,17 @@ typedef struct mx_w8a8_blocks {
     int64_t adjacent;       /* fours of a row that make a line, whose bytes are adjacent: 1, or 16 */
 } mx_w8a8_blocks;
 
-/* One tile of a product in 8 bits: y = (sum of q w) * (scale of the column * scale of the row) + bias + residual, each
- * step rounded to f32, in this order. */
+/* One tile of a product in 8 bits: y = (sum of (p + shift) w) * (scale of the column * scale of the row) + bias +
+ * residual, each step rounded to f32, in this order. */
 typedef struct mx_w8a8_tile {
     int64_t rows, quads, panels;
     const void *a;            /* [lines][a_rows][adjacent][4] numbers of rows, lines = ceil(quads / adjacent) */
     int64_t a_rows;
     const float *row_scales;  /* [rows] */
+    const int32_t *row_shifts;   /* [rows] */
     const int8_t *b;          /* [panels][quads][MX_PANEL][4], |w| <= 127 */
     const float *scales;      /* [panels * MX_PANEL] */
-    const int32_t *sums;      /* [panels * MX_PANEL]: the sum of each column's w, which undoes the offset */
+    const int32_t *sums;      /* [panels * MX_PANEL]: the sum of each column's w, for shift and offset */
     const float *bias;        /* [panels * MX_PANEL] or NULL */
     const float *residual;    /* [rows][panels * MX_PANEL], rows ld_residual apart, or NULL */
     int64_t ld_residual;

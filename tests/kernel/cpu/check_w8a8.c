@@ -57,44 +57,59 @@ static void put_number(void *row, int64_t stride, int64_t i, int32_t q) {
         *(uint8_t *)at = (uint8_t)(q + b.offset);
 }
 
-static void one_row(int64_t k, double size) {
-    int64_t stride = line_bytes(), n = lines_of(k) * 4 * blocks().adjacent;
+/* signs: 1 or -1: all numbers have that one. */
+static void one_row(int64_t k, double size, int signs) {
+    int64_t stride = line_bytes();
     float *x = floats(k, size, 4), *scale = take(sizeof(float), 4);
+    int32_t *shift = take(sizeof(int32_t), 4);
     void *y = take((size_t)(lines_of(k) * stride), 2);
-    int32_t largest = 0;
-    double top = 0;
-    K->w8a8_row(y, stride, scale, x, k);
-    for (int64_t i = 0; i < n; i++) {
-        int32_t q = number_at(y, stride, i);
-        double v = i < k ? (double)x[i] : 0;
-        top = fmax(top, fabs(v));
-        largest = MX_MAX(largest, abs(q));
-        near(q * (double)*scale, v, 0.50002 * (double)*scale);
-        record(&q, i < k ? sizeof(q) : 0);
+    double high = 0, low = 0;
+    for (int64_t i = 0; i < k; i++) {
+        x[i] = signs > 0 ? fabsf(x[i]) : signs < 0 ? -fabsf(x[i]) : x[i];
+        high = fmax(high, (double)x[i]);
+        low = fmin(low, (double)x[i]);
     }
-    CHECK(largest == (top > 0 ? 127 : 0));
-    near((double)*scale * 127, top, 2 * EPS * top);
+    K->w8a8_row(y, stride, scale, shift, x, k);
+    for (int64_t i = 0; i < k; i++) {
+        int32_t p = number_at(y, stride, i);
+        CHECK(p >= -128 && p <= 127);
+        near((p + *shift) * (double)*scale, (double)x[i], 0.50006 * (double)*scale);
+        record(&p, sizeof(p));
+    }
+    near((double)*scale * 255, high - low, 4 * EPS * (high - low));
+    CHECK(high == low ? *shift == 0 : *shift == 128 + (int32_t)lrint(low / (double)*scale) ||
+                                      fabs(low / (double)*scale - floor(low / (double)*scale) - 0.5) < 1e-4);
     record(scale, sizeof(*scale));
+    record(shift, sizeof(*shift));
     NOTHING_OFF();
     done();
 }
 
 /* Ties go to the even number; what is not finite shows in the scale, what is next to nothing becomes nothing. */
 static void odd_rows(void) {
-    float x[8] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, -127}, scale = 0;
-    static const int32_t want[8] = {127, 0, 2, 2, 0, -2, -2, -127};
+    static const float x[6] = {255, 0.5f, 1.5f, 2.5f, 0, 254.5f};
+    static const int32_t want[6] = {255, 0, 2, 2, 0, 254};
+    float scale = 0;
+    int32_t shift = 0;
     char y[64];
     int64_t stride = line_bytes();
-    K->w8a8_row(y, stride, &scale, x, 8);
-    CHECK(scale == 1);
-    for (int64_t i = 0; i < 8; i++)
-        CHECK_EQ_INT(number_at(y, stride, i), want[i]);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        float signed_x[6];
+        for (int64_t i = 0; i < 6; i++)
+            signed_x[i] = (float)sign * x[i];
+        K->w8a8_row(y, stride, &scale, &shift, signed_x, 6);
+        CHECK(scale == 1);
+        CHECK_EQ_INT(shift, sign > 0 ? 128 : -127);
+        for (int64_t i = 0; i < 6; i++)
+            CHECK_EQ_INT(number_at(y, stride, i) + shift, sign * want[i]);
+    }
     for (int kind = 0; kind < 3; kind++) {
         float odd[5] = {1, -2, kind == 0 ? NAN : kind == 1 ? -INFINITY : 1, 3, 4};
         for (int64_t i = 0; i < 5 && kind == 2; i++)
             odd[i] *= 1e-44f;
-        K->w8a8_row(y, stride, &scale, odd, 5);
+        K->w8a8_row(y, stride, &scale, &shift, odd, 5);
         CHECK(kind == 2 ? scale == 0 : !isfinite(scale));
+        CHECK_EQ_INT(shift, 0);
         for (int64_t i = 0; i < 5; i++)
             CHECK_EQ_INT(number_at(y, stride, i), 0);
     }
@@ -102,8 +117,9 @@ static void odd_rows(void) {
 
 static void test_w8a8_row(void) {
     for (size_t d = 0; d < MX_COUNT(depths); d++)
-        for (int i = 0; i < 4; i++)
-            one_row(depths[d], i == 0 ? 0 : i == 1 ? 1e-6 : i == 2 ? 1 : 1e30);
+        for (int i = 0; i < 5; i++)
+            for (int signs = -1; signs <= 1; signs++)
+                one_row(depths[d], i == 0 ? 0 : i == 1 ? 1e-6 : i == 2 ? 1 : i == 3 ? 1e30 : 1.7e38, signs);
     odd_rows();
 }
 
@@ -117,9 +133,9 @@ typedef struct product {
     int32_t *sums;
 } product;
 
-/* Numbers at random, or as large as they can be, with signs that make sums as large as they can be. */
-static int8_t number(int64_t i, int extreme) {
-    return (int8_t)(extreme == 1 ? 127 : extreme == 2 ? (i % 2 ? 127 : -127) : (int32_t)(word() % 255) - 127);
+/* Numbers at random, or as large as they can be, with signs that make sums as large as they can be; rows have -128. */
+static int8_t number(int64_t i, int extreme, int32_t least) {
+    return (int8_t)(extreme == 1 ? 127 : extreme == 2 ? (i % 2 ? 127 : least) : (int32_t)(word() % 255) - 127);
 }
 
 static void fill(product *p, int extreme) {
@@ -136,12 +152,12 @@ static void fill(product *p, int extreme) {
         for (int64_t i = 0; i < lines * 4 * blocks().adjacent; i++)
             put_number((char *)p->a + r * line, tile * line, i, 0);
     for (int64_t i = 0; i < p->rows * p->k; i++) {
-        p->q[i] = number(i % p->k, extreme);
+        p->q[i] = number(i % p->k, extreme, -128);
         put_number((char *)p->a + i / p->k * line, tile * line, i % p->k, p->q[i]);
     }
     for (int64_t i = 0; i < n * p->k; i++) {
         int64_t j = i / p->k, at = i % p->k;
-        p->w[i] = number(at + (extreme == 2 && j % 2), extreme);
+        p->w[i] = number(at + (extreme == 2 && j % 2), extreme, -127);
         p->b[((j / MX_PANEL * quads + at / 4) * MX_PANEL + j % MX_PANEL) * 4 + at % 4] = p->w[i];
         p->sums[j] += p->w[i];
     }
@@ -150,7 +166,7 @@ static void fill(product *p, int extreme) {
 static float want_of(const product *p, const mx_w8a8_tile *t, int64_t r, int64_t j) {
     int64_t sum = 0;
     for (int64_t i = 0; i < p->k; i++)
-        sum += (int64_t)p->q[r * p->k + i] * p->w[j * p->k + i];
+        sum += (int64_t)(p->q[r * p->k + i] + t->row_shifts[r]) * p->w[j * p->k + i];
     float y = (float)sum * (t->scales[j] * t->row_scales[r]);
     y = t->bias ? y + t->bias[j] : y;
     return t->residual ? y + t->residual[r * t->ld_residual + j] : y;
@@ -159,9 +175,12 @@ static float want_of(const product *p, const mx_w8a8_tile *t, int64_t r, int64_t
 static void one_tile(int64_t rows, int64_t k, int64_t panels, int with, int extreme) {
     product p = {.rows = rows, .k = k, .panels = panels};
     int64_t n = panels * MX_PANEL, ld = n + 5;
+    int32_t *shifts = take((size_t)rows * sizeof(int32_t), 4);
+    for (int64_t r = 0; r < rows; r++)
+        shifts[r] = extreme ? (r % 2 ? -127 : 128) : (int32_t)(word() % 256) - 127;
     fill(&p, extreme);
     mx_w8a8_tile t = {.rows = rows, .quads = (k + 3) / 4, .panels = panels, .a = p.a, .a_rows = blocks().tile_rows,
-                      .row_scales = floats(rows, 1, 4), .b = p.b, .scales = floats(n, 0.01, 4), .sums = p.sums,
+                      .row_scales = floats(rows, 1, 4), .row_shifts = shifts, .b = p.b, .scales = floats(n, 0.01, 4), .sums = p.sums,
                       .ld_residual = ld, .ldy = ld, .streams = with & 4};
     t.bias = with & 1 ? floats(n, 1, 4) : NULL;
     t.residual = with & 2 ? floats(rows * ld, 1, 4) : NULL;

@@ -12,10 +12,31 @@ enum { BIAS = 1, RESIDUAL = 2, REPEATED = 4, NORM = 8, APART = 16, TWO = 32 };
 
 /* ---- what it has to be ------------------------------------------------------------------------------------------- */
 
-/* Row r of x in 8 bits; returns its scale. */
+static const float *row_of(const mx_tensor *x, int64_t r) {
+    return (const float *)x->data + r * (x->rank > 1 ? x->strides[x->rank - 2] : 0);
+}
+
+/* Row r of x from its smallest number to its largest in 256 steps, 0 being one of them; returns their size. */
+static float ranged(const mx_tensor *x, int64_t r, int32_t *p) {
+    int64_t k = x->dims[x->rank - 1];
+    const float *row = row_of(x, r);
+    float high = 0, low = 0;
+    for (int64_t i = 0; i < k; i++) {
+        high = fmaxf(high, row[i]);
+        low = fminf(low, row[i]);
+    }
+    float scale = high / 255 - low / 255;
+    for (int64_t i = 0; i < k; i++)
+        p[i] = scale > 0 ? (int32_t)nearbyintf(row[i] * (1 / scale)) : 0;
+    for (int64_t i = 0; i < k && scale > 0; i++)
+        p[i] = MX_MIN(p[i], 255 + (int32_t)nearbyintf(low * (1 / scale)));
+    return scale;
+}
+
+/* Row r of a weight in 8 bits; returns its scale. */
 static float quantized(const mx_tensor *x, int64_t r, int32_t *q) {
-    int64_t k = x->dims[x->rank - 1], ld = x->rank > 1 ? x->strides[x->rank - 2] : k;
-    const float *row = (const float *)x->data + r * ld;
+    int64_t k = x->dims[x->rank - 1];
+    const float *row = row_of(x, r);
     float top = 0;
     for (int64_t i = 0; i < k; i++)
         top = fmaxf(top, fabsf(row[i]));
@@ -33,7 +54,7 @@ static void wanted(const mx_tensor *x, const mx_tensor *weight, const mx_tensor 
     for (int64_t j = 0; j < n; j++)
         scales[j] = quantized(weight, j, q + j * k);
     for (int64_t r = 0; r < m; r++) {
-        float scale = quantized(x, r, p);
+        float scale = ranged(x, r, p);
         for (int64_t j = 0; j < n; j++) {
             int64_t sum = 0;
             for (int64_t i = 0; i < k; i++)

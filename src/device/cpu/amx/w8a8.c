@@ -7,8 +7,6 @@
  * Invariant: a tile of rows is always computed whole. Past the last row it is what memory has there, and not stored. */
 #include "device/cpu/avx512/w8a8.h"
 
-#include <math.h>
-
 #define LINES 16               /* of a tile */
 #define LINE 64                /* bytes */
 #define FOUR (MX_PANEL * 4)    /* bytes of a four of k in a panel */
@@ -46,18 +44,16 @@ void MX_FAST(w8a8_end)(void) { __asm__ volatile("tilerelease" ::: "memory"); }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
-    float top = w8a8_largest(x, k), step = 127 / top;
-    int usable = isfinite(top) && isfinite(step);
+void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, int32_t *shift, const float *x, int64_t k) {
+    const mx_int8_range range = w8a8_range(x, k);
     char *to = y;
-    *scale = usable || !isfinite(top) ? top / 127 : 0;
+    *scale = range.scale;
+    *shift = range.shift;
     for (int64_t line = 0; line < k; line += LINE, to += stride)
 #pragma GCC unroll 4
         for (int64_t i = line; i < line + LINE; i += 16) {
-            __m512 v = _mm512_maskz_loadu_ps(w8a8_first(MX_MAX(k - i, 0)), x + i);
-            __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(step)));
-            q = usable ? q : _mm512_setzero_si512();
-            _mm_storeu_si128((void *)(to + i - line), _mm512_cvtepi32_epi8(q));
+            __m512i p = w8a8_numbers(x + i, w8a8_first(MX_MAX(k - i, 0)), range);
+            _mm_storeu_si128((void *)(to + i - line), _mm512_cvtsepi32_epi8(p));
         }
 }
 

@@ -8,8 +8,9 @@
 #include "device/cpu/kernels.h"
 
 #include <immintrin.h>
-#include <math.h>
 #include <string.h>
+
+#include "device/cpu/ref/int8.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 6
@@ -32,48 +33,55 @@ void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-INLINE float largest(const float *x, int64_t k) {
-    const __m256i size = _mm256_set1_epi32(0x7fffffff);
-    __m256i most = _mm256_setzero_si256();
-    uint32_t lane[8], best = 0, bits;
+INLINE mx_int8_range range_of(const float *x, int64_t k) {
+    __m256i mosts = _mm256_setzero_si256(), leasts = _mm256_setzero_si256();
+    int32_t bits[8], most = 0;
+    uint32_t least = 0;
     int64_t i = 0;
-    for (; i + 8 <= k; i += 8)
-        most = _mm256_max_epu32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + i)), size));
-    _mm256_storeu_si256((void *)lane, most);
-    for (int l = 0; l < 8; l++)
-        best = MX_MAX(best, lane[l]);
-    for (; i < k; i++) {
-        memcpy(&bits, x + i, sizeof(bits));
-        best = MX_MAX(best, bits & 0x7fffffffu);
+    for (; i + 8 <= k; i += 8) {
+        __m256i v = _mm256_loadu_si256((const void *)(x + i));
+        mosts = _mm256_max_epi32(mosts, v);
+        leasts = _mm256_max_epu32(leasts, v);
     }
-    float value;
-    memcpy(&value, &best, sizeof(value));
-    return value;
+    _mm256_storeu_si256((void *)bits, mosts);
+    for (int l = 0; l < 8; l++)
+        most = MX_MAX(most, bits[l]);
+    _mm256_storeu_si256((void *)bits, leasts);
+    for (int l = 0; l < 8; l++)
+        least = MX_MAX(least, (uint32_t)bits[l]);
+    for (; i < k; i++) {
+        memcpy(bits, x + i, sizeof(float));
+        most = MX_MAX(most, bits[0]);
+        least = MX_MAX(least, (uint32_t)bits[0]);
+    }
+    return mx_int8_range_of(most, least);
 }
 
-/* Eight numbers, of which each fits in a byte. */
-INLINE void store_numbers(number to[8], __m256i q) {
-    __m128i pairs = _mm_packs_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+/* Eight numbers; one that is too large for 8 bits becomes 127. */
+INLINE void store_numbers(number to[8], __m256i p) {
+    __m128i pairs = _mm_packs_epi32(_mm256_castsi256_si128(p), _mm256_extracti128_si256(p, 1));
 #if OFFSET
     _mm_storel_epi64((void *)to, _mm_xor_si128(_mm_packs_epi16(pairs, pairs), _mm_set1_epi8(-OFFSET)));
 #else
-    _mm_storeu_si128((void *)to, pairs);
+    _mm_storeu_si128((void *)to, _mm_min_epi16(pairs, _mm_set1_epi16(127)));
 #endif
 }
 
-void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
-    float top = largest(x, k), step = 127 / top, last[8] = {0};
+void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, int32_t *shift, const float *x, int64_t k) {
+    const mx_int8_range range = range_of(x, k);
+    float last[8] = {0};
     char *to = y;
-    int usable = isfinite(top) && isfinite(step);
-    *scale = usable || !isfinite(top) ? top / 127 : 0;
+    *scale = range.scale;
+    *shift = range.shift;
     for (int64_t i = 0; i < k; i += 8) {
         number stored[8];
         if (i + 8 > k) {
             memcpy(last, x + i, (size_t)(k - i) * sizeof(float));
             x = last - i;
         }
-        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(step));
-        store_numbers(stored, usable ? _mm256_cvtps_epi32(v) : _mm256_setzero_si256());
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(range.step));
+        __m256i p = _mm256_sub_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(range.shift));
+        store_numbers(stored, range.step > 0 ? p : _mm256_setzero_si256());
         for (int64_t four = 0; four < 8 && i + four < k; four += 4, to += stride)
             memcpy(to, stored + four, 4 * sizeof(number));
     }
@@ -126,6 +134,8 @@ INLINE void begin(const mx_w8a8_tile *t, int64_t at, __m256i sum[2]) {
 
 /* Eight columns from `at` on. */
 INLINE void store_eight(const mx_w8a8_tile *t, __m256i sum, int64_t r, int64_t at) {
+    __m256i shift = _mm256_set1_epi32(t->row_shifts[r]);
+    sum = _mm256_add_epi32(sum, _mm256_mullo_epi32(shift, _mm256_loadu_si256((const void *)(t->sums + at))));
     __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(t->scales + at), _mm256_set1_ps(t->row_scales[r]));
     __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
     if (t->bias)

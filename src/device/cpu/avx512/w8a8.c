@@ -8,8 +8,6 @@
  * what is next. */
 #include "device/cpu/avx512/w8a8.h"
 
-#include <math.h>
-
 #define TILE_ROWS 6
 #define LINE (MX_PANEL * 4)   /* bytes of a four of k */
 
@@ -30,18 +28,17 @@ void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
-    float top = w8a8_largest(x, k), step = 127 / top;
+void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, int32_t *shift, const float *x, int64_t k) {
+    const mx_int8_range range = w8a8_range(x, k);
     char *to = y, stored[16 * NUMBER];
-    int usable = isfinite(top) && isfinite(step);
-    *scale = usable || !isfinite(top) ? top / 127 : 0;
+    *scale = range.scale;
+    *shift = range.shift;
     for (int64_t i = 0; i < k; i += 16) {
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(w8a8_first(k - i), x + i), _mm512_set1_ps(step));
-        __m512i q = usable ? _mm512_cvtps_epi32(v) : _mm512_setzero_si512();
+        __m512i p = w8a8_numbers(x + i, w8a8_first(k - i), range);
 #ifdef __AVX512VNNI__
-        _mm_storeu_si128((void *)stored, _mm_xor_si128(_mm512_cvtepi32_epi8(q), _mm_set1_epi8(-OFFSET)));
+        _mm_storeu_si128((void *)stored, _mm_xor_si128(_mm512_cvtsepi32_epi8(p), _mm_set1_epi8(-OFFSET)));
 #else
-        _mm256_storeu_si256((void *)stored, _mm512_cvtepi32_epi16(q));
+        _mm256_storeu_si256((void *)stored, _mm512_cvtepi32_epi16(_mm512_min_epi32(p, _mm512_set1_epi32(127))));
 #endif
         for (int64_t four = 0; four < 16 && i + four < k; four += 4, to += stride)
             memcpy(to, stored + four * NUMBER, 4 * NUMBER);

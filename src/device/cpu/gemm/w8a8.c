@@ -141,9 +141,9 @@ typedef struct work {
     mx_cpu_scratch scratch;
 } work;
 
-/* The numbers of rows and their scales; then a row while it is made. */
+/* The numbers of rows, their scales and their shifts; then a row while it is made. */
 static size_t rows_bytes(const cut *c, const mx_gemm *p) {
-    return MX_CPU_ALIGN(c->a_bytes) + MX_CPU_ALIGN((size_t)c->rows * sizeof(float)) +
+    return MX_CPU_ALIGN(c->a_bytes) + 2 * MX_CPU_ALIGN((size_t)c->rows * sizeof(float)) +
            MX_CPU_ALIGN((size_t)p->k * sizeof(float));
 }
 
@@ -172,12 +172,14 @@ typedef struct rows {
     int64_t first, n;
     char *numbers;
     float *scales, *made;   /* made: room for one row */
+    int32_t *shifts;
 } rows;
 
 static rows rows_at(const work *w, int64_t first, void *memory) {
     rows r = {.first = first, .n = MX_MIN(w->cut.rows, w->p->m - first), .numbers = memory};
     r.scales = (float *)(void *)(r.numbers + MX_CPU_ALIGN(w->cut.a_bytes));
-    r.made = r.scales + MX_CPU_ALIGN((size_t)w->cut.rows * sizeof(float)) / sizeof(float);
+    r.shifts = (int32_t *)(void *)((char *)r.scales + MX_CPU_ALIGN((size_t)w->cut.rows * sizeof(float)));
+    r.made = (float *)(void *)((char *)r.shifts + MX_CPU_ALIGN((size_t)w->cut.rows * sizeof(int32_t)));
     return r;
 }
 
@@ -191,7 +193,7 @@ static void quantize(const work *w, const rows *r, int64_t from, int64_t to) {
             w->kernels->layer_norm(r->made, x, p->gamma, p->beta, 1, p->k, p->eps);
             x = r->made;
         }
-        w->kernels->w8a8_row(y, tile * line, &r->scales[i], x, p->k);
+        w->kernels->w8a8_row(y, tile * line, &r->scales[i], &r->shifts[i], x, p->k);
     }
 }
 
@@ -209,7 +211,7 @@ static void multiply(const work *w, const rows *r, int64_t at, int64_t panel, in
     int64_t row = r->first + at;
     mx_w8a8_tile t = {.rows = MX_MIN(tile_rows, r->n - at), .quads = p->w8a8->quads, .panels = panels,
                       .a = r->numbers + at * w->cut.row_bytes, .a_rows = tile_rows,
-                      .row_scales = r->scales + at, .b = panel_of(p->w8a8, panel),
+                      .row_scales = r->scales + at, .row_shifts = r->shifts + at, .b = panel_of(p->w8a8, panel),
                       .scales = scales_of(p->w8a8) + column, .sums = sums_of(p->w8a8) + column, .y = sums, .ldy = ld,
                       .streams = w->cut.few};
     int64_t from = p->residual ? row % p->residual_rows : 0;

@@ -6,8 +6,9 @@
 #include "device/cpu/kernels.h"
 
 #include <arm_neon.h>
-#include <math.h>
 #include <string.h>
+
+#include "device/cpu/ref/int8.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 8
@@ -22,35 +23,40 @@ void MX_FAST(w8a8_blocks)(mx_w8a8_blocks *out) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-INLINE float largest(const float *x, int64_t k) {
-    const uint32x4_t size = vdupq_n_u32(0x7fffffff);
-    uint32x4_t most = vdupq_n_u32(0);
+INLINE mx_int8_range range_of(const float *x, int64_t k) {
+    int32x4_t mosts = vdupq_n_s32(0);
+    uint32x4_t leasts = vdupq_n_u32(0);
     int64_t i = 0;
-    for (; i + 4 <= k; i += 4)
-        most = vmaxq_u32(most, vandq_u32(vreinterpretq_u32_f32(vld1q_f32(x + i)), size));
-    uint32_t best = vmaxvq_u32(most), bits;
+    for (; i + 4 <= k; i += 4) {
+        float32x4_t v = vld1q_f32(x + i);
+        mosts = vmaxq_s32(mosts, vreinterpretq_s32_f32(v));
+        leasts = vmaxq_u32(leasts, vreinterpretq_u32_f32(v));
+    }
+    int32_t most = vmaxvq_s32(mosts), bits;
+    uint32_t least = vmaxvq_u32(leasts);
     for (; i < k; i++) {
         memcpy(&bits, x + i, sizeof(bits));
-        best = MX_MAX(best, bits & 0x7fffffffu);
+        most = MX_MAX(most, bits);
+        least = MX_MAX(least, (uint32_t)bits);
     }
-    float value;
-    memcpy(&value, &best, sizeof(value));
-    return value;
+    return mx_int8_range_of(most, least);
 }
 
-void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
-    float top = largest(x, k), step = 127 / top, last[4] = {0};
+void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, int32_t *shift, const float *x, int64_t k) {
+    const mx_int8_range range = range_of(x, k);
+    float last[4] = {0};
     char *to = y;
-    int usable = isfinite(top) && isfinite(step);
-    *scale = usable || !isfinite(top) ? top / 127 : 0;
+    *scale = range.scale;
+    *shift = range.shift;
     for (int64_t i = 0; i < k; i += 4, to += stride) {
         if (i + 4 > k) {
             memcpy(last, x + i, (size_t)(k - i) * sizeof(float));
             x = last - i;
         }
-        int32x4_t q = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i), usable ? step : 0));
-        int8x8_t small = vmovn_s16(vcombine_s16(vmovn_s32(q), vdup_n_s16(0)));
-        if (!usable)   /* 0 times a NaN is no number */
+        int32x4_t p = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i), range.step));
+        p = vsubq_s32(p, vdupq_n_s32(range.shift));   /* one that is too large for 8 bits becomes 127 */
+        int8x8_t small = vqmovn_s16(vcombine_s16(vqmovn_s32(p), vdup_n_s16(0)));
+        if (range.step <= 0)   /* 0 times a NaN is no number */
             small = vdup_n_s8(0);
         vst1_lane_u32((void *)to, vreinterpret_u32_s8(small), 0);
     }
@@ -58,8 +64,9 @@ void MX_FAST(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, in
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* Four columns from `at` on: times the scales of column and row, and what comes after. */
+/* Four columns from `at` on: with the row's shift, times the scales of column and row, and what comes after. */
 INLINE void store(const mx_w8a8_tile *t, int32x4_t sum, int64_t r, int64_t at) {
+    sum = vmlaq_n_s32(sum, vld1q_s32(t->sums + at), t->row_shifts[r]);
     float32x4_t v = vmulq_f32(vcvtq_f32_s32(sum), vmulq_n_f32(vld1q_f32(t->scales + at), t->row_scales[r]));
     if (t->bias)
         v = vaddq_f32(v, vld1q_f32(t->bias + at));

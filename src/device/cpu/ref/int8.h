@@ -29,6 +29,27 @@ static inline float mx_int8_largest(const float *x, int64_t n) {
     return value;
 }
 
+/* How a row is quantized to 8 bits: x is scale (p + shift), p from -128 to 127, so that all 256 of them lie between its
+ * smallest and its largest number. step: 1 / scale; 0 where the row is next to nothing, whose scale is 0, or not finite,
+ * whose scale is not, either. */
+typedef struct mx_int8_range {
+    float scale, step;
+    int32_t shift;
+} mx_int8_range;
+
+/* Of the bits of a row's numbers: the largest of 0 and them as signed integers, and as unsigned ones, where those of
+ * negative numbers are the larger the further they are from 0. */
+static inline mx_int8_range mx_int8_range_of(int32_t most, uint32_t least) {
+    float high, low;
+    least = least > 0x80000000u ? least : 0;
+    memcpy(&high, &most, sizeof(high));
+    memcpy(&low, &least, sizeof(low));
+    float scale = high / 255 - low / 255, step = 1 / scale;
+    if (!isfinite(scale) || !isfinite(step))
+        return (mx_int8_range){isfinite(scale) ? 0 : scale, 0, 0};
+    return (mx_int8_range){scale, step, 128 + mx_int8_rounded(low * step)};
+}
+
 /* The factor that quantizes numbers of at most `top` to integers of at most `most`; 0 where they are too small or too
  * large. */
 static inline float mx_int8_step(float top, float most) {

@@ -17,16 +17,31 @@ void MX_REF(w8a8_blocks)(mx_w8a8_blocks *out) {
 void MX_REF(w8a8_begin)(int64_t rows) {}
 void MX_REF(w8a8_end)(void) {}
 
+static mx_int8_range range_of(const float *x, int64_t k) {
+    int32_t most = 0;
+    uint32_t least = 0;
+    for (int64_t i = 0; i < k; i++) {
+        int32_t bits;
+        memcpy(&bits, x + i, sizeof(bits));
+        most = MX_MAX(most, bits);
+        least = MX_MAX(least, (uint32_t)bits);
+    }
+    return mx_int8_range_of(most, least);
+}
+
 /* Non-finite rows keep a scale that is not finite: 0 times that is NaN, in every column. */
-void MX_REF(w8a8_row)(void *y, int64_t stride, float *scale, const float *x, int64_t k) {
-    float top = mx_int8_largest(x, k), step = mx_int8_step(top, 127);
+void MX_REF(w8a8_row)(void *y, int64_t stride, float *scale, int32_t *shift, const float *x, int64_t k) {
+    const mx_int8_range range = range_of(x, k);
     char *to = y;
-    *scale = step > 0 || !isfinite(top) ? top / 127 : 0;
+    *scale = range.scale;
+    *shift = range.shift;
     for (int64_t from = 0; from < k; from += PART) {
         int8_t part[PART];
         int64_t n = MX_MIN(PART, k - from);
-        for (int64_t i = 0; i < n; i++)
-            part[i] = (int8_t)(step > 0 ? mx_int8_rounded(x[from + i] * step) : 0);
+        for (int64_t i = 0; i < n; i++) {
+            int32_t p = mx_int8_rounded(x[from + i] * range.step) - range.shift;
+            part[i] = (int8_t)(range.step > 0 ? MX_MIN(p, 127) : 0);
+        }
         for (int64_t i = n; i % 4; i++)
             part[i] = 0;
         for (int64_t i = 0; i < n; i += 4, to += stride)
@@ -48,7 +63,8 @@ void MX_REF(w8a8_tile)(const mx_w8a8_tile *t) {
             float *y = t->y + r * t->ldy + column;
             panel_sums(sum, (const int8_t *)t->a + r * 4, t->a_rows, t->b + column * t->quads * 4, t->quads);
             for (int64_t j = 0; j < MX_PANEL; j++)
-                y[j] = (float)sum[j] * (t->scales[column + j] * t->row_scales[r]);
+                y[j] = (float)(sum[j] + t->row_shifts[r] * t->sums[column + j]) *
+                       (t->scales[column + j] * t->row_scales[r]);
             for (int64_t j = 0; t->bias && j < MX_PANEL; j++)
                 y[j] += t->bias[column + j];
             for (int64_t j = 0; t->residual && j < MX_PANEL; j++)
