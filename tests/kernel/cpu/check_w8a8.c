@@ -180,8 +180,8 @@ static void one_tile(int64_t rows, int64_t k, int64_t panels, int with, int extr
         shifts[r] = extreme ? (r % 2 ? -127 : 128) : (int32_t)(word() % 256) - 127;
     fill(&p, extreme);
     mx_w8a8_tile t = {.rows = rows, .quads = (k + 3) / 4, .panels = panels, .a = p.a, .a_rows = blocks().tile_rows,
-                      .row_scales = floats(rows, 1, 4), .row_shifts = shifts, .b = p.b, .scales = floats(n, 0.01, 4), .sums = p.sums,
-                      .ld_residual = ld, .ldy = ld, .streams = with & 4};
+                      .row_scales = floats(rows, 1, 4), .row_shifts = shifts, .b = p.b,
+                      .scales = floats(n, 0.01, 4), .sums = p.sums, .ld_residual = ld, .ldy = ld, .streams = with & 4};
     t.bias = with & 1 ? floats(n, 1, 4) : NULL;
     t.residual = with & 2 ? floats(rows * ld, 1, 4) : NULL;
     t.y = take((size_t)(rows * ld - 5) * sizeof(float), 4);
