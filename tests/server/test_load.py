@@ -201,6 +201,23 @@ def test_models():
             check_equal(client.answer.json.get("text"), texts[client.fields["model"]], "loaded again")
 
 
+def test_changed_model():
+    """Its file is replaced in place by another one of the same size: one request is told so, then the new one serves"""
+    path, other = make_model(sys.argv[2], "served.pt", "1"), make_model(sys.argv[2], "newer.pt", "2")
+    with Server("--model", path) as server:
+        before = server.post(QUICK, SHORT).json["text"]
+        with open(other, "rb") as source, open(path, "r+b") as target:
+            target.write(source.read())
+        os.utime(path, (1, 1))
+        refused = server.post(QUICK, SHORT)
+        check_equal((refused.status, refused.error.get("code")), (503, "model_changed"), "a changed model")
+        check_equal(refused.headers.get("x-should-retry"), "true", "a retry helps")
+        after = server.post(QUICK, SHORT)
+        check_equal(after.status, 200, "loaded again")
+        check(after.json["text"] != before, "the text of the new file", (before, after.json))
+        check_equal(server.ask("GET", "/ready").status, 200, "ready")
+
+
 def open_lines(path):
     with open(path, encoding="utf-8") as stream:
         return stream.read().splitlines()
@@ -242,6 +259,7 @@ def main():
         test_many_connections()
     test_drain()
     test_models()
+    test_changed_model()
     test_access_log()
     done()
 

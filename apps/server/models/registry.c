@@ -11,11 +11,17 @@
 
 enum { CONCURRENCY_CPU = 4, CONCURRENCY_ACCELERATOR = 32, MOST_SLOTS = 256, ID_SIZE = 256 };
 
+/* A model in memory; one that is retired takes no new holders, and the last one closes it. */
+typedef struct loaded_model {
+    mxw_model *model;
+    int n_holders, slots, retired;
+} loaded_model;
+
 typedef struct served_model {
     char id[ID_SIZE];
-    const char *name; /* as --model has it */
-    mxw_model *model; /* NULL: not loaded */
-    int loading, n_holders, slots;
+    const char *name;     /* as --model has it */
+    loaded_model *loaded; /* NULL: not loaded */
+    int loading;
     int64_t released_ns, loads, unloads;
 } served_model;
 
@@ -57,11 +63,21 @@ static int reserve(mxw_model *model, int wanted) {
     return fits && mxw_model_reserve(model, &session, fits) >= 0 ? fits : 0;
 }
 
-static mxw_status load(model_registry *g, const served_model *m, mxw_model **model, int *slots, char *message,
-                       size_t size) {
+static void close_loaded(loaded_model *loaded) {
+    if (loaded)
+        mxw_model_close(loaded->model);
+    free(loaded);
+}
+
+static mxw_status load(model_registry *g, const served_model *m, loaded_model **out, char *message, size_t size) {
     const server_options *o = g->server->options;
     mxw_model_options options;
     int wanted = g->concurrency + 2 * models_spare(g);
+    loaded_model *loaded = calloc(1, sizeof(*loaded));
+    if (!loaded) {
+        snprintf(message, size, "model %s cannot be loaded: out of memory", m->id);
+        return MXW_E_MEMORY;
+    }
     mxw_model_options_default(&options);
     options.model = m->name;
     options.model_dir = o->model_dir;
@@ -70,20 +86,21 @@ static mxw_status load(model_registry *g, const served_model *m, mxw_model **mod
     options.device = o->device;
     options.threads = o->threads;
     options.batch = wanted = wanted < MOST_SLOTS ? wanted : MOST_SLOTS;
-    mxw_status status = mxw_model_open(&options, model);
+    mxw_status status = mxw_model_open(&options, &loaded->model);
     if (status >= 0) {
-        *slots = reserve(*model, wanted);
-        if (!*slots)
+        loaded->slots = reserve(loaded->model, wanted);
+        if (!loaded->slots)
             status = MXW_E_MEMORY;
     }
     if (status < 0) {
         snprintf(message, size, "model %s cannot be loaded: %s", m->id, mxw_last_error());
-        mxw_model_close(*model);
-        *model = NULL;
-    } else if (*slots < wanted) {
-        server_log(g->server, MXW_LOG_WARN, "model %s: memory for %d sessions at once instead of %d", m->id, *slots,
-                   wanted);
+        close_loaded(loaded);
+        return status;
     }
+    if (loaded->slots < wanted)
+        server_log(g->server, MXW_LOG_WARN, "model %s: memory for %d sessions at once instead of %d", m->id,
+                   loaded->slots, wanted);
+    *out = loaded;
     return status;
 }
 
@@ -92,22 +109,20 @@ static mxw_status load_once(model_registry *g, served_model *m, char *message, s
     mxw_status status = MXW_OK;
     while (m->loading)
         pthread_cond_wait(&g->changed, &g->lock);
-    if (m->model)
+    if (m->loaded)
         return MXW_OK;
     m->loading = 1;
     pthread_mutex_unlock(&g->lock);
-    mxw_model *model = NULL;
-    int slots = 0;
+    loaded_model *loaded = NULL;
     int64_t start = server_now_ns();
-    status = load(g, m, &model, &slots, message, size);
+    status = load(g, m, &loaded, message, size);
     double seconds = (double)(server_now_ns() - start) * 1e-9;
     server_log(g->server, status < 0 ? MXW_LOG_ERROR : MXW_LOG_INFO, status < 0 ? "%s" : "%s loaded in %.2f s",
                status < 0 ? message : m->id, seconds);
     pthread_mutex_lock(&g->lock);
     m->loading = 0;
-    m->model = model;
-    m->slots = slots;
-    m->loads += model != NULL;
+    m->loaded = loaded;
+    m->loads += loaded != NULL;
     pthread_cond_broadcast(&g->changed);
     return status;
 }
@@ -117,15 +132,15 @@ static mxw_status load_once(model_registry *g, served_model *m, char *message, s
 static void unload_idle(model_registry *g, int64_t now) {
     for (int i = 0; i < g->n; i++) {
         served_model *m = &g->models[i];
-        if (!m->model || m->loading || m->n_holders ||
+        if (!m->loaded || m->loading || m->loaded->n_holders ||
             (double)(now - m->released_ns) * 1e-9 < g->server->options->idle_unload_s)
             continue;
-        mxw_model *model = m->model;
+        loaded_model *loaded = m->loaded;
         m->loading = 1; /* a request for it waits now, and loads it again */
-        m->model = NULL;
+        m->loaded = NULL;
         m->unloads++;
         pthread_mutex_unlock(&g->lock);
-        mxw_model_close(model);
+        close_loaded(loaded);
         server_log(g->server, MXW_LOG_INFO, "%s unloaded", m->id);
         pthread_mutex_lock(&g->lock);
         m->loading = 0;
@@ -214,7 +229,7 @@ void models_close(model_registry *g) {
     if (g->has_unloader)
         pthread_join(g->unloader, NULL);
     for (int i = 0; i < g->n; i++)
-        mxw_model_close(g->models[i].model);
+        close_loaded(g->models[i].loaded);
     pthread_cond_destroy(&g->ending);
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->lock);
@@ -244,16 +259,26 @@ mxw_status models_acquire(server_context *s, const char *name, model_lease *leas
         return MXW_E_NOT_FOUND;
     }
     served_model *m = &g->models[lease->index];
-    pthread_mutex_lock(&g->lock);
-    m->n_holders++;
-    mxw_status status = load_once(g, m, lease->message, sizeof(lease->message));
-    if (status < 0)
-        m->n_holders--;
     lease->id = m->id;
-    lease->model = m->model;
-    lease->slots = m->slots;
+    pthread_mutex_lock(&g->lock);
+    mxw_status status = load_once(g, m, lease->message, sizeof(lease->message));
+    if (status >= 0) {
+        lease->loaded = m->loaded;
+        lease->model = m->loaded->model;
+        lease->slots = m->loaded->slots;
+        m->loaded->n_holders++;
+    }
     pthread_mutex_unlock(&g->lock);
     return status;
+}
+
+/* With the lock held, which is released while a retired model is closed. */
+static void leave(model_registry *g, loaded_model *loaded) {
+    if (--loaded->n_holders || !loaded->retired)
+        return;
+    pthread_mutex_unlock(&g->lock);
+    close_loaded(loaded);
+    pthread_mutex_lock(&g->lock);
 }
 
 void models_release(server_context *s, model_lease *lease) {
@@ -261,10 +286,26 @@ void models_release(server_context *s, model_lease *lease) {
     if (!lease->model)
         return;
     pthread_mutex_lock(&g->lock);
-    g->models[lease->index].n_holders--;
     g->models[lease->index].released_ns = server_now_ns();
+    leave(g, lease->loaded);
     pthread_mutex_unlock(&g->lock);
     lease->model = NULL;
+    lease->loaded = NULL;
+}
+
+void models_retire(server_context *s, const model_lease *lease) {
+    model_registry *g = s->models;
+    served_model *m = &g->models[lease->index];
+    pthread_mutex_lock(&g->lock);
+    int first = m->loaded == lease->loaded;
+    if (first) {
+        m->loaded->retired = 1;
+        m->loaded = NULL;
+        m->unloads++;
+    }
+    pthread_mutex_unlock(&g->lock);
+    if (first)
+        server_log(s, MXW_LOG_WARN, "%s: its file changed; the next request loads it again", lease->id);
 }
 
 const char *models_id(const model_registry *g, int index) {
@@ -273,7 +314,7 @@ const char *models_id(const model_registry *g, int index) {
 
 int models_is_loaded(model_registry *g, int index) {
     pthread_mutex_lock(&g->lock);
-    int loaded = g->models[index].model != NULL;
+    int loaded = g->models[index].loaded != NULL;
     pthread_mutex_unlock(&g->lock);
     return loaded;
 }
@@ -288,14 +329,15 @@ void models_counts(model_registry *g, int index, int64_t *loads, int64_t *unload
 void models_visit(model_registry *g, int index, void (*fn)(void *user, const mxw_model *model), void *user) {
     served_model *m = &g->models[index];
     pthread_mutex_lock(&g->lock);
-    mxw_model *model = m->loading ? NULL : m->model;
-    m->n_holders += model != NULL;
+    loaded_model *loaded = m->loading ? NULL : m->loaded;
+    if (loaded)
+        loaded->n_holders++;
     pthread_mutex_unlock(&g->lock);
-    if (!model)
+    if (!loaded)
         return;
-    fn(user, model);
+    fn(user, loaded->model);
     pthread_mutex_lock(&g->lock);
-    m->n_holders--;
+    leave(g, loaded);
     pthread_mutex_unlock(&g->lock);
 }
 

@@ -1,7 +1,8 @@
 /* server/models/registry.h - the models of --model: found by a request's name for them, loaded when first needed,
  * unloaded after a while without use.
  *
- * Invariants: a model that somebody holds stays loaded; it is loaded once, and all who need it wait for that.
+ * Invariants: a model that somebody holds stays loaded; it is loaded once, and all who need it wait for that. A model
+ * whose file changed is retired: those who hold it keep it, and everybody after them gets one loaded from the new file.
  */
 #ifndef SERVER_MODELS_REGISTRY_H
 #define SERVER_MODELS_REGISTRY_H
@@ -18,6 +19,7 @@ typedef struct model_lease {
     const char *id;      /* as GET /v1/models has it; lives with the server */
     int index;           /* of the model, from 0 */
     mxw_model *model;
+    struct loaded_model *loaded; /* the registry's */
     int slots;           /* that there was memory for, long and short recordings together */
     char message[1024];  /* of a failure */
 } model_lease;
@@ -29,6 +31,8 @@ void models_close(model_registry *registry);
  * of that name; other failures are those of loading it. Each success has its models_release. */
 mxw_status models_acquire(server_context *s, const char *name, model_lease *lease);
 void models_release(server_context *s, model_lease *lease);
+/* After MXW_E_STATE of a session or stream of this lease: the file of the model changed while it was open. */
+void models_retire(server_context *s, const model_lease *lease);
 /* Index of the model that a request calls so, or -1; without loading it. */
 int models_find(const model_registry *registry, const char *name);
 /* By index: id, NULL past the end; and what is known of it. */

@@ -67,6 +67,13 @@ static void count_work(engine_stream *stream) {
     stream->told_work_s = stats.compute_s;
 }
 
+/* A model whose file changed would fail every stream that comes. */
+static mxw_status noted(const rt_socket *s, mxw_status status) {
+    if (status == MXW_E_STATE)
+        models_retire(hub_server(s->hub), &s->lease);
+    return status;
+}
+
 static mxw_status engine_open(void *context, const rt_stream_options *options, void **out) {
     rt_socket *s = context;
     engine_stream *stream = calloc(1, sizeof(*stream));
@@ -75,8 +82,8 @@ static mxw_status engine_open(void *context, const rt_stream_options *options, v
     mxw_status status = models_acquire(hub_server(s->hub), options->model, &s->lease);
     s->has_lease = status >= 0;
     if (status >= 0)
-        status = rt_live_open(s->lease.model, options, &(rt_live_hooks){.user = s, .should_abort = is_left},
-                              &stream->live);
+        status = noted(s, rt_live_open(s->lease.model, options, &(rt_live_hooks){.user = s, .should_abort = is_left},
+                                       &stream->live));
     if (status < 0) {
         give_back(s);
         free(stream);
@@ -96,18 +103,28 @@ static void engine_close(void *user) {
 }
 
 static mxw_status engine_feed(void *user, const float *samples, size_t n) {
-    return mxw_live_feed(((engine_stream *)user)->live, samples, n);
+    engine_stream *stream = user;
+    return noted(stream->socket, mxw_live_feed(stream->live, samples, n));
 }
 
-static mxw_status engine_flush(void *user) { return mxw_live_flush(((engine_stream *)user)->live); }
-static mxw_status engine_finish(void *user) { return mxw_live_finish(((engine_stream *)user)->live); }
+static mxw_status engine_flush(void *user) {
+    engine_stream *stream = user;
+    return noted(stream->socket, mxw_live_flush(stream->live));
+}
+
+static mxw_status engine_finish(void *user) {
+    engine_stream *stream = user;
+    return noted(stream->socket, mxw_live_finish(stream->live));
+}
+
 static double engine_silence_s(void *user) { return rt_live_silence_s(((engine_stream *)user)->live); }
 
 static mxw_status engine_next(void *user, const mxw_live_event **event) {
-    mxw_status status = mxw_live_next(((engine_stream *)user)->live, event);
+    engine_stream *stream = user;
+    mxw_status status = mxw_live_next(stream->live, event);
     if (status == MXW_MORE)
-        count_work(user);
-    return status;
+        count_work(stream);
+    return noted(stream->socket, status);
 }
 
 static int engine_has_model(void *context, const char *name) {

@@ -12,10 +12,19 @@ enum { SHORT_S = 60, SHORT_BYTES = 256 << 10, PROGRESS_MS = 200 };
 
 /* ---- failures ------------------------------------------------------------------------------------------- */
 
+/* Every later request would fail as well, so the next one loads the model again. */
+static void refuse_changed(transcription_job *job) {
+    models_retire(job->server, &job->lease);
+    form_refuse(&job->problem, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "model_changed",
+                "the file of model %s changed while it was loaded; try again: it is loaded again then", job->lease.id);
+}
+
 static void fail(transcription_job *job, mxw_status status, const char *param) {
     unsigned code = reply_status_of(status);
     if (status == MXW_E_ABORTED)
         form_refuse(&job->problem, code, NULL, "stopped", "the server is about to stop");
+    else if (status == MXW_E_STATE)
+        refuse_changed(job);
     else
         form_refuse(&job->problem, code, param, code < 500 ? "invalid_value" : "failed", "%s", mxw_last_error());
 }
