@@ -1,6 +1,7 @@
 /* base/cpu.c - see cpu.h. */
 #include "base/cpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,19 @@ int mx_cpu_has(const char *set) {
 int mx_cpu_may(const char *set) {
     const char *cap = getenv("MXW_CPU");
     return mx_cpu_has(set) && (!cap || find(set) <= find(cap));
+}
+
+mxw_status mx_cpu_check(void) {
+    const char *cap = getenv("MXW_CPU");
+    char names[128] = "";
+    if (!cap || !*cap || find(cap) < MX_COUNT(sets))
+        return MXW_OK;
+    for (size_t i = 0; i < MX_COUNT(sets); i++) {
+        const char *between = i == 0 ? "" : i + 1 < MX_COUNT(sets) ? ", " : " or ";
+        size_t end = strlen(names);
+        snprintf(names + end, sizeof(names) - end, "%s%s", between, sets[i].name);
+    }
+    return mx_fail(MXW_E_ARGUMENT, "MXW_CPU: '%s': expected %s", cap, names);
 }
 
 int mx_cpu_enable(const char *set) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/module.h"
 #include "device/cpu/cpu.h"
 
@@ -73,6 +74,12 @@ static mxw_status find_cuda(const char *id, const mx_device **out) {
     return MXW_OK;
 }
 
+static mxw_status find_cpu(const mx_device **out) {
+    mxw_status status = mx_cpu_check();
+    *out = status < 0 ? NULL : mx_cpu_device();
+    return status;
+}
+
 mxw_status mx_device_find(const char *id, const mx_device **out) {
     *out = NULL;
     if (!id || strcmp(id, "auto") == 0) {
@@ -81,13 +88,10 @@ mxw_status mx_device_find(const char *id, const mx_device **out) {
             if (device && device->info.usable && !*out)
                 *out = device;
         }
-        *out = *out ? *out : mx_cpu_device();
-        return MXW_OK;
+        return *out ? MXW_OK : find_cpu(out);
     }
-    if (strcmp(id, "cpu") == 0) {
-        *out = mx_cpu_device();
-        return MXW_OK;
-    }
+    if (strcmp(id, "cpu") == 0)
+        return find_cpu(out);
     for (int i = 0; i < n_added && !*out; i++)
         if (strcmp(id, added[i]->info.id) == 0)
             *out = added[i];

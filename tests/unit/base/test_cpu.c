@@ -27,10 +27,16 @@ int main(void) {
     CHECK(!mx_cpu_enable("") && !mx_cpu_enable("avx"));
     for (size_t cap = 0; cap < MX_COUNT(sets); cap++) {
         setenv("MXW_CPU", sets[cap], 1);
+        CHECK_EQ_INT(mx_cpu_check(), MXW_OK);
         for (size_t i = 0; i < MX_COUNT(sets); i++)
             CHECK_EQ_INT(mx_cpu_may(sets[i]), i <= cap && mx_cpu_has(sets[i]));
     }
-    setenv("MXW_CPU", "something else", 1);   /* unknown names change nothing */
+    setenv("MXW_CPU", "", 1);
+    CHECK_EQ_INT(mx_cpu_check(), MXW_OK);
+    setenv("MXW_CPU", "avx_vnni", 1);   /* unknown names change nothing, and are refused where a device is opened */
+    CHECK_EQ_INT(mx_cpu_check(), MXW_E_ARGUMENT);
+    CHECK(strstr(mx_error(), "MXW_CPU: 'avx_vnni': expected ref") == mx_error());
+    CHECK(strstr(mx_error(), sets[MX_COUNT(sets) - 1]));
     for (size_t i = 0; i < MX_COUNT(sets); i++)
         CHECK_EQ_INT(mx_cpu_may(sets[i]), mx_cpu_has(sets[i]));
     return check_done();
