@@ -58,6 +58,7 @@ struct mx_weights {
     mx_arena arena;
     mx_map map;
     mx_map *shards;               /* the files that an index names, in the arena */
+    const char **shard_paths;     /* theirs */
     size_t n_shards;
     const uint8_t *bytes;         /* the file: map.data, or a test's bytes */
     size_t n_bytes;

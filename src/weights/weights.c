@@ -329,13 +329,13 @@ mxw_status mx_weights_open(const char *name_or_path, const char *model_dir, mx_w
 }
 
 mxw_status mx_weights_check(const mx_weights *w) {
-    int changed = mx_map_changed(&w->map);
-    for (size_t i = 0; i < w->n_shards; i++)
-        changed |= mx_map_changed(&w->shards[i]);
+    const char *changed = mx_map_changed(&w->map) ? w->path : NULL;
+    for (size_t i = 0; i < w->n_shards && !changed; i++)
+        changed = mx_map_changed(&w->shards[i]) ? w->shard_paths[i] : NULL;
     if (!changed)
         return MXW_OK;
-    return mx_fail(MXW_E_STATE, "%s: changed while it was open: open it again, and replace a file by renaming another "
-                                "over it", w->path);
+    return mx_fail(MXW_E_STATE, "%s: its size or time of modification changed while it was open: open it again, and "
+                                "replace a file by renaming another over it", changed);
 }
 
 void mx_weights_prefetch(const mx_weights *w) {

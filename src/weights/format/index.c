@@ -72,10 +72,10 @@ static mxw_status read_shard(mx_weights *w, const char *name) {
     mx_map *map = &w->shards[w->n_shards];
     mxw_status status = mx_open_beside(w, name, &path, map);
     if (status == MXW_OK) {
-        w->n_shards++;
+        const char *kept = w->shard_paths[w->n_shards++] = mx_arena_strdup(&w->arena, mx_str_get(&path));
         const mx_format *format = mx_format_pt.probe(map->data, map->n) ? &mx_format_pt : &mx_format_safetensors;
         w->format = format;
-        status = format->read(w, map->data, map->n);
+        status = kept ? format->read(w, map->data, map->n) : MXW_E_MEMORY;
         if (status < 0)
             mx_fail_in(status, "%s", shown(name).text);
     }
@@ -91,7 +91,8 @@ static mxw_status read_index(mx_weights *w, const uint8_t *bytes, size_t n) {
     if (!w->map.data)
         return mx_fail(MXW_E_UNSUPPORTED, "an index in memory has no files beside it");
     w->shards = mx_arena_alloc(&w->arena, list.n * sizeof(*w->shards));
-    if (!w->shards)
+    w->shard_paths = mx_arena_alloc(&w->arena, list.n * sizeof(*w->shard_paths));
+    if (!w->shards || !w->shard_paths)
         return MXW_E_MEMORY;
     for (size_t i = 0; i < list.n && status == MXW_OK; i++)
         status = read_shard(w, list.names[i]);

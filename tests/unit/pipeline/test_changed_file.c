@@ -42,7 +42,7 @@ static void overwrite(const char *path) {
 
 static void expect_changed(mxw_status status, const char *path) {
     char line[4400];
-    snprintf(line, sizeof(line), "%s: changed while it was open: ", path);
+    snprintf(line, sizeof(line), "%s: its size or time of modification changed while it was open: ", path);
     CHECK_EQ_INT(status, MXW_E_STATE);
     if (!CHECK(strncmp(mxw_last_error(), line, strlen(line)) == 0))
         printf("    %s\n", mxw_last_error());
@@ -71,10 +71,10 @@ static void test_overwritten(const char *opened, const char *file) {
     }
     session = open_fed(model);
     overwrite(file);
-    expect_changed(mxw_session_next(session, &segment), opened);
+    expect_changed(mxw_session_next(session, &segment), file);
     CHECK_EQ_INT(mxw_session_result(session)->n_segments, 0);
     mxw_session_close(session);
-    expect_changed(mxw_session_open(model, &o, &late), opened);
+    expect_changed(mxw_session_open(model, &o, &late), file);
     CHECK(late == NULL);
     mxw_model_close(model);
     CHECK_EQ_INT(kit_open(opened, 1, &model), MXW_OK);   /* it is a file like any other now */
