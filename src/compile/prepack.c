@@ -3,6 +3,7 @@
 #include "compile/rewrite.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,7 +175,7 @@ typedef struct loading {
     size_t n, room;
     size_t bytes;            /* of the plan's block */
     pthread_mutex_t lock;    /* of the failure: that of the first item, whichever thread has it */
-    int64_t failed;
+    atomic_llong failed;     /* its index; n: none */
     mxw_status status;
     char line[512];
 } loading;
@@ -278,13 +279,16 @@ static mxw_status load_one(const loading *l, int64_t i) {
     return status;
 }
 
+/* The failure that counts is the first one in order, so those after a known one need not be loaded any more. */
 static void load_item(void *context, int64_t i) {
     loading *l = context;
+    if (i > atomic_load_explicit(&l->failed, memory_order_relaxed))
+        return;
     mxw_status status = load_one(l, i);
     if (status >= 0)
         return;
     pthread_mutex_lock(&l->lock);
-    if (l->status >= 0 || i < l->failed) {
+    if (i < l->failed) {
         l->failed = i;
         l->status = status;
         snprintf(l->line, sizeof(l->line), "%s", mx_error());
@@ -303,6 +307,7 @@ static mxw_status load_all(loading *l) {
             status = load_one(l, (int64_t)i);
         return status;
     }
+    atomic_store(&l->failed, (long long)l->n);
     mx_pool_for(l->pool, (int64_t)l->n, load_item, l);
     return l->status < 0 ? mx_fail(l->status, "%s", l->line) : MXW_OK;
 }
