@@ -176,13 +176,14 @@ int bench_run_other(const bench_options *o, const char *recording, const char *p
                            engine_names[o->model.engine], "--device", o->model.device, "--threads", threads,
                            "--", recording, NULL};
     int status = -1;
+    gpu_connection_forget();   /* here, since the child of a process with threads may not change its environment */
     pid_t child = fork();
     if (child == 0) {
-        gpu_connection_forget();
         if (freopen("/dev/null", "w", stdout))
             execv(o->baseline, (char *const *)(uintptr_t)words);
         _exit(127);
     }
+    gpu_connection_ask();
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)

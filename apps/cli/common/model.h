@@ -45,7 +45,7 @@ int model_uses_accelerator(const model_choice *choice);
  * half the time of one with eight, the driver's default. Here and not in the library: a process that uses CUDA itself
  * decides. */
 void gpu_connection_ask(void);
-/* In a child process that becomes another program, which gets the environment that the user had. */
+/* Before a fork whose child becomes another program: it gets the environment that the user had. */
 void gpu_connection_forget(void);
 
 extern const char *const engine_names[];      /* in the order of mxw_engine */
