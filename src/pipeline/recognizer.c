@@ -68,7 +68,8 @@ static mxw_status open_parts(mx_recognizer *r, const mxw_model_options *options,
         if (status >= 0)
             status = mx_exec_load(r->graphs[i], &other, &r->programs[i]);
         if (status >= 0 && strcmp(mx_exec_device(r->programs[i]), "cpu") == 0)
-            mx_weights_forget(r->weights);   /* the program has copied what it needs, except for a few rows */
+            mx_weights_forget(r->weights);   /* the program has copied what it needs, except for rows and blocks that it
+                                                reads in the file: those come back when they are read */
     }
     mx_weights_forget(r->weights);
     return status;

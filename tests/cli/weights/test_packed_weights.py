@@ -61,7 +61,7 @@ def test_variable(packed):
     check(0.95 * VOCABULARY < panels - codes < 1.05 * VOCABULARY, "MXW_VOCABULARY=packed keeps less",
           f"{panels} and {codes} bytes")
     check_fails([SPEECH, "--model", packed, "--device", "cpu", "--quiet"], 1,
-                "MXW_VOCABULARY: 'unpacked' is not packed", env={"MXW_VOCABULARY": "unpacked"})
+                "MXW_VOCABULARY: 'unpacked': expected packed", env={"MXW_VOCABULARY": "unpacked"})
 
 
 def main():

@@ -1,11 +1,11 @@
 /* device/cpu/gemm/w8a8.h - products in 8 bits: weights quantized when they are packed, rows as they come.
  *
  * A weight w[j][k] is scale[j] q[j][k], q integers of at most 127, scale[j] the largest of its row by 127. A row x[k]
- * is scale (p[k] + shift), p integers from -128 to 127 and shift such that these lie between its smallest and its
- * largest number: after GELU, which has next to nothing below 0, twice as finely as with a sign. Both are rounded to
- * nearest, ties to even. A product is the sum of (p + shift) q in 32 bits, which is exact, times the product of both
- * scales; then bias, activation and residual as in gemm.h. So every instruction set, any cut of the work and any batch
- * give the same bits.
+ * is scale (p[k] + shift), p integers from -128 to 127 and shift such that these lie between its smallest number and
+ * its largest, 0 being one of them: after GELU, which has next to nothing below 0, twice as finely as with a sign. Both
+ * are rounded to nearest, ties to even. A product is the sum of (p + shift) q in 32 bits, which is exact, times the
+ * product of both scales; then bias, activation and residual as in gemm.h. So every instruction set, any cut of the
+ * work and any batch give the same bits.
  *
  * In memory: the header, scales and sums of q for ceil(n / MX_PANEL) * MX_PANEL columns, then their panels, each
  * [quads][MX_PANEL][4], zeros past n and k; each part at a multiple of 64 bytes. */

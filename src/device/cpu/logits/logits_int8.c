@@ -186,7 +186,7 @@ mxw_status mx_logits_int8_pack(const mx_weight_use *use, void *to, mx_pool *pool
     packing p = {.to = to, .kernels = mx_cpu_fast_kernels()};
     *p.to = header_of(use);
     if (*unknown)
-        return mx_fail(MXW_E_ARGUMENT, VARIABLE ": '%s' is not packed, the only value that it may have", unknown);
+        return mx_fail(MXW_E_ARGUMENT, VARIABLE ": '%s': expected packed, or no such variable", unknown);
     float *memory = mx_alloc_array((size_t)(2 * MX_MAX(p.to->k, 1)), sizeof(float));
     if (memory) {
         find_columns(&p, (float *)(void *)(p.to + 1), memory, memory + p.to->k);

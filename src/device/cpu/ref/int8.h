@@ -30,8 +30,8 @@ static inline float mx_int8_largest(const float *x, int64_t n) {
 }
 
 /* How a row is quantized to 8 bits: x is scale (p + shift), p from -128 to 127, so that all 256 of them lie between its
- * smallest and its largest number. step: 1 / scale; 0 where the row is next to nothing, whose scale is 0, or not
- * finite, whose scale is not, either. */
+ * smallest number and its largest, 0 being one of them. step: 1 / scale; 0 where the row is next to nothing, whose
+ * scale is 0, or not finite, whose scale is not, either. */
 typedef struct mx_int8_range {
     float scale, step;
     int32_t shift;
