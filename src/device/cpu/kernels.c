@@ -64,6 +64,20 @@ static void build(const mx_isa *isa, mx_kernels *out) {
     }
 }
 
+const char *mx_cpu_set_of(const mx_isa *best, size_t kernel) {
+    const char *set = best->name;   /* whose reference loops they are */
+    for (int i = 0; mx_cpu_isa(i); i++) {
+        const mx_isa *isa = mx_cpu_isa(i);
+        void (*fast)(void) = NULL;
+        if (isa->fast)
+            memcpy(&fast, (const char *)isa->fast + kernel, sizeof(fast));
+        set = fast ? isa->name : set;
+        if (isa == best)
+            break;
+    }
+    return set;
+}
+
 int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out) {
     if (!mx_cpu_enable(isa->name))
         return 0;

@@ -147,6 +147,9 @@ const mx_kernels *mx_cpu_fast_kernels(void);
 const mx_kernels *mx_cpu_int8_kernels(void);
 /* Whose table that is: the best one that the system lets this process use (mx_cpu_enable), too. */
 const mx_isa *mx_cpu_int8_isa(void);
+/* The set that a kernel of a table comes from: in mx_cpu_fast_kernels, say, of AVX-512's for a GEMM on a processor with
+ * AMX. kernel: offsetof(mx_kernels, name); best: mx_cpu_best_isa() or mx_cpu_int8_isa(). */
+const char *mx_cpu_set_of(const mx_isa *best, size_t kernel);
 /* mx_cpu_fast_kernels for one instruction set, for tests; 0 if this process cannot use it. */
 int mx_cpu_fast_for(const mx_isa *isa, mx_kernels *out);
 #endif

@@ -6,6 +6,7 @@
 #include "device/cpu/cpu.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "device/cpu/simd/poly.h"
@@ -195,10 +196,13 @@ static char names[3][48];
 static pthread_once_t named = PTHREAD_ONCE_INIT;
 
 static void make_names(void) {
-    const char *isa = mx_cpu_best_isa()->name;
-    snprintf(names[0], sizeof(names[0]), "attention %dx%d f32 %s", MX_ATTN_QUERIES, MX_ATTN_KEYS, isa);
-    snprintf(names[1], sizeof(names[1]), "attention ranges of %d f32 %s", MX_ATTN_RANGE, isa);
-    snprintf(names[2], sizeof(names[2]), "attention cells f32 %s", isa);
+    const mx_isa *best = mx_cpu_best_isa();
+    snprintf(names[0], sizeof(names[0]), "attention %dx%d f32 %s", MX_ATTN_QUERIES, MX_ATTN_KEYS,
+             mx_cpu_set_of(best, offsetof(mx_kernels, attn_tile)));
+    snprintf(names[1], sizeof(names[1]), "attention ranges of %d f32 %s", MX_ATTN_RANGE,
+             mx_cpu_set_of(best, offsetof(mx_kernels, attn_partial)));
+    snprintf(names[2], sizeof(names[2]), "attention cells f32 %s",
+             mx_cpu_set_of(best, offsetof(mx_kernels, attn_paged)));
 }
 
 const char *mx_cpu_attention_kernel(const mx_call *call) {

@@ -8,6 +8,7 @@
 #include "device/cpu/gemm/gemm.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -431,12 +432,13 @@ static pthread_once_t named = PTHREAD_ONCE_INIT;
 static void make_names(void) {
     static const char *const kinds[] = {"f16", "f32", "plain", "codes"};
     mx_gemm_blocks blocks;
-    const char *isa = mx_cpu_best_isa()->name;
+    const char *tile_set = mx_cpu_set_of(mx_cpu_best_isa(), offsetof(mx_kernels, gemm_tile));
+    const char *rows_set = mx_cpu_set_of(mx_cpu_best_isa(), offsetof(mx_kernels, gemm_rows));
     mx_cpu_fast_kernels()->gemm_blocks(&blocks);
     for (int kind = 0; kind < 4; kind++) {
         snprintf(names[0][kind], sizeof(names[0][kind]), "gemm %dx%d %s %s", (int)blocks.tile_rows,
-                 (int)blocks.tile_panels * MX_PANEL, kinds[kind], isa);
-        snprintf(names[1][kind], sizeof(names[1][kind]), "gemm rows x%d %s %s", MX_PANEL, kinds[kind], isa);
+                 (int)blocks.tile_panels * MX_PANEL, kinds[kind], tile_set);
+        snprintf(names[1][kind], sizeof(names[1][kind]), "gemm rows x%d %s %s", MX_PANEL, kinds[kind], rows_set);
     }
 }
 

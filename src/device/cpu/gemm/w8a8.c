@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -273,7 +274,7 @@ static pthread_once_t named = PTHREAD_ONCE_INIT;
 
 static void make_names(void) {
     mx_w8a8_blocks b;
-    const char *isa = mx_cpu_int8_isa()->name;
+    const char *isa = mx_cpu_set_of(mx_cpu_int8_isa(), offsetof(mx_kernels, w8a8_tile));
     mx_cpu_int8_kernels()->w8a8_blocks(&b);
     snprintf(names[0], sizeof(names[0]), "gemm %dx%d int8 %s", (int)b.tile_rows, (int)b.tile_panels * MX_PANEL, isa);
     snprintf(names[1], sizeof(names[1]), "gemm rows x%d int8 %s", MX_PANEL, isa);

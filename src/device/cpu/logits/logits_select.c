@@ -16,6 +16,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -343,8 +344,11 @@ static pthread_once_t named = PTHREAD_ONCE_INIT;
 static void make_names(void) {
     static const char *const kinds[] = {"select", "gemm and select f32", "gemm and select f16",
                                         "gemm and select int8, the likely f16"};
+    static const size_t kernels[] = {offsetof(mx_kernels, select_range), offsetof(mx_kernels, gemm_rows),
+                                     offsetof(mx_kernels, gemm_rows), offsetof(mx_kernels, int8_gemm)};
     for (int i = 0; i < 4; i++)
-        snprintf(names[i], sizeof(names[i]), "%s, ranges of %d %s", kinds[i], MX_SELECT_IDS, mx_cpu_best_isa()->name);
+        snprintf(names[i], sizeof(names[i]), "%s, ranges of %d %s", kinds[i], MX_SELECT_IDS,
+                 mx_cpu_set_of(mx_cpu_best_isa(), kernels[i]));
 }
 
 const char *mx_cpu_select_kernel(const mx_call *call) {
