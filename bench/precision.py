@@ -2,13 +2,14 @@
 """bench/precision.py --folder FOLDER [OPTION...] - what --precision f16 or int8 changes in the text, beside exact.
 
 In: a folder with manifest.jsonl, a line for each recording: its file, language and true transcript ("none": no speech);
-a program, for f16 with a GPU. Out: a table and, with --json, a line of JSON for each model and beam: recordings whose
-text differs, each with its margin, and word error rates of the English ones against the truth (bench/wer.py), at
-temperature 0. A margin is how far the exact run's token was ahead, in log probability, of the one that the other
+a program, for f16 with a GPU. Out: a table of word error rates of the English ones against the truth (bench/wer.py), at
+temperature 0; with --json also a line of JSON for each model and beam with the recordings whose text differs; with
+--texts FILE those as a page in Markdown: the words that differ, and margins if --margins is given, too. A margin is how far the exact run's token was ahead, in log probability, of the one that the other
 precision chose instead, at the first token of the first window where they part.
 Invariants: both precisions hear the same files in one run each, and every recording counts, those without text too.
 """
 import argparse
+import difflib
 import io
 import json
 import os
@@ -20,6 +21,8 @@ import zipfile
 
 sys.dont_write_bytecode = True
 from wer import distance, normalise  # noqa: E402
+
+SPANS = 6   # of words that differ, shown of a text
 
 
 def command_of(options, model, precision, language):
@@ -99,6 +102,25 @@ def word_errors(rows, texts):
     return wrong, said
 
 
+def changed_words(texts):
+    """The words that differ, with the precision's after an arrow"""
+    before, after = (text.split() for text in texts)
+    spans = [(" ".join(before[a:b]), " ".join(after[c:d]))
+             for kind, a, b, c, d in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes()
+             if kind != "equal"]
+    shown = [f"{was or '(nothing)'} → {now or '(nothing)'}" for was, now in spans[:SPANS]]
+    more = [f"and {len(spans) - SPANS} more places"] if len(spans) > SPANS else []
+    return "; ".join(shown + more).replace("|", "\\|") or "where lines end"
+
+
+def write_texts(stream, name, beam, margins):
+    search = "greedy" if beam == 1 else f"{beam} beams"
+    stream.write(f"\n## {name}, {search}\n\n| recording | margin | words |\n|---|---:|---|\n")
+    for row in margins:
+        lead = "–" if row["margin"] is None else f"{row['margin']:.2f}"
+        stream.write(f"| {row['file']} | {lead} | {changed_words(list(row.values())[2:])} |\n")
+
+
 def compare(options, model, beam, rows):
     name = os.path.basename(model).removesuffix(".pt")
     heard = [row for row in rows if not name.endswith(".en") or row["language"] in ("en", "none")]
@@ -108,12 +130,16 @@ def compare(options, model, beam, rows):
     errors = {precision: word_errors(heard, texts[precision]) for precision in precisions}
     rates = [f"{100 * wrong / said:.3f} % ({wrong} of {said})" for wrong, said in errors.values()]
     print(f"| {name} | {beam} | {len(heard)} | {len(differ)} | {rates[0]} | {rates[1]} |", flush=True)
-    if options.json:
+    if options.json or options.texts:
         margins = [{"file": row["file"], "margin": margin(options, model, options.precision, row) if options.margins
                     else None, **{precision: texts[precision][row["file"]] for precision in precisions}}
                    for row in differ]
-        print(json.dumps({"model": name, "beam": beam, "recordings": len(heard), "differ": margins, "words": errors}),
-              flush=True)
+        if options.json:
+            print(json.dumps({"model": name, "beam": beam, "recordings": len(heard), "differ": margins,
+                              "words": errors}), flush=True)
+        if options.texts:
+            with open(options.texts, "a", encoding="utf-8") as stream:
+                write_texts(stream, name, beam, margins)
 
 
 def main():
@@ -125,8 +151,9 @@ def main():
     parser.add_argument("--beams", default="5", help="beam sizes, comma separated; 1: greedy [5]")
     parser.add_argument("--device", help="[cuda for f16, cpu for int8]")
     parser.add_argument("--batch", type=int, help="[32 on a GPU, 1 on a CPU]")
-    parser.add_argument("--margins", action="store_true", help="with --json, the margin of each text that differs")
+    parser.add_argument("--margins", action="store_true", help="find the margin of each text that differs")
     parser.add_argument("--json", action="store_true", help="also a line of JSON for each model and beam")
+    parser.add_argument("--texts", metavar="FILE", help="append the words that differ, in Markdown")
     options = parser.parse_args()
     options.device = options.device or ("cuda" if options.precision == "f16" else "cpu")
     options.batch = options.batch or (1 if options.device == "cpu" else 32)
