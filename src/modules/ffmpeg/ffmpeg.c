@@ -23,6 +23,8 @@
 #define DEVICE_WAIT_US 5000
 #define LIVE_BYTES "1024"   /* of a packet of plain samples, where they are wanted at once; the least there is */
 #define DRAIN_ERRORS 1000   /* damaged frames in a row at the end, after which there is nothing more to hope for */
+#define OPEN_PLAYLIST FFERRTAG('L', 'I', 'S', 'T')   /* open_format: names other files instead of holding sound */
+#define PLAYLISTS "hls,concat,dash,imf,sdp"
 
 static const mx_host *host;
 static _Thread_local char last_line[256];   /* FFmpeg's last complaint on this thread */
@@ -71,6 +73,9 @@ static mxw_status fail_open(const char *name, int error) {
     av_strerror(error, text, sizeof(text));
     if (error == AVERROR(ENOMEM))
         return fail_memory(name);
+    if (error == OPEN_PLAYLIST)
+        return host->fail(MXW_E_UNSUPPORTED, "%s: is a playlist; the files or addresses that it names are not opened",
+                          name);
     if (error == AVERROR(ENOENT))
         return host->fail(MXW_E_NOT_FOUND, "%s: no such file", name);
     if (error == AVERROR_INVALIDDATA && !last_line[0])
@@ -147,6 +152,7 @@ static int open_io(mx_ffmpeg *file) {
     }
     file->io->seekable = file->input.seek ? AVIO_SEEKABLE_NORMAL : 0;
     file->format->pb = file->io;
+    file->format->flags |= AVFMT_FLAG_CUSTOM_IO;   /* whatever fails before FFmpeg sets it, io stays ours to close */
     return 0;
 }
 
@@ -181,9 +187,20 @@ static int open_device(mx_ffmpeg *file) {
     return ret;
 }
 
+/* What has no path may open nothing else: a playlist in it is told from damage, by what its first bytes look like. */
+static int open_pathless(mx_ffmpeg *file, AVDictionary **options, const AVInputFormat **format) {
+    int ret = open_io(file);
+    if (ret >= 0)
+        ret = av_dict_set(options, "protocol_whitelist", "crypto,data", 0);
+    if (ret >= 0)
+        ret = av_probe_input_buffer2(file->io, format, "", file->format, 0, 0);
+    return ret >= 0 && av_match_name((*format)->name, PLAYLISTS) ? OPEN_PLAYLIST : ret;
+}
+
 /* "file:" keeps a path with a colon from being taken for a protocol, and a playlist from reaching the network: what
- * a local file may open is FFmpeg's own list for files. A pipe may open nothing else. */
+ * a local file may open is FFmpeg's own list for files. */
 static int open_format(mx_ffmpeg *file) {
+    const AVInputFormat *format = NULL;
     AVDictionary *options = NULL;
     char *url = NULL;
     file->format = avformat_alloc_context();
@@ -192,16 +209,14 @@ static int open_format(mx_ffmpeg *file) {
         url = av_asprintf("file:%s", file->input.path);
         ret = url ? 0 : AVERROR(ENOMEM);
     } else if (ret >= 0) {
-        ret = open_io(file);
-        if (ret >= 0)
-            ret = av_dict_set(&options, "protocol_whitelist", "crypto,data", 0);
+        ret = open_pathless(file, &options, &format);
     }
     if (ret >= 0)
         ret = av_dict_set(&options, "scan_all_pmts", "1", 0);
     if (ret >= 0 && file->input.live)
         ret = av_dict_set(&options, "max_size", LIVE_BYTES, 0);
     if (ret >= 0)
-        ret = avformat_open_input(&file->format, url, NULL, &options);
+        ret = avformat_open_input(&file->format, url, format, &options);
     av_free(url);
     av_dict_free(&options);
     return ret;
