@@ -1,5 +1,6 @@
 """tests/server/test_openai.py PROGRAM MAKE_CHECKPOINT - the official client drives every endpoint, format and stream.
 
+Translations that succeed need a real model (test_translations.py), sockets speech (realtime/test_realtime_speech.py).
 It needs the environment that `tools/python-env openai` makes, and runs itself there; skipped by name where it is not.
 """
 import asyncio
@@ -7,6 +8,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+import warnings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 try:
@@ -101,6 +104,62 @@ def test_models(client):
     check_equal(client.models.retrieve("openai/whisper-narrow").id, "narrow", "a name with a slash")
 
 
+def test_translations(client):
+    """The generated model knows English only, which the answer says; deprecated by the client, not by the API"""
+    warnings.simplefilter("ignore", DeprecationWarning)
+    try:
+        client.audio.translations.create(file=SOUND, model="narrow", **EXTRA)
+        check(False, "a model of English does not translate")
+    except openai.BadRequestError as error:
+        check_equal(error.param, "model", f"translations: {error}")
+
+
+def lives(seconds, before, expires_at):
+    return before + seconds - 1 <= expires_at <= time.time() + seconds + 1
+
+
+def test_sessions(client):
+    """Secrets with the sessions that they are for; of the beta as far as the client still has it"""
+    before = time.time()
+    secret = client.realtime.client_secrets.create(
+        expires_after={"anchor": "created_at", "seconds": 30},
+        session={"type": "transcription", "include": ["item.input_audio_transcription.logprobs"], "audio": {"input": {
+            "format": {"type": "audio/pcmu"}, "transcription": {"model": "whisper-1", "language": "en"},
+            "noise_reduction": {"type": "near_field"}, "turn_detection": {"type": "server_vad", "threshold": 0.4}}}})
+    got = secret.session.audio.input
+    check(secret.value.startswith("ek_") and lives(30, before, secret.expires_at), "a secret for 30 s", secret)
+    check_equal((secret.session.type, got.format.type, got.transcription.language, got.turn_detection.threshold),
+                ("transcription", "audio/pcmu", "en", 0.4), "its session")
+    check_equal(secret.session.include, ["item.input_audio_transcription.logprobs"], "include")
+    plain = client.realtime.client_secrets.create()
+    check(lives(600, before, plain.expires_at) and plain.session.audio.input.turn_detection, "without a session", plain)
+    calls = [(client.realtime.client_secrets.create, "session.audio.input.colour",
+              {"session": {"type": "transcription", "audio": {"input": {"colour": 1}}}}),
+             (client.realtime.client_secrets.create, "expires_after.seconds", {"expires_after": {"seconds": 5}})]
+    if hasattr(client.beta, "realtime"):
+        create = client.beta.realtime.transcription_sessions.create
+        session = create(client_secret={"expires_at": {"anchor": "created_at", "seconds": 60}},
+                         include=["item.input_audio_transcription.logprobs"], input_audio_format="g711_ulaw",
+                         input_audio_noise_reduction={"type": "near_field"}, modalities=["text"],
+                         input_audio_transcription={"model": "whisper-1", "language": "en", "prompt": "Names"},
+                         turn_detection={"type": "server_vad", "threshold": 0.4, "prefix_padding_ms": 200})
+        check_equal((session.input_audio_format, session.input_audio_transcription.prompt,
+                     session.turn_detection.prefix_padding_ms), ("g711_ulaw", "Names", 200), "a beta session")
+        check(session.client_secret.value.startswith("ek_") and lives(60, before, session.client_secret.expires_at),
+              "a beta secret for a minute", session)
+        check(create().client_secret.value != session.client_secret.value, "another secret")
+        calls += [(create, "input_audio_format", {"input_audio_format": "mp3"}),
+                  (create, "client_secret.expires_at.seconds", {"client_secret": {"expires_at": {"seconds": 5}}})]
+    else:
+        print("SKIP: transcription_sessions.create: this version of the client does not have it")
+    for call, param, fields in calls:
+        try:
+            call(**fields)
+            check(False, f"{fields} is refused")
+        except openai.BadRequestError as error:
+            check_equal(error.param, param, f"{fields}: {error}")
+
+
 def test_retry(server, client):
     """A full queue is 429 with Retry-After: the client comes again and succeeds."""
     long_form = form({"stream": "true", **QUICK, "sample_len": "100"}, sound(5))
@@ -136,6 +195,8 @@ def main():
         test_chunking(client)
         test_errors(client)
         test_models(client)
+        test_translations(client)
+        test_sessions(client)
         test_retry(server, client)
     done()
 

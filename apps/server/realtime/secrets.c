@@ -139,25 +139,51 @@ static enum MHD_Result refuse(http_request *r, const rt_problem *problem) {
                          RETRY_AS_STATUS, 0, problem->param, problem->code, problem->message);
 }
 
-/* {"expires_after":{"anchor":"created_at","seconds":600}}: 0, and what is wrong. */
-static int lifetime_of(json_t *body, int64_t *seconds, rt_problem *problem) {
-    json_t *after = json_object_get(body, "expires_after"), *value = json_object_get(after, "seconds");
-    json_t *anchor = json_object_get(after, "anchor");
+/* A member that is neither is a misspelt one. */
+static int has_only(json_t *object, const char *path, const char *one, const char *other, rt_problem *problem) {
+    const char *key;
+    json_t *value;
+    char inner[160];
+    json_object_foreach(object, key, value) {
+        if (!strcmp(key, one) || !strcmp(key, other))
+            continue;
+        snprintf(inner, sizeof(inner), "%s%s%s", path, *path ? "." : "", key);
+        return rt_problem_set(problem, "unknown_parameter", inner, "Unknown parameter: '%s'.", inner);
+    }
+    return 1;
+}
+
+/* {"anchor":"created_at","seconds":600}: 0, and what is wrong with the member of that path. */
+static int lifetime_of(json_t *after, const char *path, int64_t *seconds, rt_problem *problem) {
+    json_t *value = json_object_get(after, "seconds"), *anchor = json_object_get(after, "anchor");
+    char inner[160];
     *seconds = USUAL_S;
     if (!after || json_is_null(after))
         return 1;
     if (!json_is_object(after))
-        return rt_problem_set(problem, "invalid_value", "expires_after", "expires_after: must be an object");
+        return rt_problem_set(problem, "invalid_value", path, "%s: must be an object", path);
+    if (!has_only(after, path, "anchor", "seconds", problem))
+        return 0;
+    snprintf(inner, sizeof(inner), "%s.anchor", path);
     if (anchor && (!json_is_string(anchor) || strcmp(json_string_value(anchor), "created_at") != 0))
-        return rt_problem_set(problem, "invalid_value", "expires_after.anchor", "expires_after.anchor: must be "
-                                                                                "\"created_at\"");
+        return rt_problem_set(problem, "invalid_value", inner, "%s: must be \"created_at\"", inner);
     if (!value || json_is_null(value))
         return 1;
     *seconds = json_is_integer(value) ? json_integer_value(value) : 0;
     if (*seconds >= LEAST_S && *seconds <= MOST_S)
         return 1;
-    return rt_problem_set(problem, "invalid_value", "expires_after.seconds",
-                          "expires_after.seconds: must be a whole number from %d to %d", LEAST_S, MOST_S);
+    snprintf(inner, sizeof(inner), "%s.seconds", path);
+    return rt_problem_set(problem, "invalid_value", inner, "%s: must be a whole number from %d to %d", inner, LEAST_S,
+                          MOST_S);
+}
+
+/* The beta has it within the session: {"client_secret":{"expires_at":{"anchor":"created_at","seconds":600}}}. */
+static int beta_lifetime_of(json_t *body, int64_t *seconds, rt_problem *problem) {
+    json_t *secret = json_object_get(body, "client_secret");
+    if (secret && !json_is_null(secret) && !json_is_object(secret))
+        return rt_problem_set(problem, "invalid_value", "client_secret", "client_secret: must be an object");
+    return (!secret || has_only(secret, "client_secret", "expires_at", "expires_at", problem)) &&
+           lifetime_of(json_object_get(secret, "expires_at"), "client_secret.expires_at", seconds, problem);
 }
 
 static enum MHD_Result out_of_secrets(http_request *r) {
@@ -182,7 +208,8 @@ static enum MHD_Result answer_client_secrets(http_request *r) {
         return result;
     json_t *session = json_object_get(body, "session");
     rt_config_default(&config);
-    int good = lifetime_of(body, &seconds, &problem) &&
+    int good = has_only(body, "", "expires_after", "session", &problem) &&
+               lifetime_of(json_object_get(body, "expires_after"), "expires_after", &seconds, &problem) &&
                (!session || rt_config_update(&config, session, RT_GA, has_model, r->server, &problem));
     json_decref(body);
     if (!good)
@@ -198,18 +225,20 @@ static enum MHD_Result answer_transcription_sessions(http_request *r) {
     enum MHD_Result result = MHD_NO;
     rt_problem problem;
     rt_config config;
+    int64_t seconds;
     char value[SECRET_SIZE];
     json_t *body = body_of(r, &result);
     if (!body)
         return result;
     rt_config_default(&config);
     int good = rt_config_update(&config, body, RT_BETA, has_model, r->server, &problem);
-    json_decref(body);
-    if (!good) {   /* the members are the body's own here */
+    if (!good)   /* the members are the body's own here */
         memmove(problem.param, problem.param + strlen("session."), strlen(problem.param) + 1 - strlen("session."));
+    good = good && beta_lifetime_of(body, &seconds, &problem);
+    json_decref(body);
+    if (!good)
         return refuse(r, &problem);
-    }
-    int64_t expires_at = (int64_t)time(NULL) + USUAL_S;
+    int64_t expires_at = (int64_t)time(NULL) + seconds;
     if (!secrets_add(r->server->secrets, &config, expires_at, value))
         return out_of_secrets(r);
     json_t *session = session_of(r, &config, RT_BETA);

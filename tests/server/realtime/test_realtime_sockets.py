@@ -203,6 +203,8 @@ def test_keys():
         check_equal(server.ask("POST", path, b"{}").status, 401, "a secret without a key")
         for body, param in ((b'{"expires_after":{"seconds":5}}', "expires_after.seconds"),
                             (b'{"expires_after":{"anchor":"now"}}', "expires_after.anchor"),
+                            (b'{"expires_after":{"minutes":5}}', "expires_after.minutes"),
+                            (b'{"expires_at":5}', "expires_at"),
                             (b'{"session":{"type":"realtime"}}', "session.type"),
                             (b'{"session":{"audio":{"input":{"transcription":{"language":"xx"}}}}}',
                              "session.audio.input.transcription.language"), (b"[", None)):
@@ -226,8 +228,15 @@ def test_keys():
         with Socket(server, {"Authorization": f"Bearer {beta['client_secret']['value']}",
                              "OpenAI-Beta": "realtime=v1"}) as s:
             check_equal(created(s, "beta")["session"]["input_audio_format"], "g711_alaw", "a beta secret's session")
-        answer = server.ask("POST", path, b'{"input_audio_format":"mp3"}', key)
-        check_equal(answer.error["param"], "input_audio_format", "a wrong member")
+        for body, param in ((b'{"input_audio_format":"mp3"}', "input_audio_format"),
+                            (b'{"client_secret":5}', "client_secret"),
+                            (b'{"client_secret":{"seconds":60}}', "client_secret.seconds"),
+                            (b'{"client_secret":{"expires_at":{"seconds":7201}}}', "client_secret.expires_at.seconds")):
+            answer = server.ask("POST", path, body, key)
+            check_equal((answer.status, answer.error["param"]), (400, param), f"{body}")
+        before = time.time()
+        beta = server.ask("POST", path, b'{"client_secret":{"expires_at":{"seconds":60}}}', key).json
+        check(expires(beta["client_secret"], before, 60), "a beta secret for a minute", beta)
         soon = server.ask("POST", "/v1/realtime/client_secrets", b'{"expires_after":{"seconds":10}}', key).json["value"]
         secret = {"Sec-WebSocket-Protocol": f"realtime, openai-insecure-api-key.{soon}"}
         check(wait_until(lambda: let_in(server, secret) == 401), "a secret expires")

@@ -125,6 +125,12 @@ def test_client(server, sound, wanted):
                 if event.type == COMPLETED:
                     check_equal(words(event.transcript), wanted, "the official client, beta")
                     break
+        session = client.beta.realtime.transcription_sessions.create(turn_detection=None,
+                                                                     input_audio_transcription={"language": "en"})
+        with client.with_options(api_key=session.client_secret.value).beta.realtime.connect(model="whisper-1") as other:
+            created = other.recv()
+            check_equal((created.session["input_audio_transcription"]["language"], created.session["turn_detection"]),
+                        ("en", None), "a socket with the secret of a transcription session")
         check("transcription_session.updated" in kinds and "conversation.item.created" in kinds, "beta events", kinds)
     secret = client.realtime.client_secrets.create(session={"type": "transcription"})
     check(secret.value.startswith("ek_"), "a secret", secret)
