@@ -36,6 +36,18 @@ def check_refused(answer, status, param, label):
         check_equal(answer.headers.get("x-should-retry"), "false", f"{label}: no retry")
 
 
+def test_full(server):
+    """What the command line writes but for its own run: how long it took, and what the manifest says of it"""
+    full = ours(server, {"response_format": "json_full"})
+    check_equal(ours(server, {"response_format": "json-full"}).json["segments"], full.json["segments"], "json-full")
+    want = json.loads(command_line("--format", "json-full"))
+    check_equal(list(full.json), list(want), "json-full: members, in their order")
+    for name in ("manifest", "times"):
+        check_equal(list(full.json[name]), list(want[name]), f"json-full: members of {name}")
+    check_equal({name: value for name, value in full.json.items() if name not in ("manifest", "times")},
+                {name: value for name, value in want.items() if name not in ("manifest", "times")}, "json-full")
+
+
 def test_formats(server):
     reference = json.loads(command_line("--format", "json"))
     text = reference["text"].strip()
@@ -44,10 +56,9 @@ def test_formats(server):
     check_equal(plain.json["text"], text, "json: the text of the command line")
     check_equal(plain.json["usage"], {"type": "duration", "seconds": 40}, "json: usage")
     check_equal(ours(server, {"response_format": "text"}).text, text + "\n", "text")
-    for name in ("srt", "vtt", "tsv", "csv", "lrc", "jsonl"):
-        check_equal(ours(server, {"response_format": name}).text, command_line("--format", name), name)
-    full = ours(server, {"response_format": "json_full"}).json
-    check("manifest" in json.dumps(full)[:100000] and full["segments"], "json-full: manifest and segments")
+    for name in ("srt", "vtt", "tsv", "csv", "lrc", "ass", "jsonl"):
+        check_equal(ours(server, {"response_format": name}).body, command_line("--format", name).encode(), name)
+    test_full(server)
     verbose = ours(server, {"response_format": "verbose_json"}).json
     check_equal({name: verbose[name] for name in ("task", "language", "duration", "text")},
                 {"task": "transcribe", "language": "english", "duration": 40.0, "text": text}, "verbose_json")
