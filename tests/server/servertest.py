@@ -36,6 +36,17 @@ def make_model(maker, name="narrow.pt", seed="1"):
     return path
 
 
+def make_certificate(name):
+    """(certificate, key) of localhost, or None without openssl"""
+    cert, key = (os.path.join(FOLDER, f"{name}.{kind}") for kind in ("crt", "key"))
+    if not shutil.which("openssl"):
+        return None
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", f"/CN={name}", "-keyout", key, "-out", cert],
+                   check=True, capture_output=True)
+    return cert, key
+
+
 def sound(seconds, number=1):
     """A WAV file: a tone that comes and goes over noise, another for each number"""
     noise = random.Random(number).randbytes(int(16000 * seconds))

@@ -3,10 +3,10 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 
-from servertest import FOLDER, QUICK, Server, check, check_equal, done, make_model, run, sound, wait_until
+from servertest import (FOLDER, QUICK, Server, check, check_equal, done, make_certificate, make_model, run, sound,
+                        wait_until)
 
 MODEL = make_model(sys.argv[2])
 
@@ -112,17 +112,6 @@ def test_keys():
                 break
         check_equal([status(server, key) for key in ("first", "second", "third")], [200, 401, 200], "keys after SIGHUP")
         check("first" not in server.stderr() and "third" not in server.stderr(), "no key in the log")
-
-
-def make_certificate(name):
-    """(certificate, key) of localhost, or None without openssl"""
-    cert, key = (os.path.join(FOLDER, f"{name}.{kind}") for kind in ("crt", "key"))
-    if not shutil.which("openssl"):
-        return None
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-days", "2", "-subj", f"/CN={name}", "-keyout", key, "-out", cert],
-                   check=True, capture_output=True)
-    return cert, key
 
 
 def test_tls():

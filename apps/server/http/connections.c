@@ -63,6 +63,8 @@ static int is_late(const connection_record *c, int64_t now, int scarce) {
     case CONNECTION_RECEIVING:
     case CONNECTION_SENDING:
         return still > idle_s || (in_phase > grace_s && (double)c->bytes < (in_phase - grace_s) * LEAST_RATE);
+    case CONNECTION_ENDING:
+        return in_phase > LINGER_S;
     case CONNECTION_WORKING:
     case CONNECTION_UPGRADED:
         return 0;

@@ -16,6 +16,7 @@ typedef enum connection_phase {
     CONNECTION_RECEIVING, /* a body is coming */
     CONNECTION_WORKING,   /* a handler computes; no limit but its own */
     CONNECTION_SENDING,   /* the answer goes out */
+    CONNECTION_ENDING,    /* its request was given up while its body came */
     CONNECTION_UPGRADED   /* a WebSocket, which looks after itself */
 } connection_phase;
 

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "http/origin.h"
+#include "http/tls.h"
 
 static const char *type_of(unsigned status) {
     switch (status) {
@@ -19,13 +21,17 @@ static const char *type_of(unsigned status) {
     }
 }
 
-enum MHD_Result reply_send(http_request *r, unsigned status, struct MHD_Response *response) {
-    if (!response)
-        return MHD_NO;
+static void add_headers(const http_request *r, unsigned status, struct MHD_Response *response) {
     MHD_add_response_header(response, "x-request-id", r->id);
     origin_add_headers(r, response);
     if (status >= 400) /* a body that was not read, or a request that a proxy may have read otherwise */
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+enum MHD_Result reply_send(http_request *r, unsigned status, struct MHD_Response *response) {
+    if (!response)
+        return MHD_NO;
+    add_headers(r, status, response);
     r->status = (int)status;
     enum MHD_Result queued = MHD_queue_response(r->connection, status, response);
     MHD_destroy_response(response);
@@ -70,18 +76,22 @@ json_t *reply_error_object(unsigned status, const char *param, const char *code,
     return body;
 }
 
-enum MHD_Result reply_refusal(http_request *r, unsigned status, reply_retry retry, int after_s, const char *param,
-                              const char *code, const char *message) {
+static void add_retry(struct MHD_Response *response, reply_retry retry, int after_s) {
     char seconds[16];
-    struct MHD_Response *response = json_response(reply_error_object(status, param, code, message));
-    if (!response)
-        return MHD_NO;
     if (retry != RETRY_AS_STATUS)
         MHD_add_response_header(response, "x-should-retry", retry == RETRY_LATER ? "true" : "false");
     if (retry == RETRY_LATER) {
         snprintf(seconds, sizeof(seconds), "%d", after_s);
         MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
     }
+}
+
+enum MHD_Result reply_refusal(http_request *r, unsigned status, reply_retry retry, int after_s, const char *param,
+                              const char *code, const char *message) {
+    struct MHD_Response *response = json_response(reply_error_object(status, param, code, message));
+    if (!response)
+        return MHD_NO;
+    add_retry(response, retry, after_s);
     if (status == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     return reply_send(r, status, response);
@@ -95,6 +105,45 @@ enum MHD_Result reply_error(http_request *r, unsigned status, const char *param,
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     return reply_refusal(r, status, RETRY_AS_STATUS, 0, param, code, message);
+}
+
+/* ---- in the middle of a body ---------------------------------------------------------------------------- */
+
+static enum MHD_Result put_header(void *file, enum MHD_ValueKind kind, const char *name, const char *value) {
+    (void)kind;
+    fprintf(file, "%s: %s\r\n", name, value);
+    return MHD_YES;
+}
+
+static void send_now(const http_request *r, const char *bytes, size_t n) {
+    ssize_t sent = r->server->options->tls_cert ? tls_send(r->connection, bytes, n)
+                                                : send(request_fd(r), bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent != (ssize_t)n)
+        server_log(r->server, MXW_LOG_DEBUG, "http: %s: the client does not take its answer", r->id);
+}
+
+void reply_cut_off(http_request *r, unsigned status, int after_s, const char *code, const char *message) {
+    char *answer = NULL;
+    size_t n = 0;
+    json_t *error = reply_error_object(status, NULL, code, message);
+    char *text = error ? json_dumps(error, JSON_COMPACT) : NULL;
+    struct MHD_Response *response = text ? response_of("application/json", text, strlen(text)) : NULL;
+    FILE *file = response ? open_memstream(&answer, &n) : NULL;
+    if (file) {
+        add_headers(r, status, response);
+        add_retry(response, RETRY_LATER, after_s);
+        fprintf(file, "HTTP/1.1 %u %s\r\n", status, MHD_get_reason_phrase_for(status));
+        MHD_get_response_headers(response, put_header, file);
+        fprintf(file, "Content-Length: %zu\r\n\r\n%s", strlen(text), text);
+        if (!fclose(file))
+            send_now(r, answer, n);
+    }
+    r->cut_off = (int)status;
+    if (response)
+        MHD_destroy_response(response);
+    json_decref(error);
+    free(answer);
+    free(text);
 }
 
 unsigned reply_status_of(mxw_status status) {

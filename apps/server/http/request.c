@@ -133,8 +133,12 @@ static enum MHD_Result take_piece(http_request *r, const char *bytes, size_t n) 
         return r->refused < DRAIN_BYTES ? MHD_YES : MHD_NO;
     }
     const route_handler *handler = r->route->handler;
-    r->refused = !(handler->take ? handler->take(r, bytes, n) : collect(r, bytes, n));
-    return MHD_YES;
+    int took = handler->take ? handler->take(r, bytes, n) : collect(r, bytes, n);
+    r->refused = took == 0;
+    if (took >= 0)
+        return MHD_YES;
+    connection_linger(r->record, DRAIN_BYTES);
+    return MHD_NO;
 }
 
 static enum MHD_Result answer(http_request *r) {
@@ -181,7 +185,9 @@ void request_completed(void *server, struct MHD_Connection *connection, void **s
     if (r->route && r->route->handler->forget)
         r->route->handler->forget(r);
     int answered = r->status && how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-    int status = answered || r->status == MHD_HTTP_SWITCHING_PROTOCOLS ? r->status : CLIENT_LEFT;
+    int status = answered || r->status == MHD_HTTP_SWITCHING_PROTOCOLS ? r->status
+                 : r->cut_off                                          ? r->cut_off
+                                                                       : CLIENT_LEFT;
     double seconds = (double)(server_now_ns() - r->start_ns) * 1e-9;
     metrics_request(s->metrics, r->route ? r->route->path : NULL, r->method, status, seconds, r->n_received);
     access_log_write(s->access_log, r, status, seconds);

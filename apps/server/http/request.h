@@ -18,7 +18,7 @@ typedef struct route_handler {
     /* NULL, or called when the headers are there, before any body: MHD_NO with a reply made refuses the body. */
     enum MHD_Result (*begin)(http_request *r);
     /* NULL: bodies of at most HTTP_SMALL_BODY are collected in `body`. Else called with every piece of the body; 0: the
-     * rest is of no interest, and answer says why. */
+     * rest is of no interest, and answer says why; -1: the connection ends, after reply_cut_off. */
     int (*take)(http_request *r, const char *bytes, size_t n);
     /* NULL, or called when the request ends, however it does: frees `own`. */
     void (*forget)(http_request *r);
@@ -48,6 +48,7 @@ struct http_request {
     int has_body;              /* as its headers say */
     size_t n_received;         /* bytes of the body in all */
     int refused;               /* the rest of the body is read and dropped */
+    int cut_off;               /* 0, or the status of a request that was ended while its body came */
     void *own;                 /* of the handler */
     const char *model;         /* NULL; id of the model that was used, for log and metrics; lives with the server */
     double audio_s;            /* of the recording, likewise */

@@ -103,6 +103,11 @@ void tls_close(void) {
     }
 }
 
+ssize_t tls_send(struct MHD_Connection *connection, const void *bytes, size_t n) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info && info->tls_session ? gnutls_record_send(info->tls_session, bytes, n) : -1;
+}
+
 int tls_certificate(gnutls_session_t session, const gnutls_datum_t *names, int n_names,
                     const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **certificates,
                     unsigned int *n_certificates, gnutls_privkey_t *key) {

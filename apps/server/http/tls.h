@@ -7,6 +7,7 @@
 #define SERVER_HTTP_TLS_H
 
 #include <gnutls/abstract.h>
+#include <microhttpd.h>
 
 #include "server.h"
 
@@ -17,5 +18,7 @@ void tls_close(void);
 int tls_certificate(gnutls_session_t session, const gnutls_datum_t *names, int n_names,
                     const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **certificates,
                     unsigned int *n_certificates, gnutls_privkey_t *key);
+/* Bytes that were sent, or less than 0; from the thread of the connection only. */
+ssize_t tls_send(struct MHD_Connection *connection, const void *bytes, size_t n);
 
 #endif

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "http/connections.h"
+
 enum { MAX_MODELS = 64 };
 
 typedef struct places {
@@ -16,6 +18,7 @@ struct admission {
     pthread_cond_t changed;
     int n_general, n_spare, n_most; /* places, and requests at once */
     int inside, running;
+    upload_list uploads; /* of those inside */
     places all, of_model[MAX_MODELS];
     admission_ticket *first; /* those that wait, in the order in which they came */
     double mean_s;           /* of a recording, lately */
@@ -43,17 +46,66 @@ void admission_close(admission *a) {
     free(a);
 }
 
-int admission_enter(admission *a) {
+/* ---- rooms ---------------------------------------------------------------------------------------------- */
+
+static admission_room *room_of(upload *u) { return (admission_room *)((char *)u - offsetof(admission_room, upload)); }
+
+/* What its client still sends is answered by its thread; the connection is not waited for longer than that takes. */
+static void give_up(admission *a, upload *u) {
+    admission_room *room = room_of(u);
+    upload_end(&a->uploads, u);
+    room->state = ROOM_GIVEN_UP;
+    a->inside--;
+    connection_enter(room->record, CONNECTION_ENDING);
+}
+
+int admission_enter(admission *a, admission_room *room, int fd, struct connection_record *record) {
     pthread_mutex_lock(&a->lock);
+    int64_t now = server_now_ns();
+    upload *slowest = a->inside < a->n_most ? NULL : uploads_slowest(&a->uploads, now);
+    if (slowest)
+        give_up(a, slowest);
     int may = a->inside < a->n_most;
-    a->inside += may;
+    if (may) {
+        a->inside++;
+        *room = (admission_room){.state = ROOM_UPLOAD, .record = record};
+        upload_begin(&a->uploads, &room->upload, fd, now);
+    }
     pthread_mutex_unlock(&a->lock);
     return may;
 }
 
-void admission_leave(admission *a) {
+int admission_arrived(admission *a, admission_room *room, size_t n) {
     pthread_mutex_lock(&a->lock);
-    a->inside--;
+    upload_arrived(&room->upload, n, server_now_ns());
+    int has_room = room->state != ROOM_GIVEN_UP;
+    pthread_mutex_unlock(&a->lock);
+    return has_room;
+}
+
+/* The caller has the lock. */
+static void end_upload(admission *a, admission_room *room) {
+    if (room->state != ROOM_UPLOAD)
+        return;
+    upload_end(&a->uploads, &room->upload);
+    room->state = ROOM_WHOLE;
+}
+
+int admission_whole(admission *a, admission_room *room) {
+    pthread_mutex_lock(&a->lock);
+    end_upload(a, room);
+    int has_room = room->state != ROOM_GIVEN_UP;
+    pthread_mutex_unlock(&a->lock);
+    return has_room;
+}
+
+void admission_leave(admission *a, admission_room *room) {
+    pthread_mutex_lock(&a->lock);
+    end_upload(a, room);
+    if (room->state == ROOM_WHOLE) {
+        a->inside--;
+        room->state = ROOM_NONE;
+    }
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -189,11 +241,13 @@ int admission_retry_s(admission *a) {
     return seconds < 1 ? 1 : seconds > 60 ? 60 : (int)seconds;
 }
 
-void admission_counts(admission *a, int *running, int *waiting, int *inside) {
+void admission_counts(admission *a, int *uploading, int *running, int *waiting, int *inside) {
     pthread_mutex_lock(&a->lock);
     *running = a->running;
     *inside = a->inside;
-    *waiting = 0;
+    *uploading = *waiting = 0;
+    for (const upload *u = a->uploads.first; u; u = u->next)
+        ++*uploading;
     for (const admission_ticket *t = a->first; t; t = t->next)
         ++*waiting;
     pthread_mutex_unlock(&a->lock);

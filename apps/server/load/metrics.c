@@ -285,8 +285,9 @@ static void put_sockets(FILE *out, server_context *s) {
 }
 
 static void put_now(FILE *out, server_context *s) {
-    int running, waiting, inside;
-    admission_counts(s->admission, &running, &waiting, &inside);
+    int uploading, running, waiting, inside;
+    admission_counts(s->admission, &uploading, &running, &waiting, &inside);
+    gauge(out, "recordings_uploading", "Recordings that are still arriving.", uploading);
     gauge(out, "recordings_running", "Recordings that have a place.", running);
     gauge(out, "recordings_waiting", "Recordings in the queue.", waiting);
     gauge(out, "recordings_inside", "Recordings that are uploaded, wait, run or are answered.", inside);

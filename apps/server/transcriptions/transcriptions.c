@@ -23,6 +23,7 @@ typedef struct transcription {
     upload_form form;
     transcription_request request;
     transcription_job *job;
+    admission_room room;
     int read_request;
 } transcription;
 
@@ -49,16 +50,29 @@ static enum MHD_Result refuse_drain(http_request *r) {
                          "the server is about to stop");
 }
 
+/* Its room was given to another request. */
+static enum MHD_Result refuse_slow(http_request *r, int is_whole) {
+    int seconds = admission_retry_s(r->server->admission);
+    char message[200];
+    snprintf(message, sizeof(message), "this upload came with less than %d KiB a second while the server was full: its "
+             "place was given to another; try again later", UPLOAD_LEAST_RATE >> 10);
+    if (is_whole)
+        return reply_refusal(r, MHD_HTTP_REQUEST_TIMEOUT, RETRY_LATER, seconds, NULL, "upload_too_slow", message);
+    reply_cut_off(r, MHD_HTTP_REQUEST_TIMEOUT, seconds, "upload_too_slow", message);
+    return MHD_NO;
+}
+
 /* forget, which undoes begin, is called in any case. */
 static enum MHD_Result open_form(http_request *r) {
     transcription *t = calloc(1, sizeof(*t));
     if (!t) {
-        admission_leave(r->server->admission);
         server_leave(r->server);
         return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, 5, NULL, "out_of_memory", "out of memory");
     }
     form_init(&t->form, r->server->options->max_upload);
     r->own = t;
+    if (!admission_enter(r->server->admission, &t->room, request_fd(r), r->record))
+        return refuse_load(r);
     t->processor = MHD_create_post_processor(r->connection, FORM_BUFFER, take_part, t);
     if (!t->processor)
         return reply_error(r, MHD_HTTP_BAD_REQUEST, NULL, "invalid_form", "the Content-Type has no boundary");
@@ -77,21 +91,22 @@ static enum MHD_Result begin(http_request *r) {
         return reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, "file", "file_too_large",
                            "file: larger than the %lld bytes that this server takes",
                            (long long)r->server->options->max_upload);
-    if (!admission_enter(r->server->admission))
-        return refuse_load(r);
-    if (!server_enter(r->server)) {
-        admission_leave(r->server->admission);
-        return refuse_drain(r);
-    }
-    return open_form(r);
+    return server_enter(r->server) ? open_form(r) : refuse_drain(r);
 }
 
 static int take(http_request *r, const char *bytes, size_t n) {
     transcription *t = r->own;
+    if (!admission_arrived(r->server->admission, &t->room, n)) {
+        refuse_slow(r, 0);
+        form_free(&t->form);
+        return -1;
+    }
     if (MHD_post_process(t->processor, bytes, n) == MHD_YES)
         return 1;
     form_refuse(&t->form.problem, 400, NULL, "invalid_form", "the body is not a multipart form as its Content-Type "
                 "says");
+    admission_leave(r->server->admission, &t->room); /* the rest needs no more than its connection */
+    form_free(&t->form);
     return 0;
 }
 
@@ -162,6 +177,8 @@ static enum MHD_Result reply_result(http_request *r) {
 
 static enum MHD_Result run_job(http_request *r) {
     transcription *t = r->own;
+    if (!admission_whole(r->server->admission, &t->room))
+        return refuse_slow(r, 1);
     t->job = job_start(r->server, &t->request, &t->form.file);
     if (!t->job)
         return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, 5, NULL, "out_of_memory",
@@ -213,9 +230,11 @@ static void forget(http_request *r) {
     if (t->read_request)
         transcription_request_free(&t->request);
     form_free(&t->form);
+    if (!admission_whole(r->server->admission, &t->room))
+        r->cut_off = MHD_HTTP_REQUEST_TIMEOUT; /* whether or not it sent more, and was told so */
+    admission_leave(r->server->admission, &t->room);
     free(t);
     r->own = NULL;
-    admission_leave(r->server->admission);
     server_leave(r->server);
 }
 
