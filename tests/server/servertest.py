@@ -19,7 +19,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from clitest import PROGRAM, check, check_equal, done, model_path, run, skip, speech_path, wav  # noqa: F401,E402
+from clitest import PROGRAM, ROOT, check, check_equal, done, model_path, run, skip, speech_path, wav  # noqa: F401,E402
 
 FOLDER = tempfile.mkdtemp(prefix="servertest-")
 atexit.register(shutil.rmtree, FOLDER, True)

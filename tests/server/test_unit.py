@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from servertest import FOLDER, PROGRAM, check, check_equal, done
-from clitest import ROOT
+from servertest import FOLDER, PROGRAM, ROOT, check, check_equal, done
 
 CREDENTIALS = "/run/credentials/max-whisper.service/"
 

@@ -151,9 +151,9 @@ static void put_requests(FILE *out, const server_metrics *m) {
 static void label_of(const char *id, char *label, size_t size) {
     size_t n = (size_t)snprintf(label, size, "model=\"");
     for (; *id && n + 4 < size; id++) {
-        if (*id == '"' || *id == '\\')
+        if (*id == '"' || *id == '\\' || *id == '\n')
             label[n++] = '\\';
-        label[n++] = *id;
+        label[n++] = *id == '\n' ? 'n' : *id;
     }
     label[n++] = '"';
     label[n] = 0;

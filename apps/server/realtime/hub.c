@@ -78,6 +78,14 @@ static void stop_worker(rt_socket *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Its client was too slow, or broke the rules. */
+static void count_dropped(rt_socket *s) {
+    pthread_mutex_lock(&s->hub->lock);
+    s->hub->counts.dropped += !s->is_dropped;
+    pthread_mutex_unlock(&s->hub->lock);
+    s->is_dropped = 1;
+}
+
 /* The connection is over, for whatever reason; the socket lives on until its worker has ended. */
 static void disconnect(rt_socket *s, int dropped) {
     if (s->fd < 0)
@@ -86,9 +94,8 @@ static void disconnect(rt_socket *s, int dropped) {
     MHD_upgrade_action(s->handle, MHD_UPGRADE_ACTION_CLOSE);
     s->fd = -1;
     stop_worker(s);
-    pthread_mutex_lock(&s->hub->lock);
-    s->hub->counts.dropped += dropped;
-    pthread_mutex_unlock(&s->hub->lock);
+    if (dropped)
+        count_dropped(s);
 }
 
 static void free_socket(rt_socket *s) {
@@ -164,6 +171,8 @@ static void shut_if_done(rt_socket *s) {
     if (s->is_shut || !wslay_event_get_close_sent(s->frames) || wslay_event_get_read_enabled(s->frames))
         return;
     s->is_shut = 1;
+    if (!wslay_event_get_close_received(s->frames)) /* wslay closed it: it broke the rules */
+        count_dropped(s);
     s->closed_ns = server_now_ns();
     shutdown(s->fd, SHUT_WR);
     stop_worker(s);
@@ -220,9 +229,10 @@ static void check_deadlines(rt_socket *s, int64_t now) {
     }
     if (s->close_queued)
         return;
-    if (is_over(s->message_ns, now, MESSAGE_WITHIN_S))
+    if (is_over(s->message_ns, now, MESSAGE_WITHIN_S)) {
         frames_close(s, WSLAY_CODE_POLICY_VIOLATION, "a message did not end in time");
-    else if (o->realtime_idle_s != MXW_NONE && is_over(s->used_ns, now, o->realtime_idle_s))
+        count_dropped(s);
+    } else if (o->realtime_idle_s != MXW_NONE && is_over(s->used_ns, now, o->realtime_idle_s))
         frames_close(s, WSLAY_CODE_GOING_AWAY, "no message came for long");
     else if (!s->pinged && is_over(s->heard_ns, now, PING_AFTER_S) && s->watched & EPOLLIN) {
         s->pinged = 1;

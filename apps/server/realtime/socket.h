@@ -54,6 +54,7 @@ struct rt_socket {
     int pinged;
     int close_queued;                    /* a close goes out, or has */
     int is_shut;                         /* and nothing will after it */
+    int is_dropped;                      /* counted as one whose client was too slow, or broke the rules */
     /* the worker's */
     realtime_start *start;
     rt_session *session;
