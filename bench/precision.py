@@ -4,8 +4,9 @@
 In: a folder with manifest.jsonl, a line for each recording: its file, language and true transcript ("none": no speech);
 a program, for f16 with a GPU. Out: a table of word error rates of the English ones against the truth (bench/wer.py), at
 temperature 0; with --json also a line of JSON for each model and beam with the recordings whose text differs; with
---texts FILE those as a page in Markdown: the words that differ, and margins if --margins is given, too. A margin is how far the exact run's token was ahead, in log probability, of the one that the other
-precision chose instead, at the first token of the first window where they part.
+--texts FILE those as a page in Markdown: the words that differ, and margins if --margins is given, too. A margin is how
+far the exact run's token was ahead, in log probability, of the one that the other precision chose instead, at the first
+token of the first window where they part.
 Invariants: both precisions hear the same files in one run each, and every recording counts, those without text too.
 """
 import argparse

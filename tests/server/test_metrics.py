@@ -84,9 +84,11 @@ class Page:
             each = [b - a for a, b in zip([0] + counts, counts)]   # what is in a bucket lies between its edges
             least = sum(k * edge for k, edge in zip(each, [0] + edges))
             most = sum(k * edge for k, edge in zip(each, edges) if k)
-            self.expect(least <= total * (1 + 1e-8) and total <= most * (1 + 1e-8), (family, labels, least, total, most))
+            self.expect(least <= total * (1 + 1e-8) and total <= most * (1 + 1e-8),
+                        (family, labels, least, total, most))
         for kind in ("_sum", "_count"):
-            self.expect({labels for name, labels in self.samples if name == family + kind} == set(series), family + kind)
+            self.expect({labels for name, labels in self.samples if name == family + kind} == set(series),
+                        family + kind)
 
     def get(self, name, **labels):
         """The sum over the series that have these labels"""
@@ -233,9 +235,11 @@ def test_sockets(server):
         for _ in range(4):
             s.send({"type": "input_audio_buffer.append", "audio": second})
         if has_speech_detection():
-            check(wait_until(lambda: Moved(before, Page(server))("audio_seconds_total", kind="live") >= 1), "live sound")
+            check(wait_until(lambda: Moved(before, Page(server))("audio_seconds_total", kind="live") >= 1),
+                  "live sound")
         else:
-            print("SKIP: server-metrics, sound of a live socket: silero-vad is not there (tools/fetch-model silero-vad)")
+            print("SKIP: server-metrics, sound of a live socket: "
+                  "silero-vad is not there (tools/fetch-model silero-vad)")
         s.socket.sendall(frame(TEXT, b"{}", masked=False))
         s.rest_of()
         check_equal(s.closed[0], 1002, "a frame that breaks the rules")

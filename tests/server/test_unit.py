@@ -1,5 +1,5 @@
-"""tests/server/test_unit.py PROGRAM MAKE_CHECKPOINT UNIT - the unit of systemd: what systemd says of it, and that it and
-docs/server.md name the same credentials.
+"""tests/server/test_unit.py PROGRAM MAKE_CHECKPOINT UNIT - the unit of systemd: what systemd says of it, and that it
+and docs/server.md name the same credentials.
 
 UNIT is the file that is installed. Its program is not where it will be, so the built one stands in its place.
 """

@@ -6,8 +6,8 @@
  * step (mxw_model_options.batch).
  *
  * A request comes in with its headers and holds its room until its end, so that uploads, threads, memory and disk are
- * bounded; when there is none left the next one is refused at once. But an upload that is slow (load/uploads.h) gives its
- * room to the next one instead: who sends a byte now and then keeps nobody out.
+ * bounded; when there is none left the next one is refused at once. But an upload that is slow (load/uploads.h) gives
+ * its room to the next one instead: who sends a byte now and then keeps nobody out.
  *
  * Invariants: there are never more requests inside than places and --queue have room for. A model never has more
  * sessions than it has slots.
