@@ -84,7 +84,7 @@ mxw_status mx_infer_SOFTMAX(mx_infer *f) {
 static mxw_status conv_length(mx_infer *f, const char *axis, int64_t n, int64_t kernel, int which, int64_t dilation,
                               int64_t *out) {
     int64_t stride = f->attrs->stride[which], pad = f->attrs->pad[which];
-    char apart[32] = "";
+    char apart[48] = "";
     if (stride < 1 || pad < 0)
         return mx_infer_bad(f, "stride %lld and pad %lld: expected stride 1 or more and pad 0 or more",
                             (long long)stride, (long long)pad);

@@ -1,6 +1,7 @@
 /* pipeline/manifest.c - the model and options of a run as JSON: enough to reproduce it. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "output/output.h"

@@ -68,10 +68,10 @@ const char *mx_cpu_set_of(const mx_isa *best, size_t kernel) {
     const char *set = best->name;   /* whose reference loops they are */
     for (int i = 0; mx_cpu_isa(i); i++) {
         const mx_isa *isa = mx_cpu_isa(i);
-        void (*fast)(void) = NULL;
+        void (*own)(void) = NULL;
         if (isa->fast)
-            memcpy(&fast, (const char *)isa->fast + kernel, sizeof(fast));
-        set = fast ? isa->name : set;
+            memcpy(&own, (const char *)isa->fast + kernel, sizeof(own));
+        set = own ? isa->name : set;
         if (isa == best)
             break;
     }

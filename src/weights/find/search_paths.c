@@ -3,6 +3,7 @@
  * written to those. */
 #include <ctype.h>
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +101,7 @@ static mxw_status look_in_snapshot(const char *repository, const char *revision,
 
 /* The newest snapshot that has weights, for a cache without refs/main (a revision was requested by its hash). */
 static mxw_status newest_snapshot(const char *repository, const char *leaf, mx_str *path) {
-    char best[80] = "";
+    char best[NAME_MAX + 1] = "";
     struct timespec newest = {0};
     mx_str folder = {0};
     mx_str_print(&folder, "%s/snapshots", repository);
