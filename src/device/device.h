@@ -32,7 +32,8 @@ typedef struct mx_call {
 /* How a compiled call wants an input that never changes. */
 typedef enum mx_form {
     MX_FORM_F32,      /* f32, row major, as the plain op reads it */
-    MX_FORM_RAW,      /* row major in the element type of the checkpoint: f32, f16 or bf16 */
+    MX_FORM_RAW,      /* row major in the element type of the checkpoint, f32, f16 or bf16, and in host memory at any
+                         address: as it lies in the file */
     MX_FORM_PACKED    /* what pack() makes: a tensor of layout PACKED with the dims of the weight */
 } mx_form;
 

@@ -51,6 +51,11 @@ static int wants_raw(mx_op op, int input) {
     return (op == MX_OP_GATHER && input == 0) || (op == MX_OP_FUSED_LINEAR && input == 2);
 }
 
+/* A raw input in host memory may lie anywhere, as in a file. */
+static int may_lie_anywhere(const mx_device *device, const mx_call *call, int input) {
+    return device->host_memory && call->compiled && wants_raw(call->op, input);
+}
+
 static mx_form pattern_form(const mx_device *device, const mx_weight_use *use) {
     return wants_packed(use->op, use->input) ? MX_FORM_PACKED
            : wants_raw(use->op, use->input)  ? MX_FORM_RAW
@@ -164,7 +169,8 @@ static void narrow_state(const mx_tensor *wide, const mx_tensor *state) {
 static mxw_status make_plain(const mx_device *device, const mx_call *call, int i, mx_tensor *out, void **owned) {
     mx_tensor t = call->inputs[i];
     const void *origin = call->host ? call->host[i] : NULL;
-    if (t.data && (!is_ours(device, t.data) || !is_aligned(device, &t)))
+    int aligned = is_aligned(device, &t);
+    if (t.data && (!is_ours(device, t.data) || !(aligned || may_lie_anywhere(device, call, i))))
         return refuse(call, "not in the device's memory, or not aligned: input", i);
     t.data = host_of(device, t.data);
     *out = t;
@@ -179,6 +185,10 @@ static mxw_status make_plain(const mx_device *device, const mx_call *call, int i
         *out = unpack(h);
         *owned = out->data;
         return MXW_OK;
+    }
+    if (!aligned) {
+        *out = plain_copy(&t);
+        *owned = out->data;
     }
     if (!mx_tensor_contiguous(&t)) {
         if (!call->compiled || !pattern_strided(device, call->op, i) || !lies_apart_well(&t) || origin)

@@ -191,6 +191,20 @@ static void test_constants(void) {
     constants_of("pattern-near", MX_FORM_F32, &in_place);
     CHECK_EQ_INT(in_place, 0);
     check_compiled();
+
+    fresh();   /* raw ones can be used wherever they lie: an embedding is too large to be kept twice */
+    at = given(INTS(5, 4));
+    mx_tensor table = F16S(5, 3), wide_table = FLOATS(1, 5, 3);
+    char *odd_half = block(31), *odd_float = block(61);
+    memcpy(odd_half + 1, table.data, 30);
+    memcpy(odd_float + 1, wide_table.data, 60);
+    out(mx_graph_gather(G, weight(mx_tensor_of(MXW_F16, 2, DIMS(5, 3), odd_half + 1)), at));
+    out(mx_graph_gather(G, weight(mx_tensor_of(MXW_F32, 2, DIMS(5, 3), odd_float + 1)), at));
+    CHECK_EQ_INT(constants_of("pattern-near", MX_FORM_RAW, &in_place), 2);
+    CHECK_EQ_INT(in_place, 2);
+    CHECK_EQ_INT(constants_of("pattern", MX_FORM_RAW, &in_place), 2);
+    CHECK_EQ_INT(in_place, 0);
+    check_compiled();
 }
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */

@@ -369,6 +369,7 @@ static void test_gather(void) {
     for (size_t d = 0; d < MX_COUNT(types); d++)
         for (int64_t n = 1; n < 50; n += 12) {
             mx_tensor table = random_of(types[d], 2, DIMS(9, n)), index = blank(MXW_I32, 2, DIMS(2, 3)), wide;
+            mx_tensor lies = blank(MXW_U8, 1, DIMS((int64_t)mx_tensor_bytes(&table) + 1));
             mx_weight_use use = {.op = MX_OP_GATHER, .attrs = &(mx_attrs){0}, .input = 0, .sources = &table,
                                  .n_sources = 1};
             CHECK_EQ_INT(cpu->form(cpu, &use), MX_FORM_RAW);
@@ -378,6 +379,10 @@ static void test_gather(void) {
             mx_tensor_to_f32(&table, wide.data);
             mx_tensor want = plain(MX_OP_GATHER, &(mx_attrs){0}, (mx_tensor[]){wide, index}, 2, BLANK(2, 3, n));
             mx_tensor got = like(&want);
+            CHECK_EQ_INT(run(MX_OP_GATHER, &(mx_attrs){0}, (mx_tensor[]){table, index}, 2, &got, 1, pool), MXW_OK);
+            CHECK(same_bits(&got, &want));
+            memcpy((char *)lies.data + 1, table.data, mx_tensor_bytes(&table));   /* in place, at an odd address */
+            table.data = (char *)lies.data + 1;
             CHECK_EQ_INT(run(MX_OP_GATHER, &(mx_attrs){0}, (mx_tensor[]){table, index}, 2, &got, 1, pool), MXW_OK);
             CHECK(same_bits(&got, &want));
             ((int32_t *)index.data)[5] = 9;

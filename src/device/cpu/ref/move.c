@@ -59,10 +59,17 @@ static int64_t load_int(const void *x, mxw_dtype dtype, int64_t i) {
     }
 }
 
+/* At any address: weights that are used in place lie as the file has them. */
+static uint16_t load_half(const void *x, int64_t i) {
+    uint16_t half;
+    memcpy(&half, (const char *)x + i * 2, sizeof(half));
+    return half;
+}
+
 static double load_float(const void *x, mxw_dtype dtype, int64_t i) {
     switch (dtype) {
-    case MXW_F16: return (double)mx_f16_to_f32(((const uint16_t *)x)[i]);
-    case MXW_BF16: return (double)mx_bf16_to_f32(((const uint16_t *)x)[i]);
+    case MXW_F16: return (double)mx_f16_to_f32(load_half(x, i));
+    case MXW_BF16: return (double)mx_bf16_to_f32(load_half(x, i));
     case MXW_F32: return (double)((const float *)x)[i];
     default: return ((const double *)x)[i];
     }
