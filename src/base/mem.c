@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,10 +11,13 @@
 #define MX_HUGE ((size_t)2 << 20)   /* a huge page on x86-64 and most ARM systems; elsewhere only an alignment */
 #define MX_ARENA_BLOCK (64 * 1024)
 
-/* The size is kept in front of the block, a whole alignment wide, so that realloc can copy. */
+/* Kept in front of the block, a whole alignment wide: the size, so that realloc can copy, and what free gets. */
 typedef struct header {
     size_t bytes;
+    void *raw;
 } header;
+
+_Static_assert(sizeof(header) <= MX_ALIGN, "a header fits in front of a block");
 
 static atomic_llong countdown = -1;
 static atomic_llong n_allocated;
@@ -35,29 +39,32 @@ static int tripped(void) {
     return atomic_fetch_sub(&countdown, 1) == 0;
 }
 
+static header *header_of(const void *block) { return (header *)(void *)((char *)(uintptr_t)block - MX_ALIGN); }
+
 /* Large blocks use huge pages if available: 40 MB of weights then cost 20 page faults instead of 10,000, and fewer TLB
- * misses. */
+ * misses. They begin with one, so that the header in front does not bring in a page of what is not used yet. */
 static void *take(size_t bytes) {
     void *raw = NULL;
-    int large = bytes >= MX_HUGE;
-    if (posix_memalign(&raw, large ? MX_HUGE : MX_ALIGN, bytes) != 0)
+    size_t align = bytes >= MX_HUGE ? MX_HUGE : MX_ALIGN;
+    if (posix_memalign(&raw, align, bytes + align) != 0)
         return NULL;
+    char *block = (char *)raw + align;
 #ifdef MADV_HUGEPAGE
-    if (large)
-        madvise(raw, bytes, MADV_HUGEPAGE);
+    if (align == MX_HUGE)
+        madvise(block, bytes, MADV_HUGEPAGE);
 #endif
-    return raw;
+    *header_of(block) = (header){bytes, raw};
+    return block;
 }
 
 void *mx_alloc(size_t bytes) {
-    void *raw = NULL;
-    if (bytes > SIZE_MAX / 2 || tripped() || !(raw = take(bytes + MX_ALIGN))) {
+    void *block = NULL;
+    if (bytes > SIZE_MAX / 2 || tripped() || !(block = take(bytes))) {
         mx_fail(MXW_E_MEMORY, "out of memory (%zu bytes asked)", bytes);
         return NULL;
     }
-    ((header *)raw)->bytes = bytes;
     atomic_fetch_add(&n_live, 1);
-    return (char *)raw + MX_ALIGN;
+    return block;
 }
 
 void *mx_alloc_array(size_t count, size_t size) {
@@ -79,7 +86,7 @@ void *mx_alloc_zero(size_t count, size_t size) {
 void *mx_realloc(void *block, size_t bytes) {
     if (!block)
         return mx_alloc(bytes);
-    size_t old = ((header *)((char *)block - MX_ALIGN))->bytes;
+    size_t old = header_of(block)->bytes;
     void *fresh = mx_alloc(bytes);
     if (!fresh)
         return NULL;
@@ -92,7 +99,16 @@ void mx_free(void *block) {
     if (!block)
         return;
     atomic_fetch_sub(&n_live, 1);
-    free((char *)block - MX_ALIGN);
+    free(header_of(block)->raw);
+}
+
+/* Whole huge pages only: to take a part out of one would split it for good, and every later fault would be one of
+ * 4 KB. */
+void mx_mem_forget(void *block, size_t bytes) {
+    uintptr_t at = (uintptr_t)block, first = (at + MX_HUGE - 1) / MX_HUGE * MX_HUGE;
+    uintptr_t end = (at + bytes) / MX_HUGE * MX_HUGE;
+    if (block && end > first)
+        madvise((char *)block + (first - at), end - first, MADV_DONTNEED);
 }
 
 char *mx_strndup(const char *text, size_t n) {

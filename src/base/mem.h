@@ -10,6 +10,8 @@ void *mx_alloc_zero(size_t count, size_t size);          /* checks count * size 
 void *mx_alloc_array(size_t count, size_t size);         /* checks count * size, not cleared */
 void *mx_realloc(void *block, size_t bytes);             /* on failure the old block is kept */
 void mx_free(void *block);
+void mx_mem_forget(void *block, size_t bytes);           /* huge pages of it go back to the system; read only what was
+                                                            written since. NULL: nothing */
 char *mx_strdup(const char *text);                       /* NULL gives NULL */
 char *mx_strndup(const char *text, size_t n);
 

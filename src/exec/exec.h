@@ -82,4 +82,7 @@ mxw_status mx_run_execute(mx_run *run);
 int mx_run_done(const mx_run *run);
 /* A host view, valid until the next execute. */
 mxw_status mx_run_output(mx_run *run, const char *name, mx_tensor *out);
+/* Where values are in host memory: that goes back to the system until the next execute. Until then there are no
+ * outputs, also for runs that they are piped to. */
+void mx_run_forget(mx_run *run);
 #endif

@@ -1,4 +1,6 @@
-/* exec/reserve.c - takes the device memory of a compiled run ahead of time, at its largest sizes. */
+/* exec/reserve.c - takes the device memory of a compiled run ahead of time, at its largest sizes; gives back the pages
+ * of a run that rests. */
+#include "base/mem.h"
 #include "exec/program.h"
 
 /* A buffer for every input that the caller will bind. */
@@ -30,4 +32,14 @@ mxw_status mx_run_reserve(mx_run *run, const char *sizes) {
     if (status >= 0)
         status = reserve_inputs(run);
     return status < 0 ? mx_fail_in(status, "graph %s", run->program->graph->name) : status;
+}
+
+void mx_run_forget(mx_run *run) {
+    if (!run->program->device->host_memory)
+        return;
+    mx_mem_forget(run->arena, run->arena_room);
+    mx_mem_forget(run->scratch, run->scratch_bytes);
+    for (size_t i = 0; i < run->n_buffers; i++)
+        mx_mem_forget(run->buffers[i].data, run->buffers[i].bytes);
+    run->done = 0;
 }

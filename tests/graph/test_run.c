@@ -332,6 +332,30 @@ static void test_warm(void) {
     close_model(&m);
 }
 
+/* A run whose memory was given back has no outputs where that was host memory, and after the next execute the same. */
+static void test_forgotten(void) {
+    static rows r;
+    begin();
+    fill_rows(&r);
+    mx_tensor features = FLOATS(1, 2, T, D), t;
+    model m = open_model(build_decoder(), NULL, ROWS);
+    bind_rows(&m, &r, &features, 0, ROWS);
+    mx_run_forget(m.run);   /* before the first */
+    CHECK(mx_run_execute(m.run) == MXW_OK && mx_run_output(m.run, "logits", &t) == MXW_OK);
+    size_t bytes = mx_tensor_bytes(&t);
+    void *before = mx_alloc(bytes);
+    memcpy(before, t.data, bytes);
+    mx_run_forget(m.run);
+    if (mx_run_output(m.run, "logits", &t) < 0)
+        CHECK(strstr(mx_error(), "has not run") != NULL);
+    else
+        CHECK(memcmp(before, t.data, bytes) == 0);
+    CHECK(mx_run_execute(m.run) == MXW_OK && mx_run_output(m.run, "logits", &t) == MXW_OK);
+    CHECK(memcmp(before, t.data, bytes) == 0);
+    mx_free(before);
+    close_model(&m);
+}
+
 /* Every allocation made to fail in turn: a clean failure, nothing left behind. */
 static void test_memory(void) {
     static rows r;
@@ -382,6 +406,7 @@ int main(int argc, char **argv) {
     test_views();
     test_piped_output();
     test_warm();
+    test_forgotten();
     test_memory();
     end();
     CHECK_EQ_INT(mx_mem_live(), 0);

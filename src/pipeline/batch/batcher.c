@@ -128,11 +128,24 @@ static mxw_status force_members(mx_batcher *b, int first, int n) {
     return status;
 }
 
+/* A window of the only slot. Encoder and steps take turns then, and neither needs what the other has touched: the pages
+ * of the model's file before, those of the encoder's values after. Page faults cost a few hundredths of a window
+ * (docs/results/int8.md); with several slots steps of one follow windows of another, and that would be more. */
+static mxw_status encode_alone(mx_batcher *b) {
+    mx_weights_forget(b->runner.recognizer->weights);
+    mxw_status status = mx_step_runner_encode(&b->runner, b->requests, 1);
+    mx_run_forget(b->runner.runs[MX_PART_CROSS]);
+    mx_run_forget(b->runner.runs[MX_PART_ENCODER]);
+    return status;
+}
+
 /* Members first .. first + n - 1 as one run. */
 static mxw_status run_members(mx_batcher *b, request_kind kind, int first, int n) {
     mx_slot *slot = b->members[first];
     if (kind == REQUEST_EXCLUSIVE)
         return slot->exclusive(slot->exclusive_context, &b->runner, slot->number);
+    if (kind == REQUEST_ENCODE && b->n_slots == 1)
+        return encode_alone(b);
     if (kind == REQUEST_ENCODE)
         return mx_step_runner_encode(&b->runner, b->requests + first, n);
     if (kind == REQUEST_FORCE)
