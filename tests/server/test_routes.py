@@ -70,9 +70,11 @@ def test_origins(server):
     def ask(path="/health", **headers):
         return server.ask("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     check_error(ask(Origin="https://evil.example"), 403, "origin_not_allowed", "another origin")
-    check_error(ask(Host="evil.example"), 403, "origin_not_allowed", "another host")
-    check_equal(ask(Host=f"localhost:{server.port}").status, 200, "localhost")
-    check_equal(ask(Host=f"[::1]:{server.port}").status, 200, "::1")
+    for host in ("evil.example", "127.evil.example", "127.0.0.1.nip.io", f"127.0.0.1.nip.io:{server.port}",
+                 "127.0.0.1.", "127.1", "localhost.evil.example", "128.0.0.1", "[::2]", "[::1].evil.example"):
+        check_error(ask(Host=host), 403, "origin_not_allowed", f"another host: {host}")
+    for host in ("localhost", "LOCALHOST", "127.0.0.1", "127.0.0.2", "[::1]"):
+        check_equal([ask(Host=host).status, ask(Host=f"{host}:{server.port}").status], [200, 200], f"host {host}")
     check_equal(ask(Origin=f"http://127.0.0.1:{server.port}").status, 200, "its own origin")
     check_equal(ask(Origin=f"https://127.0.0.1:{server.port}").status, 200, "its own, behind a proxy that ends TLS")
     for other in (f"https://127.0.0.1:{server.port + 1}", "https://localhost", "ftp://127.0.0.1", "null", "https://"):
@@ -148,7 +150,8 @@ def test_tls():
 
 def test_usage():
     for words, status, needle in (
-            (["--host", "0.0.0.0"], 2, "--api-key"), (["--tls-cert", "x"], 2, "--tls-key"),
+            (["--host", "0.0.0.0"], 2, "--api-key"), (["--host", "127.x.example"], 2, "--api-key"),
+            (["--host", "127.0.0.1.nip.io"], 2, "--api-key"), (["--tls-cert", "x"], 2, "--tls-key"),
             (["--no-auth", "--api-key", "k"], 2, "--no-auth"), (["--api-key", "a b"], 1, "--api-key"),
             (["--api-key-file", os.path.join(FOLDER, "none")], 1, "--api-key-file"),
             (["--model", MODEL, "--model", MODEL], 1, "two models"),

@@ -1,22 +1,29 @@
 /* server/http/origin.c - see origin.h. */
 #include "http/origin.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
 #include "http/auth.h"
 
+/* An address, not a name that looks like one: whoever owns 127.evil.example lets it lead where he likes. */
 int origin_is_loopback(const char *host) {
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return !strcasecmp(host, "localhost") || (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
 /* The host in "host:port", "[::1]:port" or a bare name. */
 static int host_is_local(const char *value, const server_options *o) {
     char name[256];
-    size_t n = value[0] == '[' ? strcspn(value, "]") : strcspn(value, ":");
-    const char *from = value[0] == '[' ? value + 1 : value;
-    n -= value[0] == '[' ? 1 : 0;
-    if (n >= sizeof(name))
+    int in_brackets = value[0] == '[';
+    const char *from = value + in_brackets;
+    size_t n = strcspn(from, in_brackets ? "]" : ":");
+    const char *rest = from + n + (in_brackets && from[n]);
+    if (n >= sizeof(name) || (*rest && *rest != ':'))
         return 0;
     memcpy(name, from, n);
     name[n] = 0;
