@@ -5,7 +5,8 @@ import json
 import os
 import sys
 
-from servertest import FOLDER, QUICK, Server, check, check_equal, done, form, make_model, read_answer, run, sound
+from servertest import (FOLDER, QUICK, Server, check, check_equal, done, form, make_certificate, make_model,
+                        read_answer, run, sound)
 
 MODEL = make_model(sys.argv[2])
 SOUND = sound(40)
@@ -218,6 +219,42 @@ def test_limits():
         answer = server.ask("POST", "/v1/audio/transcriptions", chunked,
                             {"Content-Type": kind, "Transfer-Encoding": "chunked"})
         check_refused(answer, 413, "file", "a large file in chunks")
+        test_goes_on(server, "")
+    pair = make_certificate("forms")
+    if not pair:
+        print("SKIP: server-forms TLS: no openssl to make a certificate")
+        return
+    with Server("--model", MODEL, "--max-upload", "100k", "--tls-cert", pair[0], "--tls-key", pair[1]) as server:
+        test_goes_on(server, "TLS: ")
+
+
+def goes_on(server, path, kind, begin=b""):
+    """The answer to 100 MB in chunks, which is read when all of it was sent"""
+    with server.connect() as s:
+        s.sendall((f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n"
+                   "Transfer-Encoding: chunked\r\n\r\n").encode())
+        try:
+            for piece in (begin or b" ", *[bytes(1 << 20)] * 96):
+                s.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            s.sendall(b"0\r\n\r\n")
+        except OSError:   # the server has waited for long enough; its answer came before that
+            pass
+        return read_answer(s)
+
+
+def test_goes_on(server, label):
+    """A refused body that does not end: told why, not cut off without a word"""
+    body, kind = form(QUICK, b"")
+    begin = body[:body.index(b'filename="')] + b'filename="x"\r\n\r\n'
+    fields, path = begin.replace(b'name="beam_size"', b'name="' + b"x" * 300 + b'"'), "/v1/audio/transcriptions"
+    for what, first, status, param in (("a large file", begin, 413, "file"), ("a wrong form", fields, 400, None)):
+        answer = goes_on(server, path, kind, first)
+        check(answer, f"{label}{what} that goes on: an answer")
+        if answer:
+            check_refused(answer, status, param, f"{label}{what} that goes on")
+            check_equal(answer.headers["connection"], "close", f"{label}{what} that goes on: the connection")
+    answer = goes_on(server, "/v1/realtime/client_secrets", "application/json")
+    check_equal(answer and (answer.status, answer.error["code"]), (413, "body_too_large"), f"{label}JSON that goes on")
 
 
 def main():

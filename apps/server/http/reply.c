@@ -122,16 +122,17 @@ static void send_now(const http_request *r, const char *bytes, size_t n) {
         server_log(r->server, MXW_LOG_DEBUG, "http: %s: the client does not take its answer", r->id);
 }
 
-void reply_cut_off(http_request *r, unsigned status, int after_s, const char *code, const char *message) {
+void reply_cut_off(http_request *r, unsigned status, reply_retry retry, int after_s, const char *param,
+                   const char *code, const char *message) {
     char *answer = NULL;
     size_t n = 0;
-    json_t *error = reply_error_object(status, NULL, code, message);
+    json_t *error = reply_error_object(status, param, code, message);
     char *text = error ? json_dumps(error, JSON_COMPACT) : NULL;
     struct MHD_Response *response = text ? response_of("application/json", text, strlen(text)) : NULL;
     FILE *file = response ? open_memstream(&answer, &n) : NULL;
     if (file) {
         add_headers(r, status, response);
-        add_retry(response, RETRY_LATER, after_s);
+        add_retry(response, retry, after_s);
         fprintf(file, "HTTP/1.1 %u %s\r\n", status, MHD_get_reason_phrase_for(status));
         MHD_get_response_headers(response, put_header, file);
         fprintf(file, "Content-Length: %zu\r\n\r\n%s", strlen(text), text);

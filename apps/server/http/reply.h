@@ -25,9 +25,10 @@ enum MHD_Result reply_error(http_request *r, unsigned status, const char *param,
 /* The same with x-should-retry, and Retry-After in seconds with RETRY_LATER. */
 enum MHD_Result reply_refusal(http_request *r, unsigned status, reply_retry retry, int after_s, const char *param,
                               const char *code, const char *message);
-/* The same, with RETRY_LATER, to a client that is still sending its body. libmicrohttpd answers a whole request only,
- * so this goes out by itself, as far as the socket takes it at once; the caller ends the connection then. */
-void reply_cut_off(http_request *r, unsigned status, int after_s, const char *code, const char *message);
+/* The same to a client that is still sending its body. libmicrohttpd answers a whole request only, so this goes out by
+ * itself, as far as the socket takes it at once; the caller ends the connection then. */
+void reply_cut_off(http_request *r, unsigned status, reply_retry retry, int after_s, const char *param,
+                   const char *code, const char *message);
 /* The error object alone, for streams and sockets. */
 json_t *reply_error_object(unsigned status, const char *param, const char *code, const char *message);
 /* As an HTTP status: what a failure of the library means to a client (bad audio 400, no memory 507, ...). */

@@ -18,6 +18,8 @@
 
 /* Of a body that is of no interest any more so much is read, for the sake of the answer; then the connection ends. */
 enum { DRAIN_BYTES = 64 << 20, CLIENT_LEFT = 499 };
+_Static_assert(HTTP_SMALL_BODY == 1 << 20, "as the message has it");
+static const char too_large[] = "the body of this request may have 1 MiB";
 
 int request_fd(const http_request *r) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -105,8 +107,7 @@ static enum MHD_Result check_headers(http_request *r) {
         return reply_error(r, MHD_HTTP_UNAUTHORIZED, NULL, "invalid_api_key",
                            "this server needs an API key: send the header Authorization: Bearer KEY");
     if (!r->route->handler->take && length > HTTP_SMALL_BODY)
-        return reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, NULL, "body_too_large",
-                           "the body of this request may have %d bytes", HTTP_SMALL_BODY);
+        return reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, NULL, "body_too_large", "%s", too_large);
     return r->route->handler->begin ? r->route->handler->begin(r) : MHD_YES;
 }
 
@@ -123,30 +124,43 @@ static int collect(http_request *r, const char *bytes, size_t n) {
     return 1;
 }
 
+/* The client has been told why, and may still be sending. */
+static enum MHD_Result end_body(http_request *r) {
+    connection_linger(r->record, DRAIN_BYTES);
+    return MHD_NO;
+}
+
+/* A refused body is read to its end, where libmicrohttpd takes the answer; one that has no end in sight is answered
+ * before. */
+static enum MHD_Result drop_piece(http_request *r, size_t n) {
+    r->refused = n < (size_t)(DRAIN_BYTES - r->refused) ? r->refused + (int)n : DRAIN_BYTES;
+    if (r->refused < DRAIN_BYTES)
+        return MHD_YES;
+    if (r->route->handler->take)
+        r->route->handler->cut_off(r);
+    else
+        reply_cut_off(r, MHD_HTTP_CONTENT_TOO_LARGE, RETRY_AS_STATUS, 0, NULL, "body_too_large", too_large);
+    return end_body(r);
+}
+
 static enum MHD_Result take_piece(http_request *r, const char *bytes, size_t n) {
     if (!r->n_received)
         connection_enter(r->record, CONNECTION_RECEIVING);
     connection_moved(r->record, n);
     r->n_received += n;
-    if (r->refused) {
-        r->refused = n < (size_t)(DRAIN_BYTES - r->refused) ? r->refused + (int)n : DRAIN_BYTES;
-        return r->refused < DRAIN_BYTES ? MHD_YES : MHD_NO;
-    }
+    if (r->refused)
+        return drop_piece(r, n);
     const route_handler *handler = r->route->handler;
     int took = handler->take ? handler->take(r, bytes, n) : collect(r, bytes, n);
     r->refused = took == 0;
-    if (took >= 0)
-        return MHD_YES;
-    connection_linger(r->record, DRAIN_BYTES);
-    return MHD_NO;
+    return took < 0 ? end_body(r) : MHD_YES;
 }
 
 static enum MHD_Result answer(http_request *r) {
     connection_enter(r->record, CONNECTION_WORKING);
     enum MHD_Result result =
         r->refused && !r->route->handler->take
-            ? reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, NULL, "body_too_large",
-                          "the body of this request may have %d bytes", HTTP_SMALL_BODY)
+            ? reply_error(r, MHD_HTTP_CONTENT_TOO_LARGE, NULL, "body_too_large", "%s", too_large)
             : r->route->handler->answer(r);
     if (result == MHD_YES)
         connection_enter(r->record, r->status == MHD_HTTP_SWITCHING_PROTOCOLS ? CONNECTION_UPGRADED

@@ -20,6 +20,8 @@ typedef struct route_handler {
     /* NULL: bodies of at most HTTP_SMALL_BODY are collected in `body`. Else called with every piece of the body; 0: the
      * rest is of no interest, and answer says why; -1: the connection ends, after reply_cut_off. */
     int (*take)(http_request *r, const char *bytes, size_t n);
+    /* With take: tells by reply_cut_off why the body was refused, to a client that goes on sending. */
+    void (*cut_off)(http_request *r);
     /* NULL, or called when the request ends, however it does: frees `own`. */
     void (*forget)(http_request *r);
 } route_handler;

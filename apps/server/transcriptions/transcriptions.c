@@ -16,7 +16,7 @@
 #include "transcriptions/fields.h"
 #include "transcriptions/job.h"
 
-enum { FORM_BUFFER = 64 << 10, FORM_SLACK = 2 << 20, BLOCK = 32 << 10, HEARTBEAT_MS = 10000 };
+enum { FORM_BUFFER = 64 << 10, FORM_SLACK = 2 << 20, BLOCK = 32 << 10, HEARTBEAT_MS = 10000, RETRY_S = 5 };
 
 typedef struct transcription {
     struct MHD_PostProcessor *processor;
@@ -46,7 +46,7 @@ static enum MHD_Result refuse_load(http_request *r) {
 }
 
 static enum MHD_Result refuse_drain(http_request *r) {
-    return reply_refusal(r, MHD_HTTP_SERVICE_UNAVAILABLE, RETRY_LATER, 5, NULL, "draining",
+    return reply_refusal(r, MHD_HTTP_SERVICE_UNAVAILABLE, RETRY_LATER, RETRY_S, NULL, "draining",
                          "the server is about to stop");
 }
 
@@ -58,7 +58,7 @@ static enum MHD_Result refuse_slow(http_request *r, int is_whole) {
              "place was given to another; try again later", UPLOAD_LEAST_RATE >> 10);
     if (is_whole)
         return reply_refusal(r, MHD_HTTP_REQUEST_TIMEOUT, RETRY_LATER, seconds, NULL, "upload_too_slow", message);
-    reply_cut_off(r, MHD_HTTP_REQUEST_TIMEOUT, seconds, "upload_too_slow", message);
+    reply_cut_off(r, MHD_HTTP_REQUEST_TIMEOUT, RETRY_LATER, seconds, NULL, "upload_too_slow", message);
     return MHD_NO;
 }
 
@@ -67,7 +67,8 @@ static enum MHD_Result open_form(http_request *r) {
     transcription *t = calloc(1, sizeof(*t));
     if (!t) {
         server_leave(r->server);
-        return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, 5, NULL, "out_of_memory", "out of memory");
+        return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, RETRY_S, NULL, "out_of_memory",
+                             "out of memory");
     }
     form_init(&t->form, r->server->options->max_upload);
     r->own = t;
@@ -113,11 +114,17 @@ static int take(http_request *r, const char *bytes, size_t n) {
 /* ---- the answer ----------------------------------------------------------------------------------------- */
 
 /* What the server lacks will be lacking the next time: a client would send the recording thrice. */
+static reply_retry retry_of(const form_problem *p) {
+    return p->status == MHD_HTTP_SERVICE_UNAVAILABLE ? RETRY_LATER : p->status >= 500 ? RETRY_NEVER : RETRY_AS_STATUS;
+}
+
 static enum MHD_Result reply_problem(http_request *r, const form_problem *p) {
-    reply_retry retry = p->status == MHD_HTTP_SERVICE_UNAVAILABLE ? RETRY_LATER
-                        : p->status >= 500                        ? RETRY_NEVER
-                                                                  : RETRY_AS_STATUS;
-    return reply_refusal(r, p->status, retry, 5, *p->param ? p->param : NULL, p->code, p->message);
+    return reply_refusal(r, p->status, retry_of(p), RETRY_S, *p->param ? p->param : NULL, p->code, p->message);
+}
+
+static void cut_off(http_request *r) {
+    const form_problem *p = &((transcription *)r->own)->form.problem;
+    reply_cut_off(r, p->status, retry_of(p), RETRY_S, *p->param ? p->param : NULL, p->code, p->message);
 }
 
 /* Until there is news of the job, or so many milliseconds passed (-1: no limit); 0: the client left. */
@@ -181,7 +188,7 @@ static enum MHD_Result run_job(http_request *r) {
         return refuse_slow(r, 1);
     t->job = job_start(r->server, &t->request, &t->form.file);
     if (!t->job)
-        return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, 5, NULL, "out_of_memory",
+        return reply_refusal(r, MHD_HTTP_INSUFFICIENT_STORAGE, RETRY_LATER, RETRY_S, NULL, "out_of_memory",
                              "there is no thread left for this request");
     job_state state;
     while ((state = job_look(t->job)) == JOB_PREPARING)
@@ -239,6 +246,6 @@ static void forget(http_request *r) {
 }
 
 const route_handler handler_transcriptions = {
-    .answer = answer_transcription, .begin = begin, .take = take, .forget = forget};
+    .answer = answer_transcription, .begin = begin, .take = take, .cut_off = cut_off, .forget = forget};
 const route_handler handler_translations = {
-    .answer = answer_translation, .begin = begin, .take = take, .forget = forget};
+    .answer = answer_translation, .begin = begin, .take = take, .cut_off = cut_off, .forget = forget};
