@@ -179,11 +179,11 @@ static int lifetime_of(json_t *after, const char *path, int64_t *seconds, rt_pro
 
 /* The beta has it within the session: {"client_secret":{"expires_at":{"anchor":"created_at","seconds":600}}}. */
 static int beta_lifetime_of(json_t *body, int64_t *seconds, rt_problem *problem) {
-    json_t *secret = json_object_get(body, "client_secret");
-    if (secret && !json_is_null(secret) && !json_is_object(secret))
+    json_t *wanted = json_object_get(body, "client_secret");
+    if (wanted && !json_is_null(wanted) && !json_is_object(wanted))
         return rt_problem_set(problem, "invalid_value", "client_secret", "client_secret: must be an object");
-    return (!secret || has_only(secret, "client_secret", "expires_at", "expires_at", problem)) &&
-           lifetime_of(json_object_get(secret, "expires_at"), "client_secret.expires_at", seconds, problem);
+    return (!wanted || has_only(wanted, "client_secret", "expires_at", "expires_at", problem)) &&
+           lifetime_of(json_object_get(wanted, "expires_at"), "client_secret.expires_at", seconds, problem);
 }
 
 static enum MHD_Result out_of_secrets(http_request *r) {

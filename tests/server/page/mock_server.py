@@ -61,6 +61,11 @@ class Mock:
     gone = []                   # names of files whose client went away
     tries = {}                  # name: how often
     sessions = []               # what live sessions asked for
+    opens = threading.Event()   # cleared: live connections wait with their answer
+    lives = []                  # live connections
+
+
+Mock.opens.set()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -99,7 +104,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             data = [{"id": name, "object": "model", "created": 0, "owned_by": "mock"} for name in ("base", "tiny.en")]
             self.answer(200, json.dumps({"object": "list", "data": data}).encode())
         elif path == "/v1/realtime":
-            Live(self).run()
+            live = Live(self)
+            Mock.lives.append(live)
+            Mock.opens.wait()
+            try:
+                live.run()
+            finally:
+                live.is_over = True
         else:
             self.send_asset("index.html" if path == "/" else path)
 
@@ -183,7 +194,7 @@ class Live:
     """A realtime session: a word for each half second of sound, a passage for each sentence"""
 
     def __init__(self, handler):
-        self.handler, self.seconds, self.said, self.item = handler, 0.0, 0, None
+        self.handler, self.seconds, self.said, self.item, self.is_over = handler, 0.0, 0, None, False
 
     def run(self):
         handler = self.handler

@@ -3,6 +3,7 @@ while somebody speaks, the recording, what happens when the connection, the key 
 whether everybody can use the page: names of controls, contrasts as they are painted."""
 import struct
 import sys
+import time
 
 import mock_server
 from browser import Browser, entry, equal, expect, picture, run, speech, status
@@ -52,7 +53,8 @@ STORED_WHEN_FREE = """async () => {
 
 def reset():
     Mock.key, Mock.away, Mock.drop_live_after, Mock.pace = "", False, 0, 0.02
-    for seen in (Mock.requests, Mock.gone, Mock.tries, Mock.sessions):
+    Mock.opens.set()
+    for seen in (Mock.requests, Mock.gone, Mock.tries, Mock.sessions, Mock.lives):
         seen.clear()
 
 
@@ -154,6 +156,23 @@ def test_connection_lost(browser):
     assert duration >= 5, f"all of it is kept: {duration} s"
     expect(page.locator(".segment")).to_have_count(len(mock_server.SAID))
     equal(len(Mock.requests), 1, "it was sent as a file")
+
+
+def test_stop_before_connection(browser):
+    """The recording ends before its live connection is there: it is sent as a file, and the connection does not stay"""
+    Mock.opens.clear()
+    page = browser.open(ADDRESS)
+    page.click("#record")
+    wait_seconds(page, 2)
+    page.click("#record")
+    expect(page.locator(".segment")).to_have_count(len(mock_server.SAID))
+    equal(len(Mock.requests), 1, "it was sent as a file")
+    [live] = Mock.lives
+    Mock.opens.set()
+    end = time.monotonic() + 60
+    while not live.is_over and time.monotonic() < end:
+        page.wait_for_timeout(50)
+    equal((live.is_over, Mock.sessions), (True, []), "the connection is closed, and was not used")
 
 
 def test_key(browser):

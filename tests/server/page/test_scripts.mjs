@@ -7,7 +7,9 @@ import { Resampler, toInt16 } from './resample.js';
 import { base64, wavHeader } from './wav.js';
 
 globalThis.sessionStorage = { getItem: () => '', setItem() {}, removeItem() {} };
+globalThis.location = new URL('http://127.0.0.1:8000/');
 const { eventParser, failureOf } = await import('./api.js');
+const { Recording } = await import('./live.js');
 
 const near = (got, want, what) => assert.ok(Math.abs(got - want) < 1e-9, `${what}: ${got} is not ${want}`);
 const word = (text, start, end) => ({ word: text, start, end, probability: 0.5 });
@@ -173,6 +175,50 @@ const tests = {
     assert.throws(() => eventParser(() => {})('data: {\n\n'), SyntaxError);
   },
 
+  /* A Recording without a microphone, whose socket opens when the test says so */
+  async 'a recording that ends before its connection is there'() {
+    const sockets = [], told = [];
+    globalThis.WebSocket = class {
+      static OPEN = 1;
+      constructor() {
+        Object.assign(this, { readyState: 0, sent: [] });
+        sockets.push(this);
+      }
+      send(text) { this.sent.push(JSON.parse(text).type); }
+      close() { this.readyState = 3; }
+      open() {
+        this.readyState = 1;
+        this.onopen();
+      }
+    };
+    const begun = async () => {
+      const recording = new Recording('id', {}, { level() {}, text() {}, broken: (why) => told.push(why) });
+      const connected = recording.connect();
+      recording.take({ samples: new Int16Array(2400), peak: 0 });
+      await new Promise(setImmediate);
+      return [recording, connected, sockets.at(-1)];
+    };
+    const [late, connected, socket] = await begun();
+    await late.lastWords();
+    assert.equal(late.isWhole, false, 'the server has heard nothing');
+    socket.open();
+    await connected;
+    assert.deepEqual([socket.readyState, socket.sent, late.socket], [3, [], null], 'closed as soon as it is open');
+    const [failed, unconnected, broken] = await begun();
+    await failed.lastWords();
+    broken.onerror();
+    await unconnected;
+    assert.deepEqual([failed.isWhole, told], [false, []], 'nobody is told of a connection that is not needed');
+    const [heard, open, ready] = await begun();
+    ready.open();
+    await open;
+    const end = heard.lastWords();
+    heard.receive({ type: 'error', error: { message: 'buffer too small' } });
+    await end;
+    assert.deepEqual([heard.isWhole, ready.readyState], [true, 3], 'one that was there in time');
+    assert.deepEqual(ready.sent, ['session.update', 'input_audio_buffer.append', 'input_audio_buffer.commit']);
+  },
+
   failures() {
     const body = JSON.stringify({ error: { message: 'The queue is full.' } });
     const busy = failureOf(429, body, '7');
@@ -186,7 +232,7 @@ const tests = {
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {
   try {
-    test();
+    await test();
   } catch (error) {
     failed++;
     console.log(`failed: ${name}\n${error.stack}`);

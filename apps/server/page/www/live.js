@@ -124,6 +124,7 @@ export class Recording {
   async connect() {
     try {
       const socket = await api.realtime();
+      if (this.closing) return socket.close();    // it came too late
       socket.onmessage = ({ data }) => this.receive(JSON.parse(data));
       socket.onclose = () => this.lost();
       socket.send(JSON.stringify({ type: 'session.update', session: this.session() }));
@@ -133,6 +134,7 @@ export class Recording {
       this.lost(failure.message);
     }
     this.early = null;
+    return undefined;
   }
 
   session() {
@@ -214,10 +216,13 @@ export class Recording {
     return item.own.segments;
   }
 
-  /* After the sound has ended: commit what is left and wait for the last text. */
+  /* After the sound has ended: commit what is left and wait for the last text. Of sound that waits for a connection the
+   * server has heard nothing. */
   async lastWords() {
-    if (!this.socket) return;
     this.closing = true;
+    if (this.early) this.isWhole = false;
+    this.early = null;
+    if (!this.socket) return;
     this.committed = false;     // of earlier passages; now the answer to the last commit counts
     const done = new Promise((resolve) => { this.ended = resolve; });
     this.send({ type: 'input_audio_buffer.commit' });
