@@ -7,7 +7,7 @@
 
 #include "realtime/socket.h"
 
-enum { BUDGET = 256 << 10, KEEP = 64 << 10, QUEUE_BYTES = 64 << 10, QUEUE_MESSAGES = 256 };
+enum { BUDGET = 256 << 10, KEEP = 64 << 10, QUEUE_BYTES = 64 << 10, QUEUE_MESSAGES = 256, TRY_AGAIN_LATER = 1013 };
 
 /* ---- wslay's callbacks ------------------------------------------------------------------------------------------- */
 
@@ -49,19 +49,41 @@ static void on_frame(wslay_event_context_ptr frames, const struct wslay_event_on
     ((rt_socket *)user)->frame_opcode = arg->opcode;
 }
 
-/* Room for n bytes more of the message that is coming. 0: there is none. */
+/* The message that is coming has so much room now, which counts as what waits. */
+static void set_room(rt_socket *s, size_t room) {
+    hub_waiting(s->hub, (int64_t)room - (int64_t)s->room);
+    s->room = room;
+}
+
+/* What came of a message that nobody wants any more. */
+static void drop_message(rt_socket *s) {
+    free(s->message);
+    s->message = NULL;
+    set_room(s, 0);
+}
+
+/* Room for n bytes more of the message that is coming. 0: there is none, and the socket is closed. Small messages have
+ * room whatever the others do: a client that sends sound as it is spoken is not closed for their sake. */
 static int reserve(rt_socket *s, size_t n) {
     size_t had = s->message ? s->message->n : 0, room = s->room ? s->room : 4096;
     while (room < had + n)
         room *= 2;
+    if (room > SOCKET_MESSAGE_MOST)
+        room = SOCKET_MESSAGE_MOST;
     if (room == s->room)
         return 1;
-    rt_note *grown = realloc(s->message, sizeof(*grown) + room + 1);
-    if (!grown)
+    if (room > KEEP && hub_waiting(s->hub, 0) + (int64_t)(room - s->room) > HUB_INBOX_MOST) {
+        frames_close(s, TRY_AGAIN_LATER, "too much of all clients waits");
         return 0;
+    }
+    rt_note *grown = realloc(s->message, sizeof(*grown) + room + 1);
+    if (!grown) {
+        frames_close(s, WSLAY_CODE_INTERNAL_SERVER_ERROR, "out of memory");
+        return 0;
+    }
     grown->n = had;
     s->message = grown;
-    s->room = room;
+    set_room(s, room);
     return 1;
 }
 
@@ -76,10 +98,8 @@ static void on_chunk(wslay_event_context_ptr frames, const struct wslay_event_on
         frames_close(s, WSLAY_CODE_MESSAGE_TOO_BIG, "a message may have 21 MiB");
         return;
     }
-    if (!reserve(s, arg->data_length)) {
-        frames_close(s, WSLAY_CODE_INTERNAL_SERVER_ERROR, "out of memory");
+    if (!reserve(s, arg->data_length))
         return;
-    }
     memcpy(s->message->text + s->message->n, arg->data, arg->data_length);
     s->message->n += arg->data_length;
 }
@@ -93,20 +113,18 @@ static void on_message(wslay_event_context_ptr frames, const struct wslay_event_
         return;
     s->message_ns = 0;
     s->used_ns = server_now_ns();
-    if (!reserve(s, 0)) {
-        frames_close(s, WSLAY_CODE_INTERNAL_SERVER_ERROR, "out of memory");
+    if (!reserve(s, 0))
         return;
-    }
     rt_note *note = s->message;
     note->next = NULL;
     note->text[note->n] = 0;
     s->message = NULL;
-    s->room = 0;
     if (note->n > KEEP) {   /* room is doubled: what is not used goes back */
         rt_note *fitted = realloc(note, sizeof(*note) + note->n + 1);
         note = fitted ? fitted : note;
     }
-    hub_waiting(s->hub, (int64_t)note->n);
+    set_room(s, note->n);   /* what waits for the worker, from here on in the inbox */
+    s->room = 0;
     pthread_mutex_lock(&s->lock);
     notes_add(&s->inbox, note);
     pthread_cond_signal(&s->wake);
@@ -183,5 +201,6 @@ void frames_close(rt_socket *s, int code, const char *reason) {
     if (s->close_queued)
         return;
     s->close_queued = 1;
+    drop_message(s);
     wslay_event_queue_close(s->frames, (uint16_t)code, (const uint8_t *)reason, strlen(reason));
 }

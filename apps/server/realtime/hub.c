@@ -99,7 +99,7 @@ static void disconnect(rt_socket *s, int dropped) {
 }
 
 static void free_socket(rt_socket *s) {
-    hub_waiting(s->hub, -(int64_t)s->inbox.bytes);
+    hub_waiting(s->hub, -(int64_t)(s->inbox.bytes + s->room));
     notes_free(&s->inbox);
     notes_free(&s->outbox);
     if (s->frames)

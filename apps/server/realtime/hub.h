@@ -18,7 +18,7 @@ typedef struct realtime_hub realtime_hub;
 typedef struct realtime_counts {
     int64_t open, opened, refused, dropped;     /* sockets; dropped: a deadline passed, or a client broke the rules */
     int64_t messages, events, errors;           /* of clients; of ours, of those errors */
-    int64_t waiting_bytes;                      /* now, in all queues */
+    int64_t waiting_bytes;                      /* now, in all queues, and of messages that are not whole */
 } realtime_counts;
 
 /* How a socket begins. */

@@ -18,7 +18,7 @@ enum {
     SOCKET_MESSAGE_MOST = 21 << 20,    /* bytes of a client's message */
     SOCKET_INBOX_MOST = 8 << 20,       /* that wait for the worker; then the client is not read */
     SOCKET_OUTBOX_MOST = 8 << 20,      /* that wait for the client; then it is dropped */
-    HUB_INBOX_MOST = 512 << 20,        /* that wait for all workers together */
+    HUB_INBOX_MOST = 512 << 20,        /* that wait for all workers together, and of messages that are not whole */
 };
 
 typedef struct rt_note rt_note;
@@ -44,7 +44,7 @@ struct rt_socket {
     char *extra;                         /* bytes that came with the request */
     size_t n_extra, extra_at;
     rt_note *message;                    /* the one that is coming, [room] */
-    size_t room;
+    size_t room;                         /* counted by hub_waiting */
     int frame_opcode;
     size_t budget;                       /* bytes that may be read before others have their turn */
     unsigned watched;                    /* of epoll */
@@ -98,7 +98,7 @@ void notes_free(rt_notes *notes);
 /* The hub's thread looks at the socket soon. */
 void hub_wake(rt_socket *s);
 void hub_count(realtime_hub *hub, int64_t messages, int64_t events, int64_t errors);
-/* Bytes in inboxes, all together; returns the sum. */
+/* Bytes in inboxes and of messages that are coming, all together; returns the sum. */
 int64_t hub_waiting(realtime_hub *hub, int64_t change);
 server_context *hub_server(realtime_hub *hub);
 

@@ -158,6 +158,40 @@ def test_rude_clients(server):
     check(wait_until(lambda: server.threads() <= before), "its thread ends", server.threads())
 
 
+def waiting_bytes(server):
+    name = "max_whisper_socket_waiting_bytes "
+    return next(float(line[len(name):]) for line in server.ask("GET", "/metrics").text.splitlines()
+                if line.startswith(name))
+
+
+def test_unfinished(server):
+    """Messages that do not end are memory: as much as all clients may have waiting (512 MiB, realtime/socket.h), and
+    no more. 17 MiB of a message have room for 21."""
+    piece, held = frame(BINARY, b" " * (17 << 20), fin=False), []
+    for _ in range(24):
+        held.append(Socket(server))
+        created(held[-1], "one that does not end its message")
+        held[-1].socket.sendall(piece + frame(PING, b"read"))
+        check_equal(held[-1].next_frame(), (PONG, b"read"), "what has come was read")
+    check_equal(waiting_bytes(server), 24 * (21 << 20), "it counts")
+    with Socket(server) as s:
+        created(s, "one too many")
+        s.socket.sendall(piece)
+        s.rest_of()
+        check_equal(s.closed[0], 1013, "there is no room for one more")
+    with Socket(server) as s:
+        created(s, "a small message")
+        s.send(NONSENSE)
+        check_equal((s.event() or {}).get("error", {}).get("event_id"), "mine", "a small message has room")
+    check_equal(waiting_bytes(server), 24 * (21 << 20), "nothing of those is left")
+    held[0].socket.sendall(frame(0, b"{"))
+    check_equal((held[0].event() or {}).get("error", {}).get("code"), "invalid_json", "one ends its message")
+    check(wait_until(lambda: waiting_bytes(server) == 23 * (21 << 20)), "its room is free", waiting_bytes(server))
+    for s in held:
+        s.socket.close()
+    check(wait_until(lambda: waiting_bytes(server) == 0), "and that of clients that left", waiting_bytes(server))
+
+
 def test_many(server):
     base = server.threads()
     sockets = [Socket(server) for _ in range(100)]
@@ -302,6 +336,7 @@ with Server(*MODEL) as shared:
     test_frames(shared)
     test_bad_frames(shared)
     test_rude_clients(shared)
+    test_unfinished(shared)
     test_many(shared)
     test_no_detector(shared)
 test_keys()
