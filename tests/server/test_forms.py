@@ -135,6 +135,8 @@ def test_options(server):
                           ({"beam_size": "2"}, ["--beam-size", "2"])):
         got, want = ours(server, fields), json.loads(command_line(*words, "--format", "json"))["text"]
         check_equal(got.json.get("text", got), want.strip(), f"{fields}: as {words}")
+    for name in ("beam_size", "best_of"):   # the widest that is taken
+        check_equal(server.post({**QUICK, name: "20"}, sound(2)).status, 200, f"{name}=20")
     empty = ours(server, {"language": "", "prompt": "", "temperature": "", "response_format": "", "stream": ""})
     check_equal(empty.status, 200, f"empty texts are not given: {empty}")
 
@@ -168,6 +170,7 @@ def test_refused(server):
             ({"stream_events": "all"}, "stream_events"),
             ({"include[]": "logprobs", "response_format": "text"}, "include"),
             ({"unknown": "1"}, "unknown"), ({"beam_size": "0"}, "beam_size"), ({"task": "translate"}, "task"),
+            ({"beam_size": "21"}, "beam_size"), ({"best_of": "21"}, "best_of"), ({"best-of": "100"}, "best-of"),
             ({"vad_model": "/etc/passwd"}, "vad_model"), ({"model_dir": "/"}, "model_dir"),
             ({"output_dir": "/"}, "output_dir"),
             ({"device": "cuda"}, "device"), ({"trace": "/tmp/x"}, "trace"), ({"channel": "split"}, "channel"),

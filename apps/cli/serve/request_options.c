@@ -22,6 +22,18 @@ static int is_field(const option_row *row) {
     return !strcmp(row->name, "alternatives");
 }
 
+/* Each beam or sample has its own caches, and memory for the widest request stays with the process: on the command line
+ * that is the user's own affair, here anybody's. */
+enum { WIDTH_MOST = 20 };
+
+static int is_too_wide(const transcribe_options *o, const char *name, char *message, size_t size) {
+    int64_t width = !strcmp(name, "beam-size") ? o->beam_size : !strcmp(name, "best-of") ? o->best_of : 0;
+    if (width <= WIDTH_MOST)
+        return 0;
+    options_say(message, size, "%lld is more than the %d that this server takes", (long long)width, WIDTH_MOST);
+    return 1;
+}
+
 /* "requires --word-timestamps" to "requires word_timestamps" */
 static void name_as_fields(char *message) {
     char *to = message;
@@ -53,6 +65,8 @@ static int set(void *request, const char *name, const char *value, char *message
         name_as_fields(message);
         return 0;
     }
+    if (is_too_wide(o, row->name, message, size))
+        return 0;
     if (!strcmp(row->name, "channel") && transcribe_splits(o)) {
         options_say(message, size, "split is not available here; send a request for each channel");
         return 0;
