@@ -1,15 +1,17 @@
 /* tests/fuzz/fuzz_form.c - the server's forms: parts in pieces of any size, fields, nested and JSON chunking_strategy.
  *
  * In: the first byte is the size of pieces and the task, the rest are names and values, each ended by a 0; the name
- * "file" is the recording. What must hold: it returns; a form is understood, or has a problem with an HTTP status and
+ * "file" is the recording. The rest up to its first 0 is also read as a Content-Type. What must hold: it returns; a form is understood, or has a problem with an HTTP status and
  * one line; memory stays within the form's bounds.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "serve/request_options.h"
 #include "transcriptions/fields.h"
+#include "transcriptions/form_type.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,11 +50,20 @@ static void check_problem(const form_problem *p, int good) {
     require(strnlen(p->param, sizeof(p->param)) < sizeof(p->param));
 }
 
+static void read_type(const char *text, size_t size) {
+    char *type = strndup(text, size);
+    size_t n = type ? strlen(type) : 0;
+    if (type && form_type_plain(type))
+        require(strlen(type) <= n && !strncasecmp(type, "multipart/form-data", 19));
+    free(type);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static upload_form form;
     server_host host = {0};
     if (size < 2)
         return 0;
+    read_type((const char *)data + 1, size - 1);
     const uint8_t *at = data + 1, *end = data + size;
     size_t piece = (size_t)(data[0] >> 1) + 1;
     int good = 1;

@@ -107,6 +107,12 @@ def test_ways_to_send(server):
     body, kind = form(fields, ("päth/“x”.m4a", SOUND))
     check_equal(server.ask("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind}).json.get("text"), want,
                 "a name that says nothing")
+    border = kind.partition("=")[2]
+    for other in (f"multipart/form-data; boundary={border}; charset=utf-8", f"multipart/form-data; BOUNDARY={border}",
+                  f"multipart/form-data; x=y;Boundary={border} ", f'MULTIPART/form-data;boundary="{border}"',
+                  f'multipart/form-data; x="a; boundary=b\\"; boundary=c"; boundary="{border}" ; y=z'):
+        answer = server.ask("POST", "/v1/audio/transcriptions", body, {"Content-Type": other})
+        check_equal(answer.json.get("text"), want, f"Content-Type: {other}")
     for size in (1, 7, 1000, 100000):
         small, small_kind = form(fields, sound(0.3 if size < 100 else 5))
         pieces = [small[i:i + size] for i in range(0, len(small), size)]
@@ -198,6 +204,11 @@ def test_malformed(server):
     check_refused(server.ask("POST", path, b"", {}), 415, None, "no type")
     check_refused(server.ask("POST", path, body, {"Content-Type": "multipart/form-data"}), 400, None, "no boundary")
     check_refused(server.ask("POST", path, body, {"Content-Type": kind + "x"}), 400, "file", "another boundary")
+    for other, status in ((kind.replace("form-data", "form-data-x"), 415), (kind.replace("boundary", "xboundary"), 400),
+                          (kind.replace("=", '="'), 400), ('multipart/form-data; boundary=""', 400),
+                          ('multipart/form-data; boundary="a\\b"', 400), ("multipart/form-data; boundary", 400),
+                          (kind.replace("boundary", "x") + "; x=boundary", 400)):
+        check_refused(server.ask("POST", path, body, {"Content-Type": other}), status, None, f"Content-Type: {other}")
     for cut in (0, 10, 300, len(body) // 2, len(body) - 10):
         answer = server.ask("POST", path, body[:cut], {"Content-Type": kind})
         check_equal(answer.status, 400, f"cut after {cut}: {answer}")

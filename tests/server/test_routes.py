@@ -3,7 +3,9 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import sys
+import warnings
 
 from servertest import (FOLDER, QUICK, Server, check, check_equal, done, make_certificate, make_model, run, sound,
                         wait_until)
@@ -116,6 +118,22 @@ def test_keys():
         check("first" not in server.stderr() and "third" not in server.stderr(), "no key in the log")
 
 
+def speaks(server, version):
+    """Whether it takes a client that knows no other version, and all that it ever had"""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():   # of old versions
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+    with socket.create_connection(("127.0.0.1", server.port), 60) as s:
+        try:
+            context.wrap_socket(s).close()
+            return True
+        except ssl.SSLError:
+            return False
+
+
 def test_tls():
     pair, other = make_certificate("first"), make_certificate("second")
     if not pair:
@@ -125,6 +143,8 @@ def test_tls():
         def certificate():
             with server.connect() as s:
                 return s.getpeercert(True)
+        seen = {version: speaks(server, version) for version in ("TLSv1", "TLSv1_1", "TLSv1_2", "TLSv1_3")}
+        check_equal(seen, {"TLSv1": False, "TLSv1_1": False, "TLSv1_2": True, "TLSv1_3": True}, "versions of TLS")
         before = certificate()
         check_equal(server.ask("GET", "/health").json["status"], "ok", "health over TLS")
         answer = server.post({**QUICK, "stream": "true"}, sound(3))

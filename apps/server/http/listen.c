@@ -97,6 +97,7 @@ int listen_start(server_context *s, char *message, size_t size) {
         MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections,
         MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_THREAD_STACK_SIZE,
         (size_t)STACK_BYTES, o->tls_cert ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, tls_certificate,
+        MHD_OPTION_HTTPS_PRIORITIES, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
         MHD_OPTION_END); /* the first END counts; the callback cannot be in an MHD_OPTION_ARRAY */
     if (s->daemon)
         return 1;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "http/connections.h"
 #include "http/reply.h"
@@ -14,6 +13,7 @@
 #include "load/metrics.h"
 #include "models/registry.h"
 #include "transcriptions/fields.h"
+#include "transcriptions/form_type.h"
 #include "transcriptions/job.h"
 
 enum { FORM_BUFFER = 64 << 10, FORM_SLACK = 2 << 20, BLOCK = 32 << 10, HEARTBEAT_MS = 10000, RETRY_S = 5 };
@@ -81,11 +81,12 @@ static enum MHD_Result open_form(http_request *r) {
 }
 
 static enum MHD_Result begin(http_request *r) {
-    const char *type = request_header(r, MHD_HTTP_HEADER_CONTENT_TYPE);
+    /* It lies in the connection's own memory, where the post processor will find it. */
+    char *type = (char *)(uintptr_t)request_header(r, MHD_HTTP_HEADER_CONTENT_TYPE);
     const char *length = request_header(r, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (server_is_draining(r->server))
         return refuse_drain(r);
-    if (!type || strncasecmp(type, "multipart/form-data", 19))
+    if (!type || !form_type_plain(type))
         return reply_error(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL, "unsupported_media_type",
                            "the body must be multipart/form-data, with the recording in the field file");
     if (length && strtoll(length, NULL, 10) - FORM_SLACK > r->server->options->max_upload)
