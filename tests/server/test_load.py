@@ -9,7 +9,10 @@ import sys
 import threading
 import time
 
-from servertest import FOLDER, QUICK, Server, check, check_equal, done, form, make_model, read_answer, sound, wait_until
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "realtime"))
+from servertest import (FOLDER, QUICK, Server, check, check_equal, done, form, make_model, read_answer,  # noqa: E402
+                        sound, wait_until)
+from websocket import Socket, tone  # noqa: E402
 
 MODEL = make_model(sys.argv[2])
 SHORT = sound(5)
@@ -230,6 +233,12 @@ def test_access_log():
         server.ask("GET", "/health?key=sesame")
         server.ask("GET", "/v1/models", headers={"Authorization": "Bearer wrong"})
         check(wait_until(lambda: len(open_lines(path)) == 3), "a line for each request")
+        with Socket(server, {"Authorization": "Bearer sesame"}) as live:
+            live.append(tone(1.5))
+            live.send({"type": "nonsense"})
+            check("error" in [event["type"] for event in live.until("error")], "sound was taken")
+            check_equal(len(open_lines(path)), 3, "a socket has its line at its end")
+        check(wait_until(lambda: len(open_lines(path)) == 4), "a line for the socket")
         os.rename(path, path + ".1")
         server.process.send_signal(signal.SIGHUP)
         check(wait_until(lambda: os.path.exists(path)), "opened again after SIGHUP")
@@ -238,8 +247,11 @@ def test_access_log():
         text = stream.read()
     lines = sorted((json.loads(line) for line in text.splitlines()), key=lambda line: line["path"])
     check_equal([(line["path"], line["status"]) for line in lines],
-                [("/health", 200), ("/v1/audio/transcriptions", 200), ("/v1/models", 401)], "lines of the log")
+                [("/health", 200), ("/v1/audio/transcriptions", 200), ("/v1/models", 401), ("/v1/realtime", 101)],
+                "lines of the log")
     check_equal((lines[1]["model"], lines[1]["audio_s"]), ("narrow", 5.0), "model and seconds")
+    check_equal((lines[3]["model"], lines[3]["audio_s"]), ("narrow", 1.5), "model and seconds of the socket")
+    check(lines[3]["bytes_in"] > 1.5 * 48000 and lines[3]["id"].startswith("req_"), "its bytes and id", lines[3])
     check(not any(word in text for word in ("sesame", "wrong", "fox")), "neither keys nor texts")
     with open(path, encoding="utf-8") as stream:
         check_equal(json.loads(stream.readline())["path"], "/ready", "the new file")

@@ -38,6 +38,8 @@ def test_errors(server):
     check_error(server.ask("GET", "/v1/nothing"), 404, "not_found", "unknown path")
     check_error(server.ask("POST", "/v1/audio/speech", b"{}"), 404, "not_found", "speech synthesis")
     check_error(server.ask("GET", "/v1/models/none"), 404, "model_not_found", "unknown model")
+    for name in ("%00", "narrow%00", "narrow%00x", "%00narrow", ""):
+        check_equal(server.ask("GET", f"/v1/models/{name}").status, 404, f"a model that cannot be: {name}")
     check_error(server.ask("GET", "/v1/models/a/b"), 404, "not_found", "two parts of a path")
     answer = server.ask("DELETE", "/health")
     check_error(answer, 405, "method_not_allowed", "wrong method")
@@ -139,7 +141,7 @@ def test_tls():
     if not pair:
         print("SKIP: server-routes TLS: no openssl to make a certificate")
         return
-    with Server("--model", MODEL, "--tls-cert", pair[0], "--tls-key", pair[1]) as server:
+    with Server("--model", MODEL, "--tls-cert", pair[0], "--tls-key", pair[1], "--log-level", "info") as server:
         def certificate():
             with server.connect() as s:
                 return s.getpeercert(True)
@@ -157,6 +159,10 @@ def test_tls():
             check(not s.recv(1000).startswith(b"HTTP"), "no HTTP without TLS")
         for old, new in zip(pair, other):
             shutil.copy(new, old)
+
+        def reloads():
+            return ["wrong" if "old certificate" in line else "read" for line in server.stderr().splitlines()
+                    if "read again" in line or "old certificate" in line]
         server.process.send_signal(signal.SIGHUP)
         check(wait_until(lambda: certificate() != before), "another certificate after SIGHUP")
         with open(pair[0], "w", encoding="ascii") as stream:
@@ -164,6 +170,10 @@ def test_tls():
         server.process.send_signal(signal.SIGHUP)
         check(wait_until(lambda: "--tls-cert" in server.stderr()), "a wrong certificate is reported")
         check_equal(server.ask("GET", "/health").status, 200, "and the old one stays")
+        shutil.copy(other[0], pair[0])
+        server.process.send_signal(signal.SIGHUP)
+        check(wait_until(lambda: reloads()[-1] == "read"), "a right one again")
+        check_equal(reloads(), ["read", "wrong", "read"], "no success is told where there was none")
     code, _, err = run("serve", "--port", "0", "--model", MODEL, "--tls-cert", other[0], "--tls-key", pair[0])
     check(code == 1 and "--tls-key" in err, "a key that is none", err)
 

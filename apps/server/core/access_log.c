@@ -85,28 +85,33 @@ static void time_now(char *text, size_t size) {
     snprintf(text, size, "%s.%03dZ", seconds, (int)(now.tv_nsec / 1000000));
 }
 
-/* A client's own words, bounded; not UTF-8: left out. */
-static void set_text(json_t *line, const char *name, const char *text, size_t most) {
-    json_t *value = text ? json_stringn(text, strnlen(text, most)) : NULL;
+void access_log_note(const http_request *r, access_note *note) {
+    memcpy(note->id, r->id, sizeof(note->id));
+    address_of(r, note->client, sizeof(note->client));
+    snprintf(note->method, sizeof(note->method), "%s", r->method);
+    snprintf(note->path, sizeof(note->path), "%s", r->path);
+    note->start_ns = r->start_ns;
+}
+
+/* What is not UTF-8 is left out. */
+static void set_text(json_t *line, const char *name, const char *text) {
+    json_t *value = text ? json_string(text) : NULL;
     if (value)
         json_object_set_new(line, name, value);
 }
 
-void access_log_write(access_log *log, const http_request *r, int status, double seconds) {
-    char address[64], time_text[64];
-    if (!log->path)
-        return;
+static void write_line(access_log *log, const access_note *note, const access_sums *sums) {
+    char time_text[64];
     time_now(time_text, sizeof(time_text));
-    address_of(r, address, sizeof(address));
-    json_t *line = json_pack("{s:s, s:s, s:s}", "time", time_text, "id", r->id, "client", address);
-    set_text(line, "method", r->method, 16);
-    set_text(line, "path", r->path, 200);
-    json_object_set_new(line, "status", json_integer(status));
-    json_object_set_new(line, "ms", json_real((double)(int64_t)(seconds * 1e6) / 1e3));
-    json_object_set_new(line, "bytes_in", json_integer((json_int_t)r->n_received));
-    set_text(line, "model", r->model, 200);
-    if (r->audio_s > 0)
-        json_object_set_new(line, "audio_s", json_real((double)(int64_t)(r->audio_s * 1e3) / 1e3));
+    json_t *line = json_pack("{s:s, s:s, s:s}", "time", time_text, "id", note->id, "client", note->client);
+    set_text(line, "method", note->method);
+    set_text(line, "path", note->path);
+    json_object_set_new(line, "status", json_integer(sums->status));
+    json_object_set_new(line, "ms", json_real((double)((server_now_ns() - note->start_ns) / 1000) / 1e3));
+    json_object_set_new(line, "bytes_in", json_integer(sums->bytes_in));
+    set_text(line, "model", sums->model);
+    if (sums->audio_s > 0)
+        json_object_set_new(line, "audio_s", json_real((double)(int64_t)(sums->audio_s * 1e3) / 1e3));
     char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(line);
     pthread_mutex_lock(&log->lock);
@@ -116,4 +121,17 @@ void access_log_write(access_log *log, const http_request *r, int status, double
     }
     pthread_mutex_unlock(&log->lock);
     free(text);
+}
+
+void access_log_write_socket(access_log *log, const access_note *note, const access_sums *sums) {
+    if (log->path)
+        write_line(log, note, sums);
+}
+
+void access_log_write(access_log *log, const http_request *r, int status) {
+    access_note note;
+    if (!log->path)
+        return;
+    access_log_note(r, &note);
+    write_line(log, &note, &(access_sums){status, (int64_t)r->n_received, r->model, r->audio_s});
 }

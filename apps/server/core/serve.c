@@ -42,13 +42,16 @@ static const char *usage_problem(const server_options *o) {
 
 static void reload(server_context *s) {
     char message[1024];
-    if (!auth_reload(s->keys, message, sizeof(message)))
+    int keys = auth_reload(s->keys, message, sizeof(message));
+    if (!keys)
         server_log(s, MXW_LOG_ERROR, "%s; the old keys stay", message);
-    if (s->options->tls_cert && !tls_open(s->options, message, sizeof(message)))
+    int pair = !s->options->tls_cert || tls_open(s->options, message, sizeof(message));
+    if (!pair)
         server_log(s, MXW_LOG_ERROR, "%s; the old certificate stays", message);
+    if (keys && pair)
+        server_log(s, MXW_LOG_INFO, "keys and certificate read again");
     if (!access_log_reopen(s->access_log, message, sizeof(message)))
         server_log(s, MXW_LOG_ERROR, "%s; the old file stays", message);
-    server_log(s, MXW_LOG_INFO, "keys and certificate read again");
 }
 
 /* Until SIGTERM or SIGINT. */

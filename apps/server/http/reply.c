@@ -94,6 +94,10 @@ enum MHD_Result reply_refusal(http_request *r, unsigned status, reply_retry retr
     add_retry(response, retry, after_s);
     if (status == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (status == MHD_HTTP_UPGRADE_REQUIRED) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_UPGRADE, "websocket");
+        MHD_add_response_header(response, "Sec-WebSocket-Version", "13");
+    }
     return reply_send(r, status, response);
 }
 

@@ -75,8 +75,8 @@ static http_request *request_open(server_context *s, struct MHD_Connection *conn
     const char *rest;
     r->route = routes_find(method, r->path, &rest);
     if (rest) {
-        MHD_http_unescape((char *)(uintptr_t)rest); /* it points into path, which is ours */
-        r->rest = rest;
+        size_t n = MHD_http_unescape((char *)(uintptr_t)rest); /* it points into path, which is ours */
+        r->rest = strlen(rest) == n ? rest : "";                /* no name holds a zero byte */
     }
     return r;
 }
@@ -204,7 +204,8 @@ void request_completed(void *server, struct MHD_Connection *connection, void **s
                                                                        : CLIENT_LEFT;
     double seconds = (double)(server_now_ns() - r->start_ns) * 1e-9;
     metrics_request(s->metrics, r->route ? r->route->path : NULL, r->method, status, seconds, r->n_received);
-    access_log_write(s->access_log, r, status, seconds);
+    if (!r->goes_on)
+        access_log_write(s->access_log, r, status);
     if (answered && r->has_body && !r->n_received) /* refused by its headers */
         connection_linger(r->record, DRAIN_BYTES);
     if (r->status != MHD_HTTP_SWITCHING_PROTOCOLS)

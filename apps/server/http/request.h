@@ -41,7 +41,7 @@ struct http_request {
     const http_route *route;          /* NULL: there is none */
     const char *method;
     char *path;
-    const char *rest;          /* of a path with a variable last part, decoded; else NULL */
+    const char *rest;          /* of a path with a variable last part, decoded, "" if that cannot be; else NULL */
     char id[REQUEST_ID_SIZE];  /* x-request-id */
     int64_t start_ns;
     int status;                /* of the reply; 0: none yet */
@@ -54,6 +54,7 @@ struct http_request {
     void *own;                 /* of the handler */
     const char *model;         /* NULL; id of the model that was used, for log and metrics; lives with the server */
     double audio_s;            /* of the recording, likewise */
+    int goes_on;               /* as a socket, whose end is the request's in the log */
 };
 
 /* Descriptor of the client's socket. */

@@ -21,7 +21,7 @@ static enum MHD_Result answer_list(http_request *r) {
 
 /* OpenAI's names are answered, too: a client may look before it asks. */
 static enum MHD_Result answer_one(http_request *r) {
-    int index = models_find(r->server->models, r->rest);
+    int index = *r->rest ? models_find(r->server->models, r->rest) : -1;
     if (index < 0)
         return reply_error(r, MHD_HTTP_NOT_FOUND, "model", "model_not_found", "the model '%.100s' does not exist here",
                            r->rest);

@@ -343,16 +343,28 @@ static int take_turns(reader *r, const char *path, json_t *value) {
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 /* Whisper hears noise as it is: a valid wish is accepted, and the session says that there is none. */
-static int take_noise(reader *r, const char *path, json_t *value) {
+static int take_noise_type(reader *r, const char *path, json_t *value) {
     static const char *const types[] = {"near_field", "far_field"};
-    char inner[160];
     int type;
+    return take_choice(r, path, value, types, 2, &type);
+}
+
+static int take_strength(reader *r, const char *path, json_t *value) {
+    return json_is_number(value) || json_is_null(value) || wrong(r, path, "a number");
+}
+
+static int take_noise(reader *r, const char *path, json_t *value) {
+    static const member members[] = {{"type", take_noise_type}, {"strength", take_strength}};
+    char inner[160];
     if (json_is_null(value))
         return 1;
     if (!json_is_object(value))
         return wrong(r, path, "null or an object");
     snprintf(inner, sizeof(inner), "%s.type", path);
-    return take_choice(r, inner, json_object_get(value, "type"), types, 2, &type);
+    if (!json_object_get(value, "type"))
+        return rt_problem_set(r->problem, "missing_required_parameter", inner, "Missing required parameter: '%s'.",
+                              inner);
+    return TAKE_OBJECT(r, path, value, members);
 }
 
 static int take_include(reader *r, const char *path, json_t *value) {

@@ -17,12 +17,14 @@ static ssize_t receive(wslay_event_context_ptr frames, uint8_t *bytes, size_t n,
         n = n < s->n_extra - s->extra_at ? n : s->n_extra - s->extra_at;
         memcpy(bytes, s->extra + s->extra_at, n);
         s->extra_at += n;
+        s->n_received += (int64_t)n;
         return (ssize_t)n;
     }
     n = n < s->budget ? n : s->budget;
     ssize_t got = n ? recv(s->fd, bytes, n, 0) : -1;
     if (got > 0) {
         s->budget -= (size_t)got;
+        s->n_received += got;
         s->heard_ns = server_now_ns();
         s->pinged = 0;
         return got;
@@ -188,8 +190,10 @@ int frames_send(rt_socket *s) {
     } while (more && wslay_event_get_queued_msg_length(s->frames) < QUEUE_BYTES);
     if (wslay_event_want_write(s->frames) && !s->unsent_ns)
         s->unsent_ns = server_now_ns();
-    return wslay_event_get_queued_msg_count(s->frames) < QUEUE_MESSAGES;   /* pings, and nobody reads the answers */
+    return 1;
 }
+
+int frames_pile_up(const rt_socket *s) { return wslay_event_get_queued_msg_count(s->frames) >= QUEUE_MESSAGES; }
 
 void frames_ping(rt_socket *s) {
     struct wslay_event_msg message = {WSLAY_PING, NULL, 0};

@@ -127,6 +127,8 @@ static void on_upgrade(void *server, struct MHD_Connection *connection, void *st
     http_request *r = state;
     realtime_start *start = r->own;
     r->own = NULL;
+    r->goes_on = 1;
+    access_log_note(r, &start->note);
     realtime_upgraded(((server_context *)server)->realtime, start, extra, n_extra, fd, handle);
 }
 

@@ -112,6 +112,26 @@ static void free_socket(rt_socket *s) {
     free(s);
 }
 
+/* At once with the count, so that who sees no socket open finds its place free. */
+static void give_back_place(realtime_hub *hub, int was_open) {
+    pthread_mutex_lock(&hub->lock);
+    hub->n_reserved--;
+    hub->counts.open -= was_open;
+    pthread_mutex_unlock(&hub->lock);
+    server_leave(hub->server);
+}
+
+/* s NULL: the connection did not become a socket after all. */
+static void log_end(realtime_hub *hub, const realtime_start *start, const rt_socket *s) {
+    access_sums sums = {.status = MHD_HTTP_SWITCHING_PROTOCOLS};
+    if (s) {
+        sums.bytes_in = s->n_received;
+        sums.model = s->model;
+        sums.audio_s = s->audio_s;
+    }
+    access_log_write_socket(hub->server->access_log, &start->note, &sums);
+}
+
 static void remove_socket(rt_socket *s) {
     realtime_hub *hub = s->hub;
     pthread_join(s->worker, NULL);
@@ -122,15 +142,15 @@ static void remove_socket(rt_socket *s) {
     if (s->after)
         s->after->before = s->before;
     pthread_mutex_lock(&hub->lock);
-    hub->counts.open--;
     for (rt_socket **at = &hub->ready; *at; at = &(*at)->next_ready)   /* it may have been put there meanwhile */
         if (*at == s) {
             *at = s->next_ready;
             break;
         }
     pthread_mutex_unlock(&hub->lock);
+    log_end(hub, s->start, s);
     free_socket(s);
-    realtime_unreserve(hub);
+    give_back_place(hub, 1);
 }
 
 /* ---- a socket is looked at --------------------------------------------------------------------------------------- */
@@ -178,6 +198,13 @@ static void shut_if_done(rt_socket *s) {
     stop_worker(s);
 }
 
+static void send_some(rt_socket *s) {
+    if (!frames_send(s))
+        disconnect(s, 0); /* the client is gone */
+    else if (frames_pile_up(s))
+        disconnect(s, 1);
+}
+
 static void attend(rt_socket *s, unsigned events) {
     if (s->fd >= 0 && s->is_shut) {
         if (events && !frames_discard(s))
@@ -190,12 +217,12 @@ static void attend(rt_socket *s, unsigned events) {
         disconnect(s, 0);
     if (s->fd >= 0)
         heed_worker(s);
-    if (s->fd >= 0 && !frames_send(s))
-        disconnect(s, 1);
+    if (s->fd >= 0)
+        send_some(s);
     if (s->fd >= 0)
         heed_worker(s);   /* what was sent may have been the last */
-    if (s->fd >= 0 && wslay_event_want_write(s->frames) && !frames_send(s))
-        disconnect(s, 1);
+    if (s->fd >= 0 && wslay_event_want_write(s->frames))
+        send_some(s);
     if (s->fd >= 0 && s->close_queued && !s->closed_ns)
         s->closed_ns = server_now_ns();
     if (s->fd >= 0) {
@@ -379,18 +406,14 @@ int realtime_reserve(realtime_hub *hub) {
     return may;
 }
 
-void realtime_unreserve(realtime_hub *hub) {
-    pthread_mutex_lock(&hub->lock);
-    hub->n_reserved--;
-    pthread_mutex_unlock(&hub->lock);
-    server_leave(hub->server);
-}
+void realtime_unreserve(realtime_hub *hub) { give_back_place(hub, 0); }
 
-static rt_socket *open_socket(realtime_hub *hub, realtime_start *start, const char *extra, size_t n_extra, int fd,
-                              struct MHD_UpgradeResponseHandle *handle) {
+/* 1: it is the hub's, which its worker wakes, and may be over and freed by now. */
+static int open_socket(realtime_hub *hub, realtime_start *start, const char *extra, size_t n_extra, int fd,
+                       struct MHD_UpgradeResponseHandle *handle) {
     rt_socket *s = calloc(1, sizeof(*s));
     if (!s)
-        return NULL;
+        return 0;
     int64_t now = server_now_ns();
     *s = (rt_socket){.hub = hub, .fd = fd, .handle = handle, .start = start, .opened_ns = now, .heard_ns = now,
                      .used_ns = now};
@@ -403,10 +426,10 @@ static rt_socket *open_socket(realtime_hub *hub, realtime_start *start, const ch
     int flags = fcntl(fd, F_GETFL);
     if (s->n_extra == n_extra && flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && frames_open(s) &&
         worker_start(s))
-        return s;
+        return 1;
     s->start = NULL;
     free_socket(s);
-    return NULL;
+    return 0;
 }
 
 void realtime_upgraded(realtime_hub *hub, realtime_start *start, const char *extra, size_t n_extra, int fd,
@@ -416,15 +439,10 @@ void realtime_upgraded(realtime_hub *hub, realtime_start *start, const char *ext
     hub->counts.opened += !ends;
     hub->counts.open += !ends;
     pthread_mutex_unlock(&hub->lock);
-    rt_socket *s = ends ? NULL : open_socket(hub, start, extra, n_extra, fd, handle);
-    if (s) {
-        hub_wake(s);
+    if (!ends && open_socket(hub, start, extra, n_extra, fd, handle))
         return;
-    }
+    log_end(hub, start, NULL);
     free(start);
     MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
-    pthread_mutex_lock(&hub->lock);
-    hub->counts.open -= !ends;
-    pthread_mutex_unlock(&hub->lock);
-    realtime_unreserve(hub);
+    give_back_place(hub, !ends);
 }

@@ -9,7 +9,7 @@
 
 #include <microhttpd.h>
 
-#include "core/server_context.h"
+#include "core/access_log.h"
 #include "realtime/config.h"
 
 typedef struct realtime_hub realtime_hub;
@@ -23,6 +23,7 @@ typedef struct realtime_counts {
 
 /* How a socket begins. */
 typedef struct realtime_start {
+    access_note note;   /* of its request */
     rt_dialect dialect;
     rt_config config;
 } realtime_start;

@@ -43,6 +43,7 @@ struct rt_socket {
     wslay_event_context_ptr frames;
     char *extra;                         /* bytes that came with the request */
     size_t n_extra, extra_at;
+    int64_t n_received;                  /* bytes, in all */
     rt_note *message;                    /* the one that is coming, [room] */
     size_t room;                         /* counted by hub_waiting */
     int frame_opcode;
@@ -60,6 +61,8 @@ struct rt_socket {
     rt_session *session;
     model_lease lease;
     int has_lease;
+    const char *model;                   /* that was used last, and seconds of sound: for the log, when the worker */
+    double audio_s;                      /* has ended */
     /* shared */
     pthread_t worker;
     pthread_mutex_t lock;
@@ -83,6 +86,8 @@ int frames_open(rt_socket *s);
 int frames_receive(rt_socket *s);
 int frames_send(rt_socket *s);
 int frames_discard(rt_socket *s);
+/* 1: a client pings, and does not read the answers. */
+int frames_pile_up(const rt_socket *s);
 void frames_ping(rt_socket *s);
 void frames_close(rt_socket *s, int code, const char *reason);
 

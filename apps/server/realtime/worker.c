@@ -81,6 +81,8 @@ static mxw_status engine_open(void *context, const rt_stream_options *options, v
         return MXW_E_MEMORY;
     mxw_status status = models_acquire(hub_server(s->hub), options->model, &s->lease);
     s->has_lease = status >= 0;
+    if (s->has_lease)
+        s->model = s->lease.id;
     if (status >= 0)
         status = noted(s, rt_live_open(s->lease.model, options, &(rt_live_hooks){.user = s, .should_abort = is_left},
                                        &stream->live));
@@ -216,6 +218,7 @@ static void *work(void *user) {
         .default_model = models_id(server->models, 0), .seed = seed, .user = s, .send = send_event,
         .expires_at = limit_s == MXW_NONE ? 0 : (int64_t)time(NULL) + (int64_t)limit_s});
     int code = WSLAY_CODE_INTERNAL_SERVER_ERROR;
+    hub_wake(s); /* the hub knows of it from now on, and cannot free it before this thread has ended */
     if (s->session) {
         rt_session_begin(s->session);
         run_session(s);
@@ -224,6 +227,7 @@ static void *work(void *user) {
             code = WSLAY_CODE_GOING_AWAY;
         }
     }
+    s->audio_s = s->session ? rt_session_audio_s(s->session) : 0;
     rt_session_close(s->session);
     pthread_mutex_lock(&s->lock);
     s->session = NULL;

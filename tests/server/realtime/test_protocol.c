@@ -276,7 +276,7 @@ static void test_merge(void) {
     kit_session k;
     kit_open(&k, RT_GA, NULL);
     kit_send(&k, UPDATE_INPUT("'transcription':{'model':'whisper-1','language':'German','prompt':'Names: Ada.'},"
-                              "'noise_reduction':{'type':'near_field'}"));
+                              "'noise_reduction':{'type':'near_field','strength':0.5}"));
     CHECK_STR(kit_get(&k, "session.audio.input.transcription"),
               "{\"model\":\"whisper-1\",\"language\":\"de\",\"prompt\":\"Names: Ada.\"}");
     CHECK_STR(kit_get(&k, "session.audio.input.noise_reduction"), "null");   /* there is none */
@@ -359,6 +359,9 @@ static void test_refused_settings(void) {
         {"'turn_detection':{'create_response':1}", "invalid_value", IN "turn_detection.create_response"},
         {"'turn_detection':true", "invalid_value", IN "turn_detection"},
         {"'noise_reduction':{'type':'hiss'}", "invalid_value", IN "noise_reduction.type"},
+        {"'noise_reduction':{'typ':'far_field'}", "missing_required_parameter", IN "noise_reduction.type"},
+        {"'noise_reduction':{'type':'far_field','strenght':0.5}", "unknown_parameter", IN "noise_reduction.strenght"},
+        {"'noise_reduction':{'type':'far_field','strength':'much'}", "invalid_value", IN "noise_reduction.strength"},
         {"'voice':'alloy'", "unknown_parameter", IN "voice"},
     };
 #undef IN
