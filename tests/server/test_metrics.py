@@ -173,6 +173,9 @@ def test_recordings(server):
           (moved("transcription_seconds_sum") + moved("queue_seconds_sum")) * (1 - 1e-6), "a request holds its work")
     check_equal((first.get("model_loaded", model=ODD), last.get("model_loaded", model=ODD)), (0, 1), "loaded")
     check_equal([moved("model_loads_total", model=name) for name in ("narrow", ODD)], [0, 1], "loads")
+    sizes = [[page.get("model_weight_bytes", model=name) for name in ("narrow", ODD)] for page in (first, last)]
+    check(sizes[0][0] > 10000 and sizes[0][1] == 0, "weights of the model that is loaded", sizes)
+    check_equal(sizes[1], [sizes[0][0]] * 2, "and of the other one, which has as many, once it is")
     test_stages(Moved(first, greedy), Moved(greedy, beams), Moved(beams, last))
     check(0 < moved("uptime_seconds") < wall_s, "uptime", (moved("uptime_seconds"), wall_s))
 

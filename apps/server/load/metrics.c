@@ -176,6 +176,19 @@ static void put_stages(void *user, const mxw_model *model) {
     }
 }
 
+/* Each stage's program has its own weights; those of prompt and step are one program, and force has the same. */
+static void put_weights(void *user, const mxw_model *model) {
+    static const mxw_stage stages[] = {MXW_STAGE_ENCODE, MXW_STAGE_CROSS, MXW_STAGE_STEP};
+    const stage_page *page = user;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof(stages) / sizeof(*stages); i++) {
+        mxw_stage_counters c = {.struct_size = sizeof(c)};
+        if (mxw_model_get_counters(model, stages[i], &c) >= 0)
+            bytes += c.weight_bytes;
+    }
+    fprintf(page->out, "max_whisper_model_weight_bytes{%s} %llu\n", page->label, (unsigned long long)bytes);
+}
+
 /* One family of metrics for all models: fn writes the lines of one. */
 static void each_model(FILE *out, server_context *s, const server_metrics *m,
                        void (*fn)(FILE *out, const char *label, const model_series *series)) {
@@ -233,6 +246,11 @@ static void put_models(FILE *out, server_context *s, const server_metrics *m) {
     for (int i = 0; models_id(s->models, i); i++) {
         label_of(models_id(s->models, i), label, sizeof(label));
         fprintf(out, "max_whisper_model_loaded{%s} %d\n", label, models_is_loaded(s->models, i));
+    }
+    head(out, "model_weight_bytes", "gauge", "Weights of a loaded model, in the form in which they are kept.");
+    for (int i = 0; models_id(s->models, i); i++) {
+        label_of(models_id(s->models, i), label, sizeof(label));
+        models_visit(s->models, i, put_weights, &(stage_page){out, label, 0});
     }
     head(out, "model_loads_total", "counter", "How often a model was loaded.");
     for (int i = 0; models_id(s->models, i); i++) {
