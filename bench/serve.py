@@ -3,15 +3,19 @@
 
 In: a built max-whisper, a model, clips of 5 to 11 s that are cut from a recording.
 Out: a table on standard output, with --out FILE also there: for 1, 8, 32 and 64 clients p50, p95 and p99 of a request,
-requests a second, seconds of sound a second, memory; 16 clients against the command line on the same files; what a
-request costs besides its transcription; short clips while long recordings run; in turns with ours faster-whisper behind
-FastAPI, where it can be installed, and whisper.cpp's server, which --whisper-server names.
+requests a second, seconds of sound a second, memory, and how long /health takes meanwhile; with --mixed the same beside
+a recording of an hour; 16 clients against the command line on the same files; what a request costs besides its
+transcription; short clips while long recordings run; in turns with ours faster-whisper behind FastAPI, where it can be
+installed, and whisper.cpp's server, which --whisper-server names.
 Invariants: every request is answered with 200, and with the text that the command line gives, or the run fails.
 """
 import argparse
+import http.client
 import json
+import multiprocessing
 import os
 import queue
+import select
 import statistics
 import subprocess
 import sys
@@ -19,6 +23,7 @@ import tempfile
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import wave
 
@@ -27,12 +32,16 @@ import environments  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIELDS = {"temperature_increment_on_fallback": "none", "language": "en"}
+HEALTH_S = 0.01   # between two questions for /health
+HOUR_S = 3600
 SETTLED_S = 0.5   # a request is counted in /metrics shortly after its answer is sent
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/serve.py", description="The server under load.")
     parser.add_argument("--model", default="tiny.en")
+    parser.add_argument("--device", default="auto", help="cpu, cuda, ... [auto]")
+    parser.add_argument("--mixed", action="store_true", help="also beside a recording of an hour")
     parser.add_argument("--clients", default="1,8,32,64", help="numbers of clients [1,8,32,64]")
     parser.add_argument("--requests", type=int, default=64, help="requests of each number of clients [64]")
     parser.add_argument("--source", default="", help="a long WAV, 16 kHz mono, that clips are cut from [made speech]")
@@ -68,6 +77,21 @@ def make_clips(source, folder, n=16):
                 out.writeframes(data)
             clips.append((path, frames / rate))
     return clips
+
+
+def make_hour(clips, folder):
+    """The path of a recording of an hour: the clips, one after the other, again and again"""
+    path, sounds = os.path.join(folder, "hour.wav"), []
+    for name, _ in clips:
+        with wave.open(name) as stream:
+            parameters = stream.getparams()
+            sounds.append(stream.readframes(stream.getnframes()))
+    with wave.open(path, "wb") as out:
+        out.setparams(parameters)
+        while out.getnframes() < HOUR_S * parameters.framerate:
+            out.writeframesraw(sounds[0])
+            sounds.append(sounds.pop(0))
+    return path
 
 
 # ---- clients --------------------------------------------------------------------------------------------------------
@@ -124,6 +148,58 @@ def load(base, clips, clients, n, fields, texts=None):
     return sorted(latencies), wall, sum(clips[i % len(clips)][1] for i in range(n))
 
 
+class Long:
+    """A recording that is transcribed beside what is measured, and given up at the end of that"""
+
+    def __init__(self, server, path):
+        self.server = server
+        self.connection = http.client.HTTPConnection(urllib.parse.urlsplit(server.base).netloc)
+        body, kind = form(path, FIELDS.items())
+        self.connection.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": kind})
+        self.wait(1)
+
+    def wait(self, running):
+        while self.server.metric("max_whisper_recordings_running") != running:
+            time.sleep(0.05)
+
+    def close(self):
+        """Whether it had ended before"""
+        ended = bool(select.select([self.connection.sock], [], [], 0)[0])
+        self.connection.close()
+        self.wait(0)
+        return ended
+
+
+def ask_health(base, stop, out):
+    """Until it is told to stop: every 10 ms on a connection that is kept"""
+    connection, latencies = http.client.HTTPConnection(urllib.parse.urlsplit(base).netloc), []
+    while not stop.is_set():
+        start = time.perf_counter()
+        connection.request("GET", "/health")
+        connection.getresponse().read()
+        latencies.append(time.perf_counter() - start)
+        stop.wait(max(0, HEALTH_S - latencies[-1]))
+    out.put(latencies)
+
+
+class Health:
+    """/health beside what is measured. In a process of its own: client threads take turns in their interpreter, and its
+    times would be those of the turns."""
+
+    def __init__(self, base):
+        context = multiprocessing.get_context("spawn")
+        self.stop, self.out = context.Event(), context.Queue()
+        self.process = context.Process(target=ask_health, args=(base, self.stop, self.out), daemon=True)
+        self.process.start()
+
+    def close(self):
+        """Sorted latencies"""
+        self.stop.set()
+        latencies = sorted(self.out.get(timeout=60))
+        self.process.join()
+        return latencies
+
+
 def share(latencies, part):
     return latencies[min(len(latencies) - 1, int(part * len(latencies)))]
 
@@ -132,7 +208,8 @@ def share(latencies, part):
 
 class Ours:
     def __init__(self, settings, *words):
-        command = [os.path.join(settings.build, "max-whisper"), "serve", "--model", settings.model, "--port", "0"]
+        command = [os.path.join(settings.build, "max-whisper"), "serve", "--model", settings.model, "--device",
+                   settings.device, "--port", "0"]
         self.process = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
         self.base = self.process.stdout.readline().split()[-1]
 
@@ -140,11 +217,13 @@ class Ours:
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as stream:
             return next(int(line.split()[1]) for line in stream if line.startswith("VmRSS")) / 1024
 
-    def worked(self):
+    def metric(self, name):
         with urllib.request.urlopen(self.base + "/metrics") as answer:
             lines = answer.read().decode().splitlines()
-        name = "max_whisper_transcription_seconds_sum"
         return next(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    def worked(self):
+        return self.metric("max_whisper_transcription_seconds_sum")
 
     def close(self):
         self.process.terminate()
@@ -202,15 +281,30 @@ PEERS = [("faster-whisper 1.2.1 behind FastAPI, 4 workers", fastapi_server, "flo
 
 # ---- measurements ---------------------------------------------------------------------------------------------------
 
+def put_table(settings, server, clips, texts, put, hour=None):
+    """A line for each number of clients; hour: a recording that runs beside each"""
+    put("| clients | p50 s | p95 s | p99 s | requests/s | sound s/s | memory MiB | /health p50, p99, max ms |\n"
+        "|---|---|---|---|---|---|---|---|")
+    n_ended = 0
+    for clients in (int(word) for word in settings.clients.split(",")):
+        long = Long(server, hour) if hour else None
+        health = Health(server.base)
+        latencies, wall, sound = load(server.base, clips, clients, settings.requests, FIELDS, texts)
+        asked, memory = health.close(), server.rss_mib()
+        n_ended += long.close() if long else 0
+        times = " | ".join(f"{share(latencies, part):.2f}" for part in (0.5, 0.95, 0.99))
+        put(f"| {clients} | {times} | {len(latencies) / wall:.2f} | {sound / wall:.1f} | {memory:.0f} | "
+            f"{', '.join(f'{1e3 * share(asked, part):.1f}' for part in (0.5, 0.99, 1))} |")
+    if hour:
+        put(f"\nBeside each a recording of an hour, which takes a place; the sound is that of the clips alone. It had "
+            f"ended before the clips in {n_ended} of the lines.")
+
+
 def by_clients(settings, clips, put):
     server, texts = Ours(settings), {}
     try:
         load(server.base, clips, 4, len(clips), FIELDS, texts)
-        put("| clients | p50 s | p95 s | p99 s | requests/s | sound s/s | memory MiB |\n|---|---|---|---|---|---|---|")
-        for clients in (int(word) for word in settings.clients.split(",")):
-            latencies, wall, sound = load(server.base, clips, clients, settings.requests, FIELDS, texts)
-            times = " | ".join(f"{share(latencies, part):.2f}" for part in (0.5, 0.95, 0.99))
-            put(f"| {clients} | {times} | {len(latencies) / wall:.2f} | {sound / wall:.1f} | {server.rss_mib():.0f} |")
+        put_table(settings, server, clips, texts, put)
         time.sleep(SETTLED_S)
         before, seconds = server.worked(), []
         for path, _ in clips:
@@ -219,6 +313,9 @@ def by_clients(settings, clips, put):
         besides = 1e3 * (sum(seconds) - server.worked() + before) / len(clips)
         put(f"\nA request of one client costs {besides:.1f} ms besides its transcription (mean: connection, upload, "
             "opening the file, answer).")
+        if settings.mixed:
+            put("")
+            put_table(settings, server, clips, texts, put, make_hour(clips, settings.folder))
     finally:
         server.close()
     return texts
@@ -226,8 +323,9 @@ def by_clients(settings, clips, put):
 
 def against_batch(settings, clips, texts, put):
     """In turns: 16 clients, and the command line on the same files"""
-    words = [os.path.join(settings.build, "max-whisper"), "transcribe", "--model", settings.model, "--language", "en",
-             "--temperature-increment-on-fallback", "none", "--format", "json", "--quiet"]
+    words = [os.path.join(settings.build, "max-whisper"), "transcribe", "--model", settings.model, "--device",
+             settings.device, "--language", "en", "--temperature-increment-on-fallback", "none", "--format", "json",
+             "--quiet"]
     server, ratios = Ours(settings), []
     try:
         load(server.base, clips, 4, len(clips), FIELDS, texts)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""bench/serve/realtime.py CLIP.wav [--sockets 1,4,8] [--model tiny.en] [--seconds 30] [--build build]: live sockets.
+"""bench/serve/realtime.py CLIP.wav [--sockets 1,4,8] [--model tiny.en] [--device auto] [--seconds 30] [--build build]:
+live sockets.
 
 In: a 16 kHz mono recording of speech. N clients stream it to one server at its own pace, again and again, each from
 another place on. Out: a line for each N: how long after the end of speech a turn's text was complete (p50, p95, the
-pause of 500 ms included), how many deltas came while somebody spoke, memory for each socket, seconds of turns.
+pause of 500 ms included), how many deltas came while somebody spoke, memory for each socket, seconds of turns, and how
+late the clients were themselves with a piece of 100 ms: if that is much, they were measured and not the server.
 """
 import argparse
 import os
@@ -16,8 +18,9 @@ import wave
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
 parser.add_argument("clip")
-parser.add_argument("--sockets", default="1,4,8")
+parser.add_argument("--sockets", default="1,4,8", help="numbers of sockets at once, 200 for example [1,4,8]")
 parser.add_argument("--model", default="tiny.en")
+parser.add_argument("--device", default="auto", help="cpu, cuda, ... [auto]")
 parser.add_argument("--seconds", type=float, default=30)
 parser.add_argument("--build", default=os.path.join(ROOT, "build"))
 options = parser.parse_args()
@@ -37,7 +40,7 @@ class Client(threading.Thread):
         self.socket = Socket(server)
         self.sound, self.offset_s = sound, offset_s
         self.completed, self.deltas, self.spoken_s, self.ends = [], [], 0, {}
-        self.start_s = 0
+        self.start_s, self.late_s = 0, 0
 
     def run(self):
         self.socket.event()
@@ -47,7 +50,9 @@ class Client(threading.Thread):
         self.start_s = time.monotonic()
         size, at = int(2 * RATE * PIECE_S), int(self.offset_s * RATE) * 2
         for i in range(int(options.seconds / PIECE_S)):
-            time.sleep(max(0, self.start_s + (i + 1) * PIECE_S - time.monotonic()))   # sound exists once it was spoken
+            wait_s = self.start_s + (i + 1) * PIECE_S - time.monotonic()   # sound exists once it was spoken
+            time.sleep(max(0, wait_s))
+            self.late_s = max(self.late_s, -wait_s)
             at %= len(self.sound)
             self.socket.append((self.sound[at:] + self.sound)[:size])
             at += size
@@ -77,7 +82,7 @@ def percentile(values, share):
 
 
 def measure(n, sound):
-    with Server("--model", options.model) as server:
+    with Server("--model", options.model, "--device", options.device, "--realtime-sockets", str(n + 1)) as server:
         with Socket(server) as first:   # the model's own memory is there before it is counted
             first.event()
             first.update(format={"type": "audio/pcm", "rate": RATE})
@@ -94,7 +99,8 @@ def measure(n, sound):
     done = [value for client in clients for value in client.completed]
     print(f"{n:4d} sockets: {len(done)} turns, complete after {percentile(done, 0.5):.2f} s (p50), "
           f"{percentile(done, 0.95):.2f} s (p95), {sum(len(c.deltas) for c in clients)} deltas while speaking, "
-          f"{memory:.1f} MiB a socket, {statistics.mean(c.spoken_s for c in clients):.0f} s of turns each", flush=True)
+          f"{memory:.1f} MiB a socket, {statistics.mean(c.spoken_s for c in clients):.0f} s of turns each, "
+          f"clients late by at most {max(c.late_s for c in clients):.2f} s", flush=True)
 
 
 def main():
