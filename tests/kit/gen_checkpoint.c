@@ -77,6 +77,21 @@ int gen_fail(const char *path) {
     return 1;
 }
 
+/* A row at a time: scale = 127 / largest, q = nearest(w * scale). */
+static void quantise(const float *values, int64_t rows, int64_t columns, mx_str *q, mx_str *scales) {
+    for (int64_t r = 0; r < rows; r++) {
+        float largest = 0;
+        for (int64_t i = 0; i < columns; i++)
+            largest = fmaxf(largest, fabsf(values[r * columns + i]));
+        float scale = 127.0f / (largest > 0 ? largest : 127.0f);
+        for (int64_t i = 0; i < columns; i++) {
+            int8_t x = (int8_t)rintf(values[r * columns + i] * scale);
+            mx_str_add(q, &x, 1);
+        }
+        mx_str_add(scales, &scale, 4);
+    }
+}
+
 gen_item gen_get_item(const mx_naming *naming, const gen_options *o, int64_t index) {
     mx_arch_tensor t = mx_arch_get(&o->dims, index);
     gen_item it = {.shape = mx_tensor_of(mx_dtype_is_float(o->dtype) ? o->dtype : o->rest, t.rank, t.dims, NULL)};
@@ -162,56 +177,101 @@ static void pickle_dims(mx_str *p, const mxw_dims *d) {
 /* Matrices of the MLP lie transposed in their storage, as many do in the released files; the others as they are. */
 static int lies_transposed(const gen_item *it) { return it->shape.rank == 2 && strstr(it->name, "mlp") != NULL; }
 
-static void pickle_tensor(mx_str *p, const gen_item *it, const char *key, int cut) {
-    static const char *const storages[] = {[MXW_F32] = "Float", [MXW_F16] = "Half", [MXW_BF16] = "BFloat16"};
-    mx_tensor t = it->shape;
-    int64_t count = mx_tensor_count(&t);
-    if (lies_transposed(it)) {
-        t.strides[0] = 1;
-        t.strides[1] = t.dims[0];
-    }
-    t.dims[0] -= cut;
-    pickle_text(p, it->file_name);
+static void pickle_tensor(mx_str *p, const char *name, const mx_tensor *t, int64_t count, int64_t offset,
+                          const char *key) {
+    static const char *const storages[] = {
+        [MXW_F32] = "Float", [MXW_F16] = "Half", [MXW_BF16] = "BFloat16", [MXW_I8] = "Char"};
+    pickle_text(p, name);
     mx_str_text(p, "ctorch._utils\n_rebuild_tensor_v2\n((");
     pickle_text(p, "storage");
-    mx_str_print(p, "ctorch\n%sStorage\n", storages[t.dtype]);
+    mx_str_print(p, "ctorch\n%sStorage\n", storages[t->dtype]);
     pickle_text(p, key);
     pickle_text(p, "cpu");
     pickle_int(p, count);
     mx_str_text(p, "tQ");
-    pickle_int(p, 0);
+    pickle_int(p, offset);
     for (int which = 0; which < 2; which++) {
         mx_str_text(p, "(");
-        for (int i = 0; i < t.rank; i++)
-            pickle_int(p, which ? t.strides[i] : t.dims[i]);
+        for (int i = 0; i < t->rank; i++)
+            pickle_int(p, which ? t->strides[i] : t->dims[i]);
         mx_str_text(p, "t");
     }
     static const char rest[] = "\x89" "ccollections\nOrderedDict\n)RtR";   /* requires_grad False, no hooks */
     mx_str_add(p, rest, sizeof(rest) - 1);
 }
 
-static int pt_storage(zip_writer *z, const gen_options *o, const gen_item *it, const char *key) {
-    int64_t n = mx_tensor_count(&it->shape);
-    float *values = mx_alloc((size_t)n * 4);
-    char *bytes = mx_alloc((size_t)n * 4), *turned = mx_alloc((size_t)n * 4), name[64];
-    size_t size = mx_dtype_bytes(it->shape.dtype);
-    int ok = values && bytes && turned;
-    if (ok) {
-        gen_values(o, it->name, &it->shape, values);
-        gen_round_to(it->shape.dtype, values, n, bytes);
-        if (lies_transposed(it)) {
-            mx_tensor view = mx_tensor_of(it->shape.dtype, 2, (int64_t[]){it->shape.dims[1], it->shape.dims[0]}, bytes);
-            view.strides[0] = 1;
-            view.strides[1] = it->shape.dims[1];
-            mx_tensor_pack(&view, turned);
-        }
-        snprintf(name, sizeof(name), "archive/data/%s", key);
-        zip_add(z, name, lies_transposed(it) ? turned : bytes, (size_t)n * size);
+/* A tensor with its strides, and its storage of as many elements. */
+static void pt_add(zip_writer *z, mx_str *p, const gen_options *o, const char *name, mx_tensor t, const void *bytes) {
+    int64_t count = mx_tensor_count(&t), offset = 0;
+    char key[24], entry[64];
+    snprintf(key, sizeof(key), "%d", z->entries);
+    snprintf(entry, sizeof(entry), "archive/data/%s", key);
+    if (o->last_alone && strcmp(o->last_alone, name) == 0) {
+        memset(t.strides, 0, sizeof(t.strides));
+        offset = count - 1;
     }
-    mx_free(values);
+    zip_add(z, entry, bytes, (size_t)count * mx_dtype_bytes(t.dtype));
+    t.dims[0] -= o->cut && strcmp(o->cut, name) == 0;
+    pickle_tensor(p, name, &t, count, offset, key);
+}
+
+/* In 8 bits as compressed-tensors has it, with zero points, too, that are zeros. */
+static int pt_quantized(zip_writer *z, mx_str *p, const gen_options *o, const gen_item *it, const float *values) {
+    const int64_t rows = it->shape.dims[0], columns = it->shape.dims[1], each[2] = {rows, 1};
+    mx_str codes = {0}, inverse = {0};
+    char name[200];
+    float *scales = mx_alloc_zero((size_t)rows, sizeof(*scales));
+    quantise(values, rows, columns, &codes, &inverse);
+    int bad = !scales || mx_str_status(&codes) < 0 || mx_str_status(&inverse) < 0;
+    if (!bad) {
+        snprintf(name, sizeof(name), "%s_zero_point", it->file_name);
+        pt_add(z, p, o, name, mx_tensor_of(MXW_I8, 2, each, NULL), scales);
+        memcpy(scales, inverse.data, (size_t)rows * sizeof(*scales));
+        for (int64_t r = 0; r < rows; r++)
+            scales[r] = 1 / scales[r];
+        snprintf(name, sizeof(name), "%s_scale", it->file_name);
+        pt_add(z, p, o, name, mx_tensor_of(MXW_F32, 2, each, NULL), scales);
+        pt_add(z, p, o, it->file_name, mx_tensor_of(MXW_I8, 2, it->shape.dims, NULL), codes.data);
+    }
+    mx_free(scales);
+    mx_str_free(&codes);
+    mx_str_free(&inverse);
+    return bad;
+}
+
+static int pt_floats(zip_writer *z, mx_str *p, const gen_options *o, const gen_item *it, const float *values) {
+    int64_t n = mx_tensor_count(&it->shape);
+    mx_tensor t = it->shape;
+    char *bytes = mx_alloc((size_t)n * 4), *turned = mx_alloc((size_t)n * 4);
+    int ok = bytes && turned;
+    if (ok) {
+        gen_round_to(t.dtype, values, n, bytes);
+        if (lies_transposed(it)) {
+            mx_tensor view = mx_tensor_of(t.dtype, 2, (int64_t[]){t.dims[1], t.dims[0]}, bytes);
+            view.strides[0] = 1;
+            view.strides[1] = t.dims[1];
+            mx_tensor_pack(&view, turned);
+            t.strides[0] = 1;
+            t.strides[1] = t.dims[0];
+        }
+        if (o->projection == 2 && strcmp(it->file_name, "proj_out.weight") == 0)
+            bytes[0] ^= 1;
+        pt_add(z, p, o, it->file_name, t, lies_transposed(it) ? turned : bytes);
+    }
     mx_free(bytes);
     mx_free(turned);
     return !ok;
+}
+
+static int pt_item(zip_writer *z, mx_str *p, const gen_options *o, const gen_item *it) {
+    float *values = mx_alloc((size_t)mx_tensor_count(&it->shape) * sizeof(*values));
+    if (!values)
+        return 1;
+    gen_values(o, it->name, &it->shape, values);
+    int codes = gen_is_quantized(o, it->name, it->shape.rank) && it->shape.rank == 2 && !strstr(it->name, "token_emb");
+    int bad = codes ? pt_quantized(z, p, o, it, values) : pt_floats(z, p, o, it, values);
+    mx_free(values);
+    return bad;
 }
 
 int gen_pt(const char *path, const gen_options *o) {
@@ -231,16 +291,16 @@ int gen_pt(const char *path, const gen_options *o) {
     mx_str_text(&p, "(");
     int64_t n = mx_arch_count(&o->dims);
     const mx_naming *naming = !o->hub_names ? &mx_names_openai : o->bare ? &mx_names_hf_bare : &mx_names_hf;
-    for (int64_t i = 0; i <= n && !bad; i++) {
-        gen_item it = gen_get_item(naming, o, i < n ? i : 1);
-        char key[24];
-        snprintf(key, sizeof(key), "%lld", (long long)i);
-        if (i == n && o->extra)
+    for (int64_t i = 0; i < n && !bad; i++) {
+        gen_item it = gen_get_item(naming, o, i);
+        int embedding = strcmp(it.name, "decoder.token_embedding.weight") == 0;
+        bad = !it.left_out && pt_item(&z, &p, o, &it);
+        if (o->extra && i == 1)
             snprintf(it.file_name, sizeof(it.file_name), "%s", o->extra);
-        if (it.left_out || (i == n && !o->extra))
-            continue;
-        pickle_tensor(&p, &it, key, o->cut && strcmp(o->cut, it.name) == 0);
-        bad = pt_storage(&z, o, &it, key);
+        if (o->projection && embedding)
+            snprintf(it.file_name, sizeof(it.file_name), "proj_out.weight");
+        if ((o->extra && i == 1) || (o->projection && embedding))
+            bad = bad || pt_item(&z, &p, o, &it);
     }
     mx_str_text(&p, o->plain ? "u." : "uu.");
     zip_add(&z, "archive/data.pkl", mx_str_get(&p), p.n);
@@ -265,21 +325,6 @@ static void ct2_record(mx_str *s, const char *name, int rank, const int64_t *dim
         gen_number(s, (uint64_t)dims[i], 4);
     gen_number(s, (uint64_t)type, 1);
     gen_number(s, bytes, 4);
-}
-
-/* A row at a time: scale = 127 / largest, q = nearest(w * scale). */
-static void quantise(const float *values, int64_t rows, int64_t columns, mx_str *q, mx_str *scales) {
-    for (int64_t r = 0; r < rows; r++) {
-        float largest = 0;
-        for (int64_t i = 0; i < columns; i++)
-            largest = fmaxf(largest, fabsf(values[r * columns + i]));
-        float scale = 127.0f / (largest > 0 ? largest : 127.0f);
-        for (int64_t i = 0; i < columns; i++) {
-            int8_t x = (int8_t)rintf(values[r * columns + i] * scale);
-            mx_str_add(q, &x, 1);
-        }
-        mx_str_add(scales, &scale, 4);
-    }
 }
 
 /* One scale for all: 10 bits for the largest. */

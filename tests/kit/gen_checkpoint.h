@@ -10,7 +10,7 @@
 typedef struct gen_options {
     mxw_dims dims;
     mxw_dtype dtype;            /* MXW_F32 (0), MXW_F16, MXW_BF16; CTranslate2 only, matrices in int8 (MXW_I8) or
-                                 * int16 (MXW_I32) */
+                                 * int16 (MXW_I32); .pt with hub_names, too, in int8, as compressed-tensors has it */
     mxw_dtype rest;             /* of a quantized one: MXW_F32 (0), MXW_F16, MXW_BF16 */
     int float_kernels;          /* of a quantized one: convolutions as the rest, as converters before 4.2 left them */
     uint64_t seed;
@@ -26,7 +26,8 @@ typedef struct gen_options {
                                  * with 2, MLX's names */
     const char *blocks;         /* ggml, GGUF: matrices in this block type, "q5_0", of random bytes; NULL: dtype */
     int kernel_blocks;          /* GGUF: and kernels, over the ends of rows, as candle may write them */
-    int projection;             /* Hugging Face: 1 an output matrix that is the embedding, 2 one that differs */
+    int projection;             /* Hugging Face, .pt: 1 an output matrix that is the embedding, 2 one that differs */
+    const char *last_alone;     /* .pt: the tensor of this name in the file has strides of 0 at its last element */
 } gen_options;
 
 /* Small dimensions: one layer each, state 8 (2 heads), 80 mel bins, 16 frames, 8 tokens of context, vocabulary 32. */

@@ -35,16 +35,28 @@ static int all_zero_bytes(const mx_raw *raw) {
     return 1;
 }
 
+/* In a pytorch_model.bin a tensor may have any strides; codes, scales and zero points are read without them. */
+static mxw_status check_dense(const mx_raw *raw) {
+    if (!raw || mx_tensor_contiguous(&raw->view))
+        return MXW_OK;
+    return mx_fail(MXW_E_UNSUPPORTED, "tensor %s does not lie row by row in its file, as quantized ones have to",
+                   mx_show(raw->name, strlen(raw->name)).text);
+}
+
 static mxw_status quantize(mx_weights *w, mx_raw *raw) {
     mx_shown shown = mx_show(raw->name, strlen(raw->name));
     const mx_raw *scale = beside(w, raw->name, ".weight_scale"), *zero = beside(w, raw->name, ".weight_zero_point");
     const int64_t rows = raw->view.dims[0], columns = raw->view.dims[1];
-    int64_t n = scale ? mx_tensor_count(&scale->view) : 0;
+    const int64_t n = scale ? mx_tensor_count(&scale->view) : 0;
+    mxw_status status;
     beside(w, raw->name, ".input_scale");
     if (!scale)
         return mx_fail(MXW_E_MISSING, "tensor %s_scale is missing", shown.text);
     if (!mx_dtype_is_float(scale->view.dtype) || scale->quantized || (n != 1 && n != rows))
         return mx_fail(MXW_E_FORMAT, "tensor %s_scale is not one number a row", shown.text);
+    MX_TRY(check_dense(raw));
+    MX_TRY(check_dense(scale));
+    MX_TRY(check_dense(zero));
     if (zero && !all_zero_bytes(zero))
         return mx_fail(MXW_E_UNSUPPORTED, "tensor %s has zero points, which are not read", shown.text);
     const int f8 = raw->stored != NULL;
@@ -57,8 +69,10 @@ static mxw_status quantize(mx_weights *w, mx_raw *raw) {
         .row_bytes = (size_t)columns,
         .scales = scale->view,
     };
-    mxw_status status = mx_quantized_check(&q, shown.text);
-    return status < 0 ? status : mx_raw_quantize(w, raw, 2, raw->view.dims, &q);
+    MX_TRY(mx_quantized_check(&q, shown.text));
+    MX_TRY(mx_raw_quantize(w, raw, 2, raw->view.dims, &q));
+out:
+    return status;
 }
 
 mxw_status mx_compressed_settle(mx_weights *w) {

@@ -1,10 +1,11 @@
 /* test_packed_files.c - checkpoints of MLX (safetensors and npz, floats and groups of 4 and 8 bits) and of
- * compressed-tensors (int8 and f8), made from a generated one: the values that their codes and scales mean, what such a
- * file lacks, and one line for each that is damaged. */
+ * compressed-tensors (int8 and f8), made from a generated one, and pytorch_model.bin: the values that their codes and
+ * scales mean, what such a file lacks, and one line for each that is damaged. */
 #include "kit/check.h"
 #include "kit/gen_checkpoint.h"
 #include "hostile.h"
 
+#include <math.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
@@ -364,6 +365,37 @@ static void check_same(const char *leaf, const char *label) {
     mx_weights_close(w);
 }
 
+/* Every value is within half a step of the source's; a step is so much of the largest value of a row. */
+static void check_within(const char *leaf, float step) {
+    mx_weights *w = NULL;
+    int64_t wrong = 0, n_codes = 0;
+    if (!CHECK_EQ_INT(mx_weights_open(at(leaf), NULL, &w), MXW_OK)) {
+        printf("    %s\n", mxw_last_error());
+        return;
+    }
+    for (int64_t i = 0; i < mx_weights_count(w); i++) {
+        mx_tensor view;
+        int64_t row;
+        mx_weights_tensor(source, i, NULL, &view);
+        size_t n = (size_t)mx_tensor_count(&view), columns = (size_t)view.dims[view.rank - 1];
+        float *want = mx_alloc(n * 4), *got = mx_alloc(n * 4), largest = 0;
+        mx_tensor_to_f32(&view, want);
+        CHECK_EQ_INT(mx_weights_read_f32(w, i, got), MXW_OK);
+        int codes = mx_weights_quantized(w, i, &row) != NULL;
+        n_codes += codes;
+        for (size_t k = 0; k < n; k++) {
+            for (size_t c = k; k % columns == 0 && c < k + columns; c++)
+                largest = fmaxf(c == k ? 0 : largest, fabsf(want[c]));
+            wrong += !(fabsf(got[k] - want[k]) <= (codes ? 0.501f * step * largest : 0));
+        }
+        mx_free(want);
+        mx_free(got);
+    }
+    CHECK_EQ_INT(wrong, 0);
+    CHECK(n_codes > 10);
+    mx_weights_close(w);
+}
+
 static void test_pytorch(void) {
     gen_options o = {.dims = dims(), .dtype = MXW_F32, .seed = 7, .hub_names = 1, .plain = 1};
     CHECK(mkdir(at("torch"), 0777) == 0);
@@ -372,6 +404,40 @@ static void test_pytorch(void) {
     o.bare = 1;
     CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
     check_same("torch", "PyTorch pytorch_model.bin");
+}
+
+/* Quantized in a pytorch_model.bin, whose tensors may have any strides: codes, scales and zero points have to lie row
+ * by row, an output matrix as it likes. A tensor whose elements are all the last one of its storage would be read past
+ * the end of it, had it no strides. */
+static void test_strides(void) {
+    static const char *const names[] = {
+        "model.decoder.layers.0.fc2.weight",
+        "model.decoder.layers.0.fc2.weight_scale",
+        "model.decoder.layers.0.fc2.weight_zero_point",
+    };
+    gen_options o = {.dims = dims(), .dtype = MXW_I8, .seed = 7, .hub_names = 1, .plain = 1};
+    CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
+    check_within("torch", 1.0f / 127);
+    for (size_t i = 0; i < MX_COUNT(names); i++) {
+        char line[200];
+        o.last_alone = names[i];
+        CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
+        snprintf(line, sizeof(line), "tensor %s does not lie row by row", names[i]);
+        expect("torch", MXW_E_UNSUPPORTED, line);
+    }
+    o = (gen_options){.dims = dims(), .dtype = MXW_F32, .seed = 7, .hub_names = 1, .plain = 1, .projection = 1};
+    CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
+    check_same("torch", "PyTorch pytorch_model.bin");
+    o.last_alone = "proj_out.weight";
+    CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
+    expect("torch", MXW_E_UNSUPPORTED, "proj_out.weight differs from model.decoder.embed_tokens.weight");
+    o.last_alone = "model.decoder.embed_tokens.weight";
+    CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
+    expect("torch", MXW_E_UNSUPPORTED, "proj_out.weight differs from model.decoder.embed_tokens.weight");
+    o.last_alone = NULL;
+    o.projection = 2;
+    CHECK_EQ_INT(gen_pt(at("torch/pytorch_model.bin"), &o), 0);
+    expect("torch", MXW_E_UNSUPPORTED, "proj_out.weight differs from model.decoder.embed_tokens.weight");
 }
 
 /* An index of torch's files, and large-v3's index, which has a name of its own. */
@@ -398,6 +464,7 @@ int main(void) {
     test_mlx_hostile();
     test_compressed();
     test_pytorch();
+    test_strides();
     test_indexes();
     mx_weights_close(source);
     source = NULL;
