@@ -125,6 +125,7 @@ static mxw_status choose_types(mx_conversion *c, const struct format *f) {
         return status;
     }
     c->matrices = strcmp(type, AUTO) == 0 ? automatic_type(c, f) : target_named(type);
+    c->matrices.divide = c->matrices.int8 && f->write_folder == mx_write_ct2;
     c->rest = c->matrices.int8 ? mx_plain(rest_type(c)) : c->matrices;
     return MXW_OK;
 }

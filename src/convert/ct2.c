@@ -50,8 +50,12 @@ static record *find_record(writer *w, const char *name) {
     return r;
 }
 
-static mx_target type_of(const mx_conversion *c, const mx_tensor *view, const char *name) {
-    return mx_is_matrix(view, name) ? c->matrices : c->rest;
+/* Kernels that are int8 in the checkpoint, as CTranslate2's converters write them since 4.2, stay that. */
+static mx_target type_of(const mx_conversion *c, int64_t i, const mx_tensor *view, const char *name) {
+    int64_t row;
+    const mx_quantized *q = mx_weights_quantized(c->w, i, &row);
+    const int kernel = view->rank == 3 && c->matrices.int8 && q && q->kind == MX_QUANTIZED_INT8;
+    return kernel || mx_is_matrix(view, name) ? c->matrices : c->rest;
 }
 
 static mxw_status list_tensors(writer *w) {
@@ -67,7 +71,7 @@ static mxw_status list_tensors(writer *w) {
         record *r = find_record(w, source.name);
         r->n_parts = source.parts;
         r->parts[source.part] = i;
-        if (type_of(w->c, &view, info.name).int8) {
+        if (type_of(w->c, i, &view, info.name).int8) {
             char scales[176];
             snprintf(scales, sizeof(scales), "%s_scale", source.name);
             find_record(w, scales)->kind = SCALES;
@@ -140,7 +144,6 @@ static mxw_status put_part(writer *w, int64_t i, const mx_target *t, int64_t row
     mxw_status status;
     MX_TRY(mx_values_read(w->c, i, t, &values));
     MX_TRY(mx_save_write(w->save, values.data, values.n));
-    mx_values_turn(&values, rows, 0);
     if (values.scales) {
         float *all = mx_realloc(w->scales, (w->n_scales + (size_t)rows) * sizeof(*all));
         if (!all)
@@ -160,7 +163,7 @@ static mxw_status put_tensor(writer *w, const record *r) {
     mxw_status status;
     int64_t any = r->parts[0] >= 0 ? r->parts[0] : r->parts[r->n_parts - 1];
     MX_TRY(mx_weights_tensor(w->c->w, any, &info, &view));
-    const mx_target t = type_of(w->c, &view, info.name);
+    const mx_target t = type_of(w->c, any, &view, info.name);
     const uint64_t bytes = mx_target_bytes(&t, &view) * (uint64_t)r->n_parts;
     if (bytes > UINT32_MAX)
         return mx_fail(MXW_E_UNSUPPORTED, "tensor %s is too large for CTranslate2", info.name);

@@ -17,6 +17,7 @@ typedef struct mx_target {
     mxw_dtype dtype;
     const mx_block_type *blocks;
     int int8;
+    int divide; /* int8: a code is divided by its scale, as CTranslate2 has it, not multiplied */
 } mx_target;
 
 typedef struct mx_conversion {
@@ -53,11 +54,8 @@ typedef struct mx_values {
     void *data;    /* mx_free */
     size_t n;      /* bytes */
     float *scales; /* int8: of each row */
-    int multiply;  /* a code is to be multiplied by its scale, not divided */
 } mx_values;
 mxw_status mx_values_read(mx_conversion *c, int64_t i, const mx_target *target, mx_values *values);
-/* The scales in the sense that a format has them. */
-void mx_values_turn(mx_values *values, int64_t rows, int multiply);
 void mx_values_free(mx_values *values);
 /* The type that tensor i keeps: its own if it is quantized in blocks and nothing else was asked for. */
 mx_target mx_target_of(const mx_conversion *c, int64_t i, const mx_target *wanted);

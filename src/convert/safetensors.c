@@ -62,7 +62,6 @@ static mxw_status put_tensor(mx_conversion *c, mx_save *save, int64_t i) {
     const mx_target t = type_of(c, &view, info.name);
     MX_TRY(mx_values_read(c, i, &t, &values));
     MX_TRY(mx_save_write(save, values.data, values.n));
-    mx_values_turn(&values, view.dims[0], 1);
     if (values.scales)
         MX_TRY(mx_save_write(save, values.scales, (size_t)view.dims[0] * sizeof(float)));
 out:

@@ -41,20 +41,56 @@ static mxw_status narrow(const char *name, float *values, size_t n, const mx_tar
     return MXW_OK;
 }
 
-/* Scales and codes of rows, as CTranslate2's converter computes them; codes in place. */
-static mxw_status round_rows(float *values, int64_t rows, int64_t columns, mx_values *out) {
+/* A row as CTranslate2's converter rounds it; codes may begin where the values do. */
+static mxw_status round_row(const char *name, const float *values, int64_t n, const mx_target *t, int8_t *codes,
+                            float *scale) {
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        largest = MX_MAX(largest, fabsf(values[i]));
+    const float step = 127.0f / (largest == 0 ? 127.0f : largest), inverse = 1.0f / step;
+    if (!isfinite(step) || !isfinite(127 * inverse))
+        return fail_value(name, largest, t);
+    *scale = t->divide ? step : inverse;
+    for (int64_t i = 0; i < n; i++)
+        codes[i] = (int8_t)rintf(values[i] * step);
+    return MXW_OK;
+}
+
+static mxw_status add_scales(int64_t rows, mx_values *out) {
     out->scales = mx_alloc_array((size_t)rows, sizeof(*out->scales));
-    if (!out->scales)
-        return MXW_E_MEMORY;
+    return out->scales ? MXW_OK : MXW_E_MEMORY;
+}
+
+/* In place. */
+static mxw_status round_rows(const char *name, const mx_tensor *view, const mx_target *t, mx_values *out) {
+    const int64_t rows = view->dims[0], columns = mx_tensor_count(view) / rows;
+    const float *values = out->data;
     int8_t *codes = out->data;
-    for (int64_t r = 0; r < rows; r++) {
+    mxw_status status = add_scales(rows, out);
+    for (int64_t r = 0; r < rows && status >= 0; r++)
+        status = round_row(name, values + r * columns, columns, t, codes + r * columns, &out->scales[r]);
+    return status;
+}
+
+/* In place, block by block. Halves of a block may be too small for the scale that its values need. */
+static mxw_status round_blocks(const char *name, float *values, int64_t n, const mx_target *t) {
+    enum { MOST = 32 }; /* elements of a type that can be written */
+    const int elements = t->blocks->elements;
+    char *to = (char *)values;
+    for (int64_t i = 0; i < n; i += elements, to += t->blocks->bytes) {
+        uint8_t packed[MOST * sizeof(float)];
+        float back[MOST];
+        mx_blocks_pack(t->blocks, values + i, elements, packed);
+        mx_blocks_widen(t->blocks, packed, elements, back);
         float largest = 0;
-        for (int64_t i = 0; i < columns; i++)
-            largest = MX_MAX(largest, fabsf(values[r * columns + i]));
-        const float scale = 127.0f / (largest == 0 ? 127.0f : largest);
-        out->scales[r] = scale;
-        for (int64_t i = 0; i < columns; i++)
-            codes[r * columns + i] = (int8_t)rintf(values[r * columns + i] * scale);
+        int fits = 1;
+        for (int e = 0; e < elements; e++) {
+            fits = fits && isfinite(back[e]);
+            largest = fabsf(values[i + e]) > fabsf(largest) ? values[i + e] : largest;
+        }
+        if (!fits)
+            return fail_value(name, largest, t);
+        memcpy(to, packed, (size_t)t->blocks->bytes);
     }
     return MXW_OK;
 }
@@ -74,38 +110,51 @@ static mxw_status from_f32(const char *name, const mx_tensor *view, const mx_tar
             return status;
     }
     if (t->int8)
-        return round_rows(out->data, view->dims[0], (int64_t)n / view->dims[0], out);
+        return round_rows(name, view, t, out);
     if (t->blocks && (view->dims[view->rank - 1] % t->blocks->elements || !t->blocks->pack))
         return mx_fail(MXW_E_UNSUPPORTED, "tensor %s: rows of %lld cannot be written as %s", name,
                        (long long)view->dims[view->rank - 1], t->name);
     if (t->blocks)
-        mx_blocks_pack(t->blocks, out->data, (int64_t)n, out->data);
-    return t->blocks || t->dtype == MXW_F32 ? MXW_OK : narrow(name, out->data, n, t);
+        return round_blocks(name, out->data, (int64_t)n, t);
+    return t->dtype == MXW_F32 ? MXW_OK : narrow(name, out->data, n, t);
 }
 
-/* Codes and scales as the file has them, if they are of this type. */
-static mxw_status copy_quantized(const mx_quantized *q, int64_t row, const mx_tensor *view, const mx_target *t,
-                                 mx_values *out, int *copied) {
-    const int64_t rows = mx_tensor_count(view) / q->columns;
-    *copied = (t->blocks && q->blocks == t->blocks) || (t->int8 && q->kind == MX_QUANTIZED_INT8);
-    if (!*copied)
-        return MXW_OK;
-    memcpy(out->data, q->data + (size_t)row * q->row_bytes, out->n);
-    if (!t->int8)
-        return MXW_OK;
-    out->multiply = !q->divide;
-    out->scales = mx_alloc_array((size_t)rows, sizeof(*out->scales));
-    if (!out->scales)
-        return MXW_E_MEMORY;
-    for (int64_t r = 0; r < rows; r++)
-        out->scales[r] = mx_quantized_scale(q, row + r);
-    return MXW_OK;
+/* Whether a file of this target may have a scale; one that divides is inverted when it is read. */
+static int is_usable(const mx_target *t, float scale) {
+    return isfinite(scale) && (!t->divide || (scale > 0 && isfinite(1.0f / scale)));
 }
 
-void mx_values_turn(mx_values *values, int64_t rows, int multiply) {
-    for (int64_t r = 0; values->scales && values->multiply != multiply && r < rows; r++)
-        values->scales[r] = 1.0f / values->scales[r];
-    values->multiply = multiply;
+/* Rows of codes with their scales, which are inverted where one format divides and the other multiplies. A row whose
+ * scale the target cannot have (0 or negative, where it divides) is rounded again. */
+static mxw_status copy_rows(const char *name, const mx_quantized *q, int64_t row, int64_t rows, const mx_target *t,
+                            mx_values *out) {
+    int8_t *codes = out->data;
+    float *values = mx_alloc_array((size_t)q->columns, sizeof(*values));
+    mxw_status status = values ? add_scales(rows, out) : MXW_E_MEMORY;
+    for (int64_t r = 0; r < rows && status >= 0; r++, codes += q->columns) {
+        const float scale = mx_quantized_scale(q, row + r), wanted = q->divide == t->divide ? scale : 1.0f / scale;
+        if (is_usable(t, wanted)) {
+            memcpy(codes, q->data + (size_t)(row + r) * q->row_bytes, (size_t)q->columns);
+            out->scales[r] = wanted;
+        } else {
+            mx_quantized_widen(q, row + r, values);
+            status = check_finite(name, values, (size_t)q->columns, t);
+            if (status >= 0)
+                status = round_row(name, values, q->columns, t, codes, &out->scales[r]);
+        }
+    }
+    mx_free(values);
+    return status;
+}
+
+/* What the file has in this type already. */
+static mxw_status copy_quantized(const char *name, const mx_quantized *q, int64_t row, const mx_tensor *view,
+                                 const mx_target *t, mx_values *out, int *copied) {
+    const int blocks = t->blocks && q->blocks == t->blocks, rows = t->int8 && q->kind == MX_QUANTIZED_INT8;
+    *copied = blocks || rows;
+    if (blocks)
+        memcpy(out->data, q->data + (size_t)row * q->row_bytes, out->n);
+    return rows ? copy_rows(name, q, row, mx_tensor_count(view) / q->columns, t, out) : MXW_OK;
 }
 
 static mxw_status report(mx_conversion *c, const char *name, uint64_t n) {
@@ -130,7 +179,7 @@ mxw_status mx_values_read(mx_conversion *c, int64_t i, const mx_target *t, mx_va
         return MXW_E_MEMORY;
     const mx_quantized *q = mx_weights_quantized(c->w, i, &row);
     if (q)
-        MX_TRY(copy_quantized(q, row, &view, t, out, &copied));
+        MX_TRY(copy_quantized(info.name, q, row, &view, t, out, &copied));
     if (!q && !t->blocks && !t->int8 && view.dtype == t->dtype) {
         mx_tensor_pack(&view, out->data);
     } else if (!copied) {

@@ -1,5 +1,6 @@
 /* test_convert.c - every format in every type that it has: opened again, the values are those of the source rounded to
- * the type; converted again, the bytes are the same. Nothing is left of a conversion that fails. */
+ * the type; converted again, the bytes are the same. Scales that a type cannot have are refused, or rows rounded again.
+ * Nothing is left of a conversion that fails. */
 #include "kit/check.h"
 #include "kit/gen_checkpoint.h"
 
@@ -175,6 +176,126 @@ static void test_across(void) {
     CHECK(same_files(a, b));
 }
 
+/* ---- scales ----------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a tensor of a .safetensors file, from element byte `from` on, replaced. */
+static void patch(const char *leaf, const char *tensor, size_t from, const void *bytes, size_t n) {
+    char path[4400], entry[200];
+    static char header[1 << 16];
+    unsigned long long header_n = 0, begin = 0;
+    at(leaf, path);
+    FILE *f = fopen(path, "r+b");
+    if (!CHECK(f && fread(&header_n, 8, 1, f) == 1 && header_n < sizeof(header) &&
+               fread(header, 1, (size_t)header_n, f) == header_n))
+        return;
+    header[header_n] = 0;
+    snprintf(entry, sizeof(entry), "\"%s\":{", tensor);
+    const char *found = strstr(header, entry), *offsets = found ? strstr(found, "\"data_offsets\":[") : NULL;
+    CHECK(offsets && sscanf(offsets, "\"data_offsets\":[%llu", &begin) == 1);
+    CHECK(fseek(f, (long)(8 + header_n + begin + from), SEEK_SET) == 0 && fwrite(bytes, 1, n, f) == n);
+    CHECK(fclose(f) == 0);
+}
+
+static float *read_values(const mx_weights *w, const char *name) {
+    int64_t i = mx_weights_index(w, name);
+    mx_tensor view;
+    mx_weights_tensor(w, i, NULL, &view);
+    float *values = mx_alloc((size_t)mx_tensor_count(&view) * sizeof(*values));
+    CHECK_EQ_INT(mx_weights_read_f32(w, i, values), MXW_OK);
+    return values;
+}
+
+/* Values that a type has no scale for: the tensor is named, and nothing is written. */
+static void test_too_large(const mx_weights *source) {
+    static const char *const names[2] = {"model.decoder.layers.0.fc2.weight", "decoder.blocks.0.mlp.2.weight"};
+    const char *const types[][2] = {{"gguf", "q8_0"}, {"gguf", "q5_0"}, {"gguf", "q4_0"}, {"ggml", "q5_1"},
+                                    {"ggml", "q4_1"}, {"ct2", "int8"}, {"safetensors", "int8"}};
+    float small[STATE * 4], large = 1e7f, beyond = 3.4028234e38f;
+    CHECK_EQ_INT(convert(source, "large", "safetensors", "f32"), MXW_OK);
+    for (size_t i = 0; i < MX_COUNT(small); i++)
+        small[i] = 1e-38f;
+    for (size_t i = 0; i < MX_COUNT(types); i++) {
+        const int int8 = strcmp(types[i][1], "int8") == 0;
+        const int before = entries(folder);
+        if (int8)   /* a whole row whose step would be infinite */
+            patch("large/model.safetensors", names[0], 0, small, sizeof(small));
+        else
+            patch("large/model.safetensors", names[0], 40 * sizeof(float), &large, sizeof(large));
+        for (int again = 0; again <= int8; again++) {
+            mx_weights *w = open_at("large");
+            CHECK_EQ_INT(convert(w, "out", types[i][0], types[i][1]), MXW_E_UNSUPPORTED);
+            if (!CHECK(strstr(mxw_last_error(), names[1]) && strstr(mxw_last_error(), types[i][1]) &&
+                       strstr(mxw_last_error(), !int8 ? "1e+07 does not fit" : again ? "3.40282e+38" : "1e-38")))
+                printf("    %s as %s: %s\n", types[i][0], types[i][1], mxw_last_error());
+            CHECK_EQ_INT(entries(folder), before);
+            mx_weights_close(w);
+            patch("large/model.safetensors", names[0], 40 * sizeof(float), &beyond, sizeof(beyond));
+        }
+    }
+}
+
+/* w8a8 to CTranslate2, whose scales are inverse and positive: what cannot be inverted is rounded again, every other row
+ * has its codes, -128 among them. */
+static void test_w8a8_to_ct2(const mx_weights *source) {
+    static const char name[] = "model.decoder.layers.0.fc2.weight", scale[] = "model.decoder.layers.0.fc2.weight_scale";
+    const float scales[3] = {0, -0.01f, 0.02f};
+    const int8_t extreme = -128;
+    const size_t columns = 4 * STATE;
+    CHECK_EQ_INT(convert(source, "w8a8", "safetensors", "int8"), MXW_OK);
+    patch("w8a8/model.safetensors", scale, 0, scales, sizeof(scales));
+    patch("w8a8/model.safetensors", name, 2 * columns + 5, &extreme, 1);
+    mx_weights *w = open_at("w8a8"), *back;
+    CHECK_EQ_INT(convert(w, "from-w8a8", "ct2", NULL), MXW_OK);
+    back = open_at("from-w8a8");
+    if (back) {
+        float *want = read_values(w, "decoder.blocks.0.mlp.2.weight"), largest = 0;
+        float *got = read_values(back, "decoder.blocks.0.mlp.2.weight");
+        int64_t wrong = 0;
+        for (size_t i = 0; i < columns; i++)
+            largest = MX_MAX(largest, fabsf(want[columns + i]));
+        for (size_t i = 0; i < STATE * columns; i++) {
+            float most = i < columns ? 0 : i < 2 * columns ? largest / 254 * 1.0001f : fabsf(want[i]) * 2e-7f;
+            wrong += !(fabsf(got[i] - want[i]) <= most);
+        }
+        CHECK_EQ_INT(wrong, 0);
+        CHECK(want[2 * columns + 5] == -128 * 0.02f && largest > 0.5f);
+        mx_free(want);
+        mx_free(got);
+    }
+    mx_weights_close(w);
+    mx_weights_close(back);
+}
+
+/* Kernels in int8, as CTranslate2's converters write them, stay that. */
+static void test_int8_kernels(void) {
+    gen_options o = {.dims = gen_small_dims(), .dtype = MXW_I8, .seed = 9};
+    char path[4300], again[4400], first[4400];
+    o.dims.n_audio_state = o.dims.n_text_state = STATE;
+    o.dims.n_vocab = 51864;
+    at("kernels", path);
+    CHECK_EQ_INT(gen_ct2(path, &o), 0);
+    mx_weights *w = open_at("kernels");
+    CHECK_EQ_INT(convert(w, "kernels-1", "ct2", NULL), MXW_OK);
+    CHECK_EQ_INT(convert(w, "kernels-2", "ct2", "int8"), MXW_OK);
+    for (int i = 1; i <= 2; i++) {
+        char leaf[32];
+        snprintf(leaf, sizeof(leaf), "kernels-%d", i);
+        mx_weights *back = open_at(leaf);
+        float *want = read_values(w, "encoder.conv1.weight"), *got = read_values(back, "encoder.conv1.weight");
+        mxw_tensor_info info;
+        CHECK_EQ_INT(mx_weights_tensor(back, mx_weights_index(back, "encoder.conv1.weight"), &info, NULL), MXW_OK);
+        CHECK(strcmp(info.stored, "int8") == 0);
+        CHECK(memcmp(want, got, (size_t)STATE * 80 * 3 * sizeof(float)) == 0);
+        mx_free(want);
+        mx_free(got);
+        mx_weights_close(back);
+    }
+    mx_weights_close(w);
+    at("kernels-1/model.bin", first);
+    at("kernels-2/model.bin", again);
+    CHECK(same_files(first, again));
+}
+
 /* ---- failures -------------------------------------------------------------------------------------------------- */
 
 static int stop_at;
@@ -242,6 +363,9 @@ int main(void) {
         return 1;
     test_formats(source);
     test_across();
+    test_too_large(source);
+    test_w8a8_to_ct2(source);
+    test_int8_kernels();
     test_failures(source);
     for (int f = 0; mx_convert_format(f); f++)
         test_no_memory(source, mx_convert_format(f));
