@@ -38,14 +38,14 @@ float mx_quantized_scale(const mx_quantized *q, int64_t row) {
     return element(&q->scales, mx_tensor_count(&q->scales) == 1 ? 0 : row);
 }
 
-static float row_scale(const mx_quantized *q, int64_t row) {
+float mx_quantized_factor(const mx_quantized *q, int64_t row) {
     const float scale = mx_quantized_scale(q, row);
     return q->divide ? 1.0f / scale : scale;
 }
 
 static void widen_scaled(const mx_quantized *q, int64_t row, float *out) {
     const uint8_t *codes = q->data + (size_t)row * q->row_bytes;
-    const float scale = row_scale(q, row);
+    const float scale = mx_quantized_factor(q, row);
     if (q->kind == MX_QUANTIZED_INT8)
         for (int64_t i = 0; i < q->columns; i++)
             out[i] = (float)(int8_t)codes[i] * scale;

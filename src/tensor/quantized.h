@@ -34,6 +34,7 @@ void mx_quantized_widen(const mx_quantized *q, int64_t row, float *out);
 /* A QUANTIZED tensor, which is whole rows, in the order of the file. */
 void mx_quantized_widen_view(const mx_tensor *t, float *out);
 float mx_quantized_scale(const mx_quantized *q, int64_t row);   /* as the file has it; not for GROUPS and BLOCKS */
+float mx_quantized_factor(const mx_quantized *q, int64_t row);  /* what a code is multiplied by; likewise */
 uint64_t mx_quantized_bytes(const mx_quantized *q);   /* codes, scales and biases */
 int mx_quantized_same(const mx_quantized *a, const mx_quantized *b);   /* the same codes and scales */
 /* E_FORMAT unless every scale is finite (and positive where it divides), biases too; name: in the error. */

@@ -1,13 +1,15 @@
 """tests/cli/test_int8.py PROGRAM [MAKE_CHECKPOINT] - --precision int8 as a user meets it.
 
 Results, and every stage of a run, are the same to the last bit on every instruction set, with any number of threads
-and in any batch; verify holds it to its bounds. With MAKE_CHECKPOINT on a generated model, plain loops included;
-without, on tiny.en and the kept speech (golden): plain loops would take minutes.
+and in any batch; checkpoints in 8 bits keep their numbers; verify holds it to its bounds. With MAKE_CHECKPOINT on a
+generated model, plain loops included; without, on tiny.en and the kept speech (golden): plain loops would take minutes.
 """
 import json
+import math
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -77,6 +79,31 @@ def test_same_stages(model, sets):
                     f"stages on {cpu} that differ from {sets[0]}")
 
 
+def array(bytes_of):
+    """The numbers of a .npy of f32"""
+    start = 10 + int.from_bytes(bytes_of[8:10], "little")
+    return struct.unpack(f"<{(len(bytes_of) - start) // 4}f", bytes_of[start:])
+
+
+def test_checkpoints(model, sets):
+    """Checkpoints in 8 bits, whose numbers are used as they are: about the stages of the same values in f32, whose
+    scales are rounded once more"""
+    def convert(source, leaf, *words):
+        code, _, err = run("model", "convert", source, os.path.join(FOLDER, leaf), *words)
+        check_equal(code, 0, f"model convert {words}: {err}")
+        return os.path.join(FOLDER, leaf)
+
+    for kind in ("ct2", "safetensors"):
+        codes = convert(model, f"{kind}-int8", "--format", kind, "--type", "int8")
+        wide = convert(codes, f"{kind}-f32", "--format", "safetensors", "--type", "f32")
+        check(results(codes, sets[0]) == results(codes, sets[-1]), f"{kind}: {sets[0]} has the results of {sets[-1]}")
+        got, want = stages(codes, sets[-1], 2), stages(wide, sets[-1], 2)
+        for name, most in (("encoder.blocks.0.attn.q.npy", 1e-6), ("encoder.ln_post.npy", 1e-2)):
+            x, y = array(got[name]), array(want[name])
+            off = math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y)) / sum(b * b for b in y))
+            check(len(x) == len(y) and off < most, f"{kind}: {name} is about that of f32", off)
+
+
 def test_verify(model):
     code, out, err = run("verify", "--json", "--threads", "2", "--model", model, "--engine", "max", "--device", "cpu",
                          "--precision", "int8", SPEECH[0])
@@ -101,6 +128,7 @@ def main():
         skip("cli-int8 tiny.en", "model tiny.en is not installed (make model)")
     test_same_bits(model, SETS if generated else ["avx2", "avxvnni", "avx512vnni"])
     if generated:
+        test_checkpoints(model, SETS)
         test_refused(model)
     else:
         test_same_stages(model, ["avx2", "avx512vnni"])

@@ -86,7 +86,7 @@ typedef struct mx_w8a8_tile {
     int64_t a_rows;
     const float *row_scales;  /* [rows] */
     const int32_t *row_shifts;   /* [rows] */
-    const int8_t *b;          /* [panels][quads][MX_PANEL][4], |w| <= 127 */
+    const int8_t *b;          /* [panels][quads][MX_PANEL][4], -128 among them */
     const float *scales;      /* [panels * MX_PANEL] */
     const int32_t *sums;      /* [panels * MX_PANEL]: the sum of each column's w, for shift and offset */
     const float *bias;        /* [panels * MX_PANEL] or NULL */

@@ -5,6 +5,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "device/cpu/gemm/w8a8.h"
+
 static const int64_t depths[] = {1, 2, 3, 4, 5, 15, 16, 17, 31, 64, 100, 257, 384, 1500};
 
 static mx_w8a8_blocks blocks(void) {
@@ -140,9 +142,20 @@ typedef struct product {
     int32_t *sums;
 } product;
 
-/* Numbers at random, or as large as they can be, with signs that make sums as large as they can be; rows have -128. */
-static int8_t number(int64_t i, int extreme, int32_t least) {
-    return (int8_t)(extreme == 1 ? 127 : extreme == 2 ? (i % 2 ? 127 : least) : (int32_t)(word() % 255) - 127);
+/* Numbers at random, or as large as they can be, with signs that make sums as large as they can be, with the shifts of
+ * their rows or without. */
+enum { SHIFTED = 1, ALTERNATING = 2 };
+
+static int8_t number_of_row(int64_t r, int64_t i, int extreme) {
+    return (int8_t)(extreme == SHIFTED       ? (r % 2 ? -128 : 127)
+                    : extreme == ALTERNATING ? (i % 2 ? 127 : -128)
+                                             : (int32_t)(word() % 256) - 128);
+}
+
+static int8_t number_of_column(int64_t j, int64_t i, int extreme) {
+    return (int8_t)(extreme == SHIFTED       ? -128
+                    : extreme == ALTERNATING ? ((i + j) % 2 ? 127 : -128)
+                                             : (int32_t)(word() % 256) - 128);
 }
 
 static void fill(product *p, int extreme) {
@@ -159,12 +172,12 @@ static void fill(product *p, int extreme) {
         for (int64_t i = 0; i < lines * 4 * blocks().adjacent; i++)
             put_number((char *)p->a + r * line, tile * line, i, 0);
     for (int64_t i = 0; i < p->rows * p->k; i++) {
-        p->q[i] = number(i % p->k, extreme, -128);
+        p->q[i] = number_of_row(i / p->k, i % p->k, extreme);
         put_number((char *)p->a + i / p->k * line, tile * line, i % p->k, p->q[i]);
     }
     for (int64_t i = 0; i < n * p->k; i++) {
         int64_t j = i / p->k, at = i % p->k;
-        p->w[i] = number(at + (extreme == 2 && j % 2), extreme, -127);
+        p->w[i] = number_of_column(j, at, extreme);
         p->b[((j / MX_PANEL * quads + at / 4) * MX_PANEL + j % MX_PANEL) * 4 + at % 4] = p->w[i];
         p->sums[j] += p->w[i];
     }
@@ -214,8 +227,10 @@ static void test_w8a8_tile(void) {
         for (size_t d = 0; d < MX_COUNT(depths); d++)
             for (int64_t panels = 1; panels <= b.tile_panels; panels++)
                 one_tile(rows, depths[d], panels, (int)((size_t)rows + d) % 8, 0);
-    for (int extreme = 1; extreme <= 2; extreme++)
+    for (int extreme = SHIFTED; extreme <= ALTERNATING; extreme++) {
         one_tile(b.tile_rows, 5120, b.tile_panels, 3, extreme);
+        one_tile(2, MX_W8A8_MOST_K, b.tile_panels, 3, extreme);
+    }
     record("", 1);
 }
 

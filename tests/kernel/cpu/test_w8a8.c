@@ -1,14 +1,16 @@
-/* test_w8a8.c - products in 8 bits through the device's table: weights packed by it, against numbers, scales and sums
- * that are computed here in another way, to the bit; norm, activation and a repeated residual against the ops one after
- * the other, to the bit, too. Then the same with 1, 2, 3 and 8 threads, for rows alone or among others, and while
- * signals interrupt.
+/* test_w8a8.c - products in 8 bits through the device's table: weights packed by it, from floats or from the codes of a
+ * file, against numbers, scales and sums that are computed here in another way, to the bit; norm, activation and a
+ * repeated residual against the ops one after the other, to the bit, too. Then the same with 1, 2, 3 and 8 threads, for
+ * rows alone or among others, and while signals interrupt.
  * Argument: how many random shapes, where 150 would take too long. */
 #include <signal.h>
 #include <sys/time.h>
 
 #include "calls.h"
 
-enum { BIAS = 1, RESIDUAL = 2, REPEATED = 4, NORM = 8, APART = 16, TWO = 32 };
+#include "tensor/quantized.h"
+
+enum { BIAS = 1, RESIDUAL = 2, REPEATED = 4, NORM = 8, APART = 16, TWO = 32, CODES = 64, DIVIDE = 128, MIXED = 256 };
 
 /* ---- what it has to be ------------------------------------------------------------------------------------------- */
 
@@ -33,9 +35,15 @@ static float ranged(const mx_tensor *x, int64_t r, int32_t *p) {
     return scale;
 }
 
-/* Row r of a weight in 8 bits; returns its scale. */
+/* Row r of a weight in 8 bits; returns its scale. Rows that the weight has in codes are taken as they are. */
 static float quantized(const mx_tensor *x, int64_t r, int32_t *q) {
     int64_t k = x->dims[x->rank - 1];
+    const mx_quantized *codes = x->quantized;
+    if (codes && r < codes->rows) {
+        for (int64_t i = 0; i < k; i++)
+            q[i] = (int8_t)codes->data[r * k + i];
+        return codes->divide ? 1 / at(&codes->scales, r) : at(&codes->scales, r);
+    }
     const float *row = row_of(x, r);
     float top = 0;
     for (int64_t i = 0; i < k; i++)
@@ -74,6 +82,8 @@ static mx_tensor packed_of(const mx_tensor *sources, int n_sources, const mx_ten
     mx_weight_use use = {.op = MX_OP_FUSED_LINEAR, .attrs = &(mx_attrs){0}, .input = 1, .sources = sources,
                          .n_sources = n_sources, .precision = MXW_PRECISION_INT8};
     mx_tensor packed = *whole;
+    for (int i = 0; i < n_sources; i++)
+        CHECK(sources[i].layout != MX_LAYOUT_QUANTIZED || cpu->takes_quantized(cpu, &use));
     CHECK_EQ_INT(cpu->form(cpu, &use), MX_FORM_PACKED);
     packed.layout = MX_LAYOUT_PACKED;
     packed.packing = cpu->packing(cpu, &use);
@@ -91,6 +101,28 @@ static mx_tensor done_by(mx_op op, const mx_attrs *attrs, const mx_tensor *input
     return y;
 }
 
+/* Codes of n rows, -128 often among them; half of their scales are negative, or all are positive and divide. */
+static mx_quantized random_codes(int64_t n, int64_t k, int divide) {
+    mx_quantized q = {.kind = MX_QUANTIZED_INT8, .type = "int8", .divide = divide, .rows = n, .columns = k,
+                      .row_bytes = (size_t)k, .scales = RANDOM(0.01f, n)};
+    uint8_t *data = take((size_t)(n * k));
+    for (int64_t i = 0; i < n * k; i++)
+        data[i] = (uint8_t)(below(9) ? word() : 128);
+    for (int64_t j = 0; j < n && divide; j++)
+        ((float *)q.scales.data)[j] = 50 + fabsf(random_float());
+    q.data = data;
+    return q;
+}
+
+/* Rows first .. first + n of codes. */
+static mx_tensor codes_of(const mx_quantized *q, int64_t first, int64_t n) {
+    mx_tensor t = mx_tensor_of(MXW_F32, 2, DIMS(n, q->columns), NULL);
+    t.layout = MX_LAYOUT_QUANTIZED;
+    t.quantized = q;
+    t.offset = first * q->columns;
+    return t;
+}
+
 static void one_linear(int64_t m, int64_t n, int64_t k, int with, int act) {
     mx_attrs attrs = {.act = act, .eps = 1e-5};
     mx_tensor none = {0}, x = RANDOM(2, m, k), weight = RANDOM(1, n, k), y = BLANK(MXW_F32, m, n);
@@ -98,8 +130,15 @@ static void one_linear(int64_t m, int64_t n, int64_t k, int with, int act) {
     int64_t rows = with & REPEATED && m % 3 == 0 ? m / 3 : m;
     mx_tensor residual = with & RESIDUAL ? RANDOM(1, rows, n) : none;
     mx_tensor gamma = with & NORM ? RANDOM(1, k) : none, beta = with & NORM ? RANDOM(1, k) : none;
+    const int two = (with & TWO || with & MIXED) && n > 1;
+    mx_quantized codes = random_codes(with & MIXED && two ? n / 2 : n, k, with & DIVIDE);
     mx_tensor parts[2] = {part_of(&weight, 0, n / 2), part_of(&weight, n / 2, n - n / 2)};
-    mx_tensor packed = with & TWO && n > 1 ? packed_of(parts, 2, &weight) : packed_of(&weight, 1, &weight);
+    if (with & CODES) {
+        weight.quantized = &codes;
+        parts[0] = codes_of(&codes, 0, two ? n / 2 : n);
+        parts[1] = two && !(with & MIXED) ? codes_of(&codes, n / 2, n - n / 2) : parts[1];
+    }
+    mx_tensor packed = two ? packed_of(parts, 2, &weight) : packed_of(with & CODES ? parts : &weight, 1, &weight);
     mx_tensor given = with & APART ? apart(&x, 5) : x;
     mx_tensor inputs[] = {given, packed, bias, residual, gamma, beta};
     mx_tensor got = done_by(MX_OP_FUSED_LINEAR, &attrs, inputs, 6, &y), want = like(&y);
@@ -131,6 +170,8 @@ static void test_linear(int n_shapes) {
     for (int i = 0; i < n_shapes; i++)
         one_linear(1 + below(i % 4 ? 40 : 150), 1 + below(140), 1 + below(i % 3 ? 70 : 400), (int)below(64),
                    (int)below(3));
+    for (int i = 0; i < n_shapes; i++)
+        one_linear(1 + below(40), 1 + below(140), 1 + below(i % 3 ? 70 : 400), CODES | (int)below(512), (int)below(3));
     one_linear(1, 1, 1, 0, MX_ACT_NONE);
     one_linear(28, 96, 384, BIAS | NORM, MX_ACT_GELU_ERF);   /* the most that counts as few, and one more */
     one_linear(29, 96, 384, BIAS | NORM | RESIDUAL, MX_ACT_NONE);
@@ -138,29 +179,23 @@ static void test_linear(int n_shapes) {
     one_linear(0, 32, 16, BIAS, MX_ACT_NONE);
 }
 
-/* Numbers of 8 bits with a scale for each row, widened as a checkpoint's loader does it, come out as they were. */
-static void test_quantized_before(void) {
-    mx_tensor w = BLANK(MXW_F32, 40, 100), x = BLANK(MXW_F32, 100, 100), y = BLANK(MXW_F32, 100, 40);
-    int8_t *q = take(40 * 100);
-    float *scales = take(40 * sizeof(float));
-    for (int64_t j = 0; j < 40; j++) {
-        scales[j] = 127 / (0.01f + 3 * fabsf(random_float()));   /* as CTranslate2 has it */
-        for (int64_t i = 0; i < 100; i++) {
-            q[j * 100 + i] = (int8_t)(i == 7 ? (j % 2 ? 127 : -127) : below(255) - 127);
-            ((float *)w.data)[j * 100 + i] = (float)q[j * 100 + i] / scales[j];
-        }
-    }
-    for (int64_t i = 0; i < 100 * 100; i++)
-        ((float *)x.data)[i] = i / 100 == i % 100 ? 127 : 0;   /* picks a column of w, times 127 */
-    mx_tensor inputs[] = {x, packed_of(&w, 1, &w)};
-    CHECK_EQ_INT(run(MX_OP_LINEAR, &(mx_attrs){0}, inputs, 2, &y, 1, pool), MXW_OK);
-    int64_t n_other = 0;
-    for (int64_t i = 0; i < 100; i++)
-        for (int64_t j = 0; j < 40; j++) {
-            double number = (double)at(&y, i * 40 + j) / 127 * (double)scales[j];
-            n_other += lrint(number) != q[j * 100 + i] || fabs(number - (double)q[j * 100 + i]) > 1e-4;
-        }
-    CHECK_EQ_INT(n_other, 0);
+/* What has no scale for each row, or is not codes of 8 bits, is not taken as it is. */
+static void test_takes(void) {
+    mx_quantized q = random_codes(8, 64, 0);
+    mx_tensor codes = codes_of(&q, 0, 8);
+    mx_weight_use use = {.op = MX_OP_LINEAR, .attrs = &(mx_attrs){0}, .input = 1, .sources = &codes, .n_sources = 1,
+                         .precision = MXW_PRECISION_INT8};
+    CHECK(cpu->takes_quantized(cpu, &use));
+    use.precision = MXW_PRECISION_EXACT;
+    CHECK(!cpu->takes_quantized(cpu, &use));
+    use.precision = MXW_PRECISION_INT8;
+    q.kind = MX_QUANTIZED_F8;
+    CHECK(!cpu->takes_quantized(cpu, &use));
+    q.kind = MX_QUANTIZED_INT16;
+    CHECK(!cpu->takes_quantized(cpu, &use));
+    q.kind = MX_QUANTIZED_BLOCKS;
+    q.blocks = mx_block_type_find("q8_0");
+    CHECK(!cpu->takes_quantized(cpu, &use));
     done();
 }
 
@@ -206,7 +241,7 @@ int main(int argc, char **argv) {
         return 1;
     CHECK(cpu->supports_precision(cpu, MXW_PRECISION_INT8));
     test_linear(argc > 1 ? atoi(argv[1]) : 150);
-    test_quantized_before();
+    test_takes();
     test_not_finite();
     test_signals();
     mx_pool_close(pool);

@@ -17,7 +17,7 @@ _Static_assert(sizeof(mx_packed) == 64, "panels start on a cache line");
 static int is_raw(mxw_dtype dtype) { return dtype == MXW_F32 || dtype == MXW_F16 || dtype == MXW_BF16; }
 
 int mx_cpu_takes_quantized(const mx_device *device, const mx_weight_use *use) {
-    return mx_codes_fit(use) || mx_logits_int8_fits(use);
+    return mx_codes_fit(use) || mx_w8a8_fits_codes(use) || mx_logits_int8_fits(use);
 }
 
 mx_form mx_cpu_form(const mx_device *device, const mx_weight_use *use) {

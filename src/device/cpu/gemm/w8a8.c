@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "tensor/quantized.h"
 
 #define FEW_ROWS 28          /* up to here a weight is read once, by pieces that share the rows */
 #define FEW_PIECES 2         /* per slot, of few rows */
@@ -46,6 +47,16 @@ int mx_w8a8_fits(const mx_weight_use *use) {
            (use->op == MX_OP_LINEAR || use->op == MX_OP_FUSED_LINEAR) && use->sources[0].dims[1] <= MX_W8A8_MOST_K;
 }
 
+int mx_w8a8_fits_codes(const mx_weight_use *use) {
+    for (int i = 0; i < use->n_sources; i++) {
+        const mx_tensor *t = &use->sources[i];
+        if (t->layout == MX_LAYOUT_QUANTIZED &&
+            (t->quantized->kind != MX_QUANTIZED_INT8 || t->quantized->columns != t->dims[1]))
+            return 0;
+    }
+    return mx_w8a8_fits(use);
+}
+
 size_t mx_w8a8_bytes(const mx_weight_use *use) {
     mx_w8a8 w = header_of(use);
     return sizeof(w) + (size_t)panels_of(&w) * ((size_t)panel_bytes(&w) + MX_PANEL * (sizeof(float) + sizeof(int32_t)));
@@ -58,14 +69,22 @@ typedef struct packing {
     atomic_int failed;   /* no memory */
 } packing;
 
-/* Column j: a row of a source, in f32. */
-static void read_column(const mx_weight_use *use, int64_t j, float *x) {
-    const mx_tensor *source = use->sources;
+/* Column j: a row of a source, whose codes are copied, or which is widened to x and quantized. */
+static void pack_column(const packing *p, int64_t j, const float *ones, float *x, int8_t *q, float *scale) {
+    const mx_tensor *source = p->use->sources;
     while (j >= source->dims[0])
         j -= source++->dims[0];
+    if (source->layout == MX_LAYOUT_QUANTIZED) {
+        const mx_quantized *codes = source->quantized;
+        j += source->offset / codes->columns;
+        memcpy(q, codes->data + (size_t)j * codes->row_bytes, (size_t)codes->columns);
+        *scale = mx_quantized_factor(codes, j);
+        return;
+    }
     mx_tensor row = {.dtype = source->dtype, .rank = 1, .dims = {source->dims[1]}, .strides = {source->strides[1]}};
     row.data = (char *)source->data + j * source->strides[0] * (int64_t)mx_dtype_bytes(source->dtype);
     mx_tensor_to_f32(&row, x);
+    p->kernels->int8_pack(q, scale, x, ones, p->to->k);
 }
 
 static void pack_panel(void *context, int64_t panel) {
@@ -80,10 +99,8 @@ static void pack_panel(void *context, int64_t panel) {
         int8_t *q = rows + j * row_bytes;
         float scale = 0;
         int32_t sum = 0;
-        if (j < columns) {
-            read_column(p->use, first + j, x);
-            p->kernels->int8_pack(q, &scale, x, ones, w->k);
-        }
+        if (j < columns)
+            pack_column(p, first + j, ones, x, q, &scale);
         for (int64_t i = 0; i < w->k; i++)
             sum += q[i];
         scales_of(w)[first + j] = scale;
