@@ -1,5 +1,6 @@
 /* convert/values.c - one tensor of a checkpoint in the type of a file. What has that type already is copied bit for
  * bit; everything else goes through f32. A value that the type cannot hold is an error that names the tensor. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,14 +42,15 @@ static mxw_status narrow(const char *name, float *values, size_t n, const mx_tar
     return MXW_OK;
 }
 
-/* A row as CTranslate2's converter rounds it; codes may begin where the values do. */
+/* A row as CTranslate2's converter rounds it; codes may begin where the values do. Where 127 / largest would be
+ * infinite, the scale is the largest number that there is. */
 static mxw_status round_row(const char *name, const float *values, int64_t n, const mx_target *t, int8_t *codes,
                             float *scale) {
     float largest = 0;
     for (int64_t i = 0; i < n; i++)
         largest = MX_MAX(largest, fabsf(values[i]));
-    const float step = 127.0f / (largest == 0 ? 127.0f : largest), inverse = 1.0f / step;
-    if (!isfinite(step) || !isfinite(127 * inverse))
+    const float step = 127.0f / (largest == 0 ? 127.0f : MX_MAX(largest, 127.0f / FLT_MAX)), inverse = 1.0f / step;
+    if (!isfinite(127 * inverse))
         return fail_value(name, largest, t);
     *scale = t->divide ? step : inverse;
     for (int64_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* test_quantized.c - matrices that are quantized in rows and groups, bit for bit as MLX widens them
- * (tests/golden/make/mlx_groups.py) and as its rule says element by element, and every code of f8 as torch has it
- * (tests/golden/make/f8.py). */
+ * (tests/golden/make/mlx_groups.py) and as its rule says element by element, int8 and int16 as CTranslate2 widens them
+ * (tests/golden/make/ctranslate2_rows.py), and every code of f8 as torch has it (tests/golden/make/f8.py). */
 #include "kit/check.h"
 #include "kit/golden.h"
 
@@ -112,6 +112,45 @@ static void test_rule(void) {
                     check_rule(types[t], bits[b], groups[g], sizes[s]);
 }
 
+static void check_rows(const json_t *row) {
+    size_t n_codes, n_scales, n_want;
+    const int64_t rows = json_integer_value(json_object_get(row, "rows"));
+    const int64_t columns = json_integer_value(json_object_get(row, "columns"));
+    const int wide = strcmp(json_string_value(json_object_get(row, "type")), "int16") == 0;
+    uint8_t *codes = golden_bytes(row, "codes", &n_codes), *scales = golden_bytes(row, "scales", &n_scales);
+    uint8_t *want = golden_bytes(row, "f32", &n_want);
+    const mx_quantized q = {
+        .kind = wide ? MX_QUANTIZED_INT16 : MX_QUANTIZED_INT8,
+        .divide = 1,
+        .rows = rows,
+        .columns = columns,
+        .data = codes,
+        .row_bytes = (size_t)columns * (wide ? 2 : 1),
+        .scales = mx_tensor_of(MXW_F32, 1, (int64_t[]){(int64_t)n_scales / 4}, scales),
+    };
+    float *got = mx_alloc(n_want);
+    CHECK_EQ_INT(n_want, rows * columns * 4);
+    CHECK_EQ_INT(n_codes, (size_t)rows * q.row_bytes);
+    CHECK_EQ_INT(n_scales, wide ? 4 : rows * 4);
+    CHECK_EQ_INT(mx_quantized_check(&q, "x"), MXW_OK);
+    for (int64_t r = 0; r < rows; r++)
+        mx_quantized_widen(&q, r, got + r * columns);
+    if (!CHECK(memcmp(got, want, n_want) == 0))
+        printf("    %s differ\n", wide ? "int16" : "int8");
+    mx_free(got);
+    free(codes);
+    free(scales);
+    free(want);
+}
+
+static void test_rows(void) {
+    json_t *rows = golden_rows("ct2.jsonl");
+    CHECK_EQ_INT(json_array_size(rows), 4);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        check_rows(json_array_get(rows, i));
+    json_decref(rows);
+}
+
 static void test_f8(void) {
     size_t n;
     json_t *rows = golden_rows("f8.jsonl");
@@ -135,6 +174,7 @@ int main(void) {
         check_groups(json_array_get(rows, i));
     json_decref(rows);
     test_rule();
+    test_rows();
     test_f8();
     return check_done();
 }
