@@ -17,7 +17,7 @@
 #define UNITS_A_STAGE 128
 #define HALF_UNIT 0x1p-11       /* a factor rounded to a half */
 #define HALF_UNITS_A_STAGE 4
-#define INT8_UNIT 0x1p-8         /* a factor rounded to one of 255 steps */
+#define INT8_UNIT 0x1p-8         /* a factor rounded to one of 255 or 256 steps */
 #define INT8_UNITS_A_STAGE 8
 #define MEL_BOUND 1e-4          /* error of another library's f32 log-mel */
 

@@ -1,4 +1,4 @@
-"""tests/cli/test_report.py PROGRAM MAKE_CHECKPOINT - report and bench --plot on a generated model.
+"""tests/cli/test_report.py PROGRAM MAKE_CHECKPOINT - report, bench and bench --plot on a generated model.
 
 The page is well formed, whole by itself, and its numbers are numbers; pictures are SVG or PNG of the right sizes.
 """
@@ -129,6 +129,31 @@ def test_report():
     check(not [name for name in files if name.endswith(".new")], "nothing half written", files)
 
 
+def test_int8():
+    """bench and report in 8 bits: what was measured is that, beside its own peak, and the proof holds"""
+    records = {}
+    for precision in ("exact", "int8"):
+        code, out, err = run("bench", *FAST, "--json", "--precision", precision, SPEECH)
+        records[precision] = json.loads(out) if check_equal((code, err), (0, ""), f"bench in {precision}") else {}
+    got, exact = records["int8"], records["exact"]
+    check_equal([got.get(key) for key in ("engine", "device", "precision")], ["max", "cpu", "int8"], "what was timed")
+    check(got["machine"]["peak_int8_gops"] > 0 and got["stages"]["total"]["median_ms"] > 0, "rates and times", got)
+    check(got["stages"]["step"]["unit_mb"] < exact["stages"]["step"]["unit_mb"], "a step reads less",
+          (got["stages"]["step"], exact["stages"]["step"]))
+    folder = os.path.join(FOLDER, "int8")
+    code, _, err = run("report", *FAST, "--precision", "int8", "--output", folder, SPEECH)
+    check_equal((code, err), (0, ""), "report in int8")
+    page = check_page(os.path.join(folder, "COMPLETE_RESULTS.html"))
+    check_numbers(page)
+    tables = tables_of(page)
+    row = next(row for row in tables["engine", "proof"] if row["engine"] == "max on cpu")
+    check_equal((row["proof"], row["text"]), ("holds", "differs"), "another text is no fault in int8")
+    kernels = [row["kernel"] for row in tables["engine", "kernel"] if row["engine"] == "max on cpu"]
+    check(any("encoder fused_linear" in name and " int8 " in name for name in kernels), "kernels in 8 bits", kernels)
+    manifest = json.loads(next(text_of(pre) for pre in page.iter("pre")))
+    check_equal(manifest["precision"], "int8", "the manifest's precision")
+
+
 def test_without_cairo():
     empty = os.path.join(FOLDER, "modules")
     os.makedirs(empty)
@@ -231,6 +256,7 @@ try:
     else:
         print("SKIP: cli-report pictures: the cairo module is not built")
     test_together()
+    test_int8()
     test_benchmark()
     test_make_targets()
 finally:
