@@ -66,7 +66,8 @@ MXW_API const mxw_token *mxw_segment_token(const mxw_segment *segment, size_t i)
 /* Of the most probable tokens in the place of token i the one of rank j; NULL if there are no more. */
 MXW_API const mxw_token *mxw_segment_alternative(const mxw_segment *segment, size_t i, size_t j);
 
-/* What speaks against a word, by bit: "silence", "repetition", ...; NULL past the end. */
+/* What speaks against a word, by bit: "silence", "repetition", ...; NULL past the end. "temperature" is reserved: no
+ * word has it in this version. */
 MXW_API const char *mxw_suspicion_reason(int bit);
 
 /* A stretch of speech. */

@@ -6,16 +6,16 @@
 #include "max_whisper/result.h"
 
 /* What can speak against a word: its identifier, its name in JSON. The order is that of the bits, so new ones go to the
- * end. */
+ * end. TEMPERATURE is reserved: the guard weighs it with 0 (guard/coefficients.def), so it is never given. */
 #define MX_REASONS(X)                                                                                                  \
     X(SILENCE, "silence")           /* no speech was detected under its time */                                        \
     X(NO_SPEECH, "no_speech")       /* the window's probability of no speech is high */                                \
     X(UNCERTAIN, "uncertain")       /* its tokens have low probability or high entropy */                              \
-    X(ATTENTION, "attention")       /* the model looked elsewhere, or stood still */                                   \
-    X(RATE, "rate")                 /* too many or too few tokens for its time */                                      \
+    X(ATTENTION, "attention")       /* the model looked where there is no speech */                                    \
+    X(RATE, "rate")                 /* too many tokens for its time */                                                 \
     X(REPETITION, "repetition")     /* the same words again and again */                                               \
-    X(TEMPERATURE, "temperature")   /* found only by sampling */                                                       \
-    X(DISAGREEMENT, "disagreement") /* a second decode, without the text before, does not have it */
+    X(TEMPERATURE, "temperature")   /* found only by sampling; reserved */                                             \
+    X(DISAGREEMENT, "disagreement") /* far less probable when forced again, without the text before */
 
 typedef enum mx_reason {
 #define MX_REASON_ID(identifier, name) MX_REASON_##identifier,

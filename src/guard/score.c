@@ -9,7 +9,7 @@
 
 typedef struct coefficient {
     double typical;   /* of speech */
-    double weight;    /* of the difference to it; not against its sign */
+    double weight;    /* of the difference to it; not against its sign; 0: the fit left this evidence out */
 } coefficient;
 
 static const coefficient coefficients[MX_N_EVIDENCE] = {

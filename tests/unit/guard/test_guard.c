@@ -94,6 +94,28 @@ static void check_score(void) {
     CHECK(!mx_evidence_name(-1) && !mx_evidence_name(MX_N_EVIDENCE) && mx_evidence_sign(MX_N_EVIDENCE) == 0);
 }
 
+/* Evidence that speaks for a reason as loudly as it can gives that reason; those of evidence that the fit left out
+ * decide nothing, and a reason that has no other is reserved: none of it is documented as given. */
+static void check_reasons(void) {
+    static const int left_out[] = {MX_EVIDENCE_LOGPROB_WINDOW, MX_EVIDENCE_STILL, MX_EVIDENCE_SHORT_WORD,
+                                   MX_EVIDENCE_TEMPERATURE};
+    double e[MX_N_EVIDENCE];
+    uint32_t given = 0, reasons, without;
+    for (int i = 0; i < MX_N_EVIDENCE; i++) {
+        of_speech(e);
+        e[i] += 1000 * mx_evidence_sign(i);
+        double suspicion = mx_guard_score(e, &reasons);
+        given |= reasons;
+        int out = 0;
+        for (size_t j = 0; j < MX_COUNT(left_out); j++)
+            out |= left_out[j] == i;
+        of_speech(e);
+        if (!CHECK((suspicion == mx_guard_score(e, &without)) == out && (reasons == 0) == out))
+            printf("    %s: docs/decoding.md and guard/coefficients.def say otherwise\n", mx_evidence_name(i));
+    }
+    CHECK_EQ_INT(given, (1u << MX_N_REASONS) - 1 - MX_REASON_BIT(TEMPERATURE));
+}
+
 /* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 typedef struct window {
@@ -201,6 +223,7 @@ int main(void) {
     check_attention();
     check_entropy();
     check_score();
+    check_reasons();
     check_window();
     check_long_word();
     check_repetition();
