@@ -70,11 +70,13 @@ static void add_model(mx_str *out, const mx_recognizer *r) {
 }
 
 /* What is off is left out. */
-static void add_speech_options(mx_str *out, const mxw_session_options *o) {
+static void add_speech_options(mx_str *out, const mx_session *s) {
+    const mxw_session_options *o = &s->options;
     static const char *const guards[] = {"off", "mark", "drop"};
     if (o->vad || o->guard || o->languages) {
         add_flag(out, "vad", o->vad);
         add_text(out, "vad_model", o->vad_model);
+        add_text(out, "vad_model_sha256", s->detector_sha256);
         add_number(out, "vad_threshold", o->vad_threshold);
         add_number(out, "vad_min_silence_ms", o->vad_min_silence_ms);
         add_number(out, "vad_min_speech_ms", o->vad_min_speech_ms);
@@ -86,7 +88,8 @@ static void add_speech_options(mx_str *out, const mxw_session_options *o) {
     }
 }
 
-static void add_options(mx_str *out, const mxw_session_options *o) {
+static void add_options(mx_str *out, const mx_session *s) {
+    const mxw_session_options *o = &s->options;
     mx_output_json_key(out, "options");
     mx_str_print(out, "{\"task\": \"%s\"", o->task == MXW_TRANSLATE ? "translate" : "transcribe");
     add_text(out, "language", o->language);
@@ -123,7 +126,7 @@ static void add_options(mx_str *out, const mxw_session_options *o) {
     add_number(out, "hallucination_silence_threshold", o->hallucination_silence_threshold);
     add_whole(out, "token_details", o->token_details);
     add_number(out, "start_s", o->start_s);
-    add_speech_options(out, o);
+    add_speech_options(out, s);
     mx_str_text(out, "}");
 }
 
@@ -135,7 +138,7 @@ mxw_status mx_session_manifest(mx_session *s, const char **json) {
     mx_str_text(&s->manifest, "{\"program\": \"max-whisper\"");
     add_text(&s->manifest, "version", MXW_VERSION);
     add_model(&s->manifest, s->recognizer);
-    add_options(&s->manifest, &s->options);
+    add_options(&s->manifest, s);
     mx_str_text(&s->manifest, "}");
     *json = mx_str_get(&s->manifest);
     return mx_str_status(&s->manifest);

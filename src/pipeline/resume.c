@@ -243,7 +243,7 @@ static void serialize_segment(archive *a, mxw_segment *s) {
 typedef struct loop_state {
     int64_t number;                 /* of records so far */
     int64_t n_windows;              /* decoded so far */
-    uint64_t clips;                 /* digest of the clips, as far as speech decides about them */
+    uint64_t clips;                 /* digest of the detector's weights and of the clips that it decides about */
     int64_t seek, clip;
     uint64_t prompt_reset_since;
     int64_t n_fallbacks, n_suspected;
@@ -293,13 +293,15 @@ typedef struct head {
     mx_fingerprint fingerprint;
 } head;
 
-/* With vad the clips are what the detector found, which the options and the samples do not tell; and where the language
- * changes is not in every record. */
+/* What speech is decides where windows begin, and what a guard says; the options know the detector's weights by name
+ * only. With vad the clips are what it found; and where the language changes is not in every record. 0 without all of
+ * these. */
 static uint64_t clips_digest(const mx_session *s) {
-    uint64_t sum = 0;
+    const char *weights = s->detector_sha256 ? s->detector_sha256 : "";
+    uint64_t sum = s->speech ? digest(DIGEST_SEED, weights, strlen(weights)) : 0;
     for (int i = 0; (s->options.vad || s->languages.n) && i < s->at.n_clips; i++) {
         const int64_t span[2] = {s->at.clips[i].start, s->at.clips[i].end};
-        sum = digest(i == 0 ? DIGEST_SEED : sum, span, sizeof(span));
+        sum = digest(sum, span, sizeof(span));
     }
     return sum;
 }

@@ -79,6 +79,7 @@ struct mxw_session {
     mx_slot *slot;                    /* NULL between the passes of a live stream, if it is shared */
     mx_mel *mel;
     mx_speech *speech;                /* with vad, guard or languages; else NULL */
+    const char *detector_sha256;      /* of the weights that it listens with; NULL: without, or unknown */
     mx_level *level;                  /* with a guard: what it hears is made louder first ... */
     mx_speech *levelled;              /* ... and is here */
     mx_lanes *lanes;                  /* with parallel; else NULL */

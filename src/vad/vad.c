@@ -15,6 +15,7 @@
 
 struct mx_vad_model {
     mx_vad_network network;
+    char sha256[65];              /* of the weights' file */
 };
 
 struct mxw_vad {
@@ -58,10 +59,12 @@ mxw_status mx_vad_model_open(const char *name_or_path, const char *model_dir, in
         return status;
     mx_vad_model *model = mx_alloc_zero(1, sizeof(*model));
     status = model ? mx_vad_network_open(weights, sample_rate, &model->network) : MXW_E_MEMORY;
-    if (status == MXW_OK)
+    if (status == MXW_OK) {
+        mx_weights_sha256(weights, model->sha256);
         *out = model;
-    else
+    } else {
         mx_free(model);
+    }
     mx_weights_close(weights);   /* the graph has copies */
     return status;
 }
@@ -72,6 +75,8 @@ void mx_vad_model_close(mx_vad_model *model) {
     mx_vad_network_close(&model->network);
     mx_free(model);
 }
+
+const char *mx_vad_model_sha256(const mx_vad_model *model) { return model->sha256; }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 

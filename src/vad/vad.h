@@ -16,6 +16,7 @@ typedef struct mxw_vad mx_vad;
 /* name_or_path NULL: MXW_VAD_MODEL; sample_rate: 16000 or 8000. */
 mxw_status mx_vad_model_open(const char *name_or_path, const char *model_dir, int sample_rate, mx_vad_model **out);
 void mx_vad_model_close(mx_vad_model *model);   /* NULL is fine; streams that use it must be closed first */
+const char *mx_vad_model_sha256(const mx_vad_model *model);   /* of the file that was opened; lives as long as model */
 
 /* model NULL: opened from the options and owned by the stream. Options are complete and in range (all of them: those
  * that may be MXW_NONE too), their rate is the model's. */

@@ -114,6 +114,6 @@ mxw_status fake_detector_open(void *context, const mxw_vad_options *options, mx_
     f->threshold = (float)options->threshold;
     f->pad = (int64_t)(options->pad_ms * MXW_SAMPLE_RATE / 1000);
     f->min_silence = (int64_t)(options->min_silence_ms * MXW_SAMPLE_RATE / 1000);
-    *out = (mx_detector){f, feed, finish, probabilities, next, ahead, close};
+    *out = (mx_detector){f, feed, finish, probabilities, next, ahead, close, NULL, f->o.sha256};
     return MXW_OK;
 }

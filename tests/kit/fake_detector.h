@@ -10,6 +10,7 @@ typedef struct fake_detector_options {
     size_t n;
     int64_t fail_after;           /* samples, after which feed fails; 0: never */
     int fail_open, fail_finish;
+    const char *sha256;           /* of the weights that it says it has */
 } fake_detector_options;
 
 /* For mx_recognizer.open_detector; context: fake_detector_options, or NULL. */

@@ -80,6 +80,7 @@ mxw_status mx_recognizer_detector(mx_recognizer *r, const mxw_vad_options *optio
         mx_vad_close(vad);
         return status;
     }
-    *out = (mx_detector){vad, feed, finish, probabilities, next, ahead, close, feed_some};
+    *out = (mx_detector){vad, feed, finish, probabilities, next, ahead, close, feed_some,
+                         mx_vad_model_sha256(model)};
     return MXW_OK;
 }

@@ -22,6 +22,7 @@ typedef struct mx_detector {
     int (*ahead)(const void *context, mxw_vad_region *region);
     void (*close)(void *context);
     mxw_status (*feed_some)(void *context, const float *samples, size_t n);
+    const char *sha256;   /* of its weights; lives as long as the recognizer; NULL: it has none */
 } mx_detector;
 
 typedef mxw_status (*mx_detector_fn)(void *context, const mxw_vad_options *options, mx_detector *out);

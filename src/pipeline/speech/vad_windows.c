@@ -88,6 +88,7 @@ mxw_status mx_session_open_speech(mx_session *s) {
     mx_detector detector;
     mxw_vad_options options = vad_options(s);
     MX_TRY(mx_recognizer_detector(s->recognizer, &options, mx_session_has_threads(s), &detector));
+    s->detector_sha256 = detector.sha256;
     MX_TRY(mx_speech_open(&detector, &options, &s->speech));
     if (hears_beside(&s->options)) {
         mx_session_share(s);

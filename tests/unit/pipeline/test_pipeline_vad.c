@@ -1,13 +1,16 @@
 /* test_pipeline_vad.c - sessions with vad on a small generated model and a detector of the test's own: windows lie in
  * speech and never cross the end of a clip, silence is skipped and said to be, text does not depend on how samples are
- * split and comes while somebody still speaks, resumed runs are the same, a detector that fails fails the session. */
+ * split and comes while somebody still speaks, resumed runs are the same and know the detector's weights, a detector
+ * that fails fails the session. */
 #include "kit/check.h"
 #include "kit/fake_detector.h"
+#include "kit/gen_silero.h"
 #include "kit/pipeline_kit.h"
 
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "pipeline/session.h"
 
 #define SECONDS 100
@@ -360,6 +363,66 @@ static void test_resume(void) {
     mx_str_free(&want);
 }
 
+/* Generated weights of Silero's network under one name; their SHA-256. */
+static void write_weights(const char *path, uint64_t seed, char sha256[65]) {
+    mx_str bytes = {0};
+    mx_sha256 sum;
+    gen_silero_safetensors(&bytes, &(gen_silero){.seed = seed, .dft = 1});
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(bytes.data, 1, bytes.n, file) == bytes.n);
+    CHECK(file && fclose(file) == 0);
+    mx_sha256_start(&sum);
+    mx_sha256_add(&sum, bytes.data, bytes.n);
+    mx_sha256_hex(&sum, sha256);
+    mx_str_free(&bytes);
+}
+
+static mxw_session *open_short(mxw_model *model, const mxw_session_options *o) {
+    mxw_session *session = NULL;
+    if (!CHECK_EQ_INT(mxw_session_open(model, o, &session), MXW_OK))
+        printf("    %s\n", mxw_last_error());
+    CHECK_EQ_INT(mxw_session_feed(session, samples, 8 * MXW_SAMPLE_RATE), MXW_OK);
+    CHECK_EQ_INT(mxw_session_finish(session), MXW_OK);
+    return session;
+}
+
+/* The file is named in the manifest by what is in it, and the same name with other weights does not continue a run, not
+ * even one where only the guard listens, whose windows are the same. */
+static void test_weights(void) {
+    char path[4200], sha256[2][65], want[128];
+    tape t = {.n = 0};
+    const char *manifest = "";
+    mxw_session_options o = vad_options();
+    o.vad = 0;
+    o.guard = MXW_GUARD_MARK;
+    o.vad_model = path;
+    o.on_window = on_window;
+    o.user = &t;
+    snprintf(path, sizeof(path), "%s/detector.safetensors", folder);
+    for (int i = 0; i < 2; i++) {
+        write_weights(path, 5 + (uint64_t)i, sha256[i]);
+        mxw_model *model = open_model("weights.pt", 51864);
+        model->open_detector = NULL;
+        mxw_session *session = open_short(model, &o);
+        if (i == 1) {
+            CHECK(strcmp(sha256[0], sha256[1]) != 0);
+            CHECK_EQ_INT(mxw_session_resume(session, t.records[0].data, t.records[0].n), MXW_E_ARGUMENT);
+            CHECK_STR(mxw_last_error(), "record: made with another detector of speech");
+            free_tape(&t);
+        }
+        CHECK_EQ_INT(take_all(session), MXW_END);
+        CHECK_EQ_INT(mxw_session_manifest(session, &manifest), MXW_OK);
+        snprintf(want, sizeof(want), "\"vad_model_sha256\": \"%s\", ", sha256[i]);
+        CHECK(strstr(manifest, want) != NULL);
+        mxw_session_close(session);
+        session = open_short(model, &o);
+        CHECK_EQ_INT(mxw_session_resume(session, t.records[0].data, t.records[0].n), MXW_OK);
+        mxw_session_close(session);
+        mxw_model_close(model);
+    }
+    free_tape(&t);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 static void test_detector_fails(void) {
@@ -456,6 +519,7 @@ int main(int argc, char **argv) {
         test_language();
         test_pieces();
         test_resume();
+        test_weights();
         test_detector_fails();
         test_failing_memory(argc > 1 && strstr(argv[1], "cuda") != NULL);
     }
