@@ -256,7 +256,8 @@ static mxw_status check_packing(const mx_device *device, const mx_constant *c, c
         if (now.bytes == said->bytes && now.format == said->format)
             return MXW_OK;
     }
-    return mx_fail(MXW_E_INTERNAL, "%s: the weight at input %d is to be packed in another way than was said",
+    return mx_fail(MXW_E_INTERNAL,
+                   "%s: the device would pack the weight at input %d in another layout now than it announced",
                    mx_op_name(use->op), use->input);
 }
 

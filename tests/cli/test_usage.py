@@ -5,6 +5,7 @@ import tempfile
 
 from clitest import check, check_equal, check_fails, done, run, wav
 
+NEEDS_SPEECH = "requires --vad, --parallel, --guard or --languages"
 # words, pieces of the one line
 WRONG = [
     (["--modle", "base", "x.wav"], ["'--modle'", "did you mean '--model'"]),
@@ -94,9 +95,9 @@ WRONG = [
     (["devics"], ["did you mean 'devices'"]),
     (["frobnicate"], ["'frobnicate' is neither a file nor a subcommand"]),
     (["--quiet", "devices"], ["'devices' must come before its options"]),
-    (["x.wav", "--vad-threshold", "0.4"], ["--vad-threshold: requires --vad"]),
-    (["x.wav", "--vad_min_silence_duration_ms", "500"], ["--vad-min-silence-ms: requires --vad"]),
-    (["x.wav", "--vad-model", "y.jit"], ["--vad-model: requires --vad"]),
+    (["x.wav", "--vad-threshold", "0.4"], [f"--vad-threshold: {NEEDS_SPEECH}"]),
+    (["x.wav", "--vad_min_silence_duration_ms", "500"], [f"--vad-min-silence-ms: {NEEDS_SPEECH}"]),
+    (["x.wav", "--vad-model", "y.jit"], [f"--vad-model: {NEEDS_SPEECH}"]),
     (["x.wav", "--vad-treshold", "0.4"], ["did you mean '--vad-threshold'"]),
     (["x.wav", "--vad-filtr"], ["unknown option '--vad-filtr'"]),
     (["x.wav", "--paralel"], ["did you mean '--parallel'"]),

@@ -275,7 +275,7 @@ static int take_turn(demo *d, demo_panel *p, show *s) {
     p->state = DEMO_LOADING;
     p->last_sign_s = now_s();
     if (!h || write(p->input, "g", 1) != 1) {
-        snprintf(p->message, sizeof(p->message), "its process could not be told to begin");
+        snprintf(p->message, sizeof(p->message), "cannot start it: its process does not take input");
         going = 0;
     }
     draw(d, s, 1);

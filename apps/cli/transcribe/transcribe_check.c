@@ -47,7 +47,7 @@ const char *transcribe_conflict(const transcribe_options *o, char *message, size
         return "patience";
     }
     if ((name = needs_hearing(o))) {
-        options_say(message, size, "requires --vad");
+        options_say(message, size, "requires --vad, --parallel, --guard or --languages");
         return name;
     }
     if (o->languages && o->language && strcmp(o->language, "auto")) {

@@ -57,7 +57,7 @@ extern const option_row transcribe_rows[];
 int transcribe_wants(const transcribe_options *options, const char *format);
 void transcribe_write_options(const transcribe_options *options, mxw_write_options *write); /* without a manifest */
 
-/* The first option that the others do not allow, and why ("requires --vad"); NULL: they fit together. */
+/* The first option that the others do not allow, and why ("requires --word-timestamps"); NULL: they fit together. */
 const char *transcribe_conflict(const transcribe_options *options, char *message, size_t size);
 /* Whether windows begin and end at pauses: --vad, or what implies it. */
 int transcribe_detects_speech(const transcribe_options *options);
