@@ -35,6 +35,7 @@
 #include "max_whisper/audio.h"
 #include "max_whisper/vad.h"
 #include "max_whisper/result.h"
+#include "max_whisper/draft.h"
 #include "max_whisper/session.h"
 #include "max_whisper/window.h"
 #include "max_whisper/live.h"

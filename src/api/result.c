@@ -1,6 +1,7 @@
 /* api/result.c - the public functions of results: merging and writing, over output/. */
 #include "api/api.h"
 #include "base/arrays.h"
+#include "max_whisper/draft.h"
 #include "output/output.h"
 
 const mxw_segment *mxw_result_segment(const mxw_result *result, size_t i) {

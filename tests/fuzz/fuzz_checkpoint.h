@@ -1,4 +1,4 @@
-/* fuzz_checkpoint.h - what must hold of any bytes taken for a checkpoint: refused with one line and nothing left
+/* fuzz_checkpoint.h - invariants of any bytes taken for a checkpoint: refused with one line and nothing left
  * behind, or open with every tensor of its dimensions readable. */
 #ifndef FUZZ_CHECKPOINT_H
 #define FUZZ_CHECKPOINT_H

@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_cli.c - the command line's parser on any words.
  *
  * In: the first byte chooses a subcommand's table, the rest are words, each ended by a 0. Nothing is opened.
- * What must hold: it returns; the words it hands back are among those it got; a complaint is one line of its own.
+ * Invariants: it returns; the words it hands back are among those it got; a complaint is one line of its own.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_form.c - the server's forms: parts in pieces of any size, fields, nested and JSON chunking_strategy.
  *
  * In: the first byte is the size of pieces and the task, the rest are names and values, each ended by a 0; the name
- * "file" is the recording. The rest up to its first 0 is also read as a Content-Type. What must hold: it returns; a form is understood, or has a problem with an HTTP status and
- * one line; memory stays within the form's bounds.
+ * "file" is the recording. The rest up to its first 0 is also read as a Content-Type. Invariants: it returns; a form is
+ * understood, or has a problem with an HTTP status and one line; memory stays within the form's bounds.
  */
 #include <stdint.h>
 #include <stdlib.h>

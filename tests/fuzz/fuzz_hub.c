@@ -1,4 +1,4 @@
-/* Any bytes as the hub's list of a repository's files. What must hold: refused with one line, or files of plain names,
+/* Any bytes as the hub's list of a repository's files. Invariants: refused with one line, or files of plain names,
  * each with a sum that is one or none. */
 #include "fuzz_checkpoint.h"
 #include "hub/internal.h"

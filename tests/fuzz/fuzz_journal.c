@@ -1,5 +1,5 @@
 /* Any bytes as what a killed run left: as the file of a journal, whose records are read and to which one is added; and
- * as the body of a record of the very session at hand, as only a faulty or hostile writer makes it. What must hold:
+ * as the body of a record of the very session at hand, as only a faulty or hostile writer makes it. Invariants:
  * refused with one line, or a result that every format can be written of. */
 #include <stdio.h>
 #include <sys/mman.h>

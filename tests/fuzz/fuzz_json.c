@@ -1,5 +1,5 @@
 /* Any bytes as the files beside a model.bin (config.json, vocabulary.json, vocabulary.txt) or a model.safetensors
- * (config.json, generation_config.json, vocab.json). What must hold: refused with one line, or heads that the model
+ * (config.json, generation_config.json, vocab.json). Invariants: refused with one line, or heads that the model
  * has, sizes that are positive where stated, and a count of tokens that fits the bytes. */
 #include "fuzz_checkpoint.h"
 

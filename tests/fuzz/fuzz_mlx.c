@@ -1,4 +1,4 @@
-/* Any bytes as an .npz of weights, as MLX has them, and as the config.json beside it. What must hold of a
+/* Any bytes as an .npz of weights, as MLX has them, and as the config.json beside it. Invariants of a
  * configuration: refused with one line, or no number below 0. */
 #include "fuzz_checkpoint.h"
 

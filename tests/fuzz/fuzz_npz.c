@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_npz.c - any bytes as a .npz of features. What must hold: refused with one line, or arrays whose
+/* tests/fuzz/fuzz_npz.c - any bytes as a .npz of features. Invariants: refused with one line, or arrays whose
  * statistics can be read and that compare equal to themselves. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Any bytes as the messages of a client of /v1/realtime, one a line, on an engine without a model. What must hold:
+/* Any bytes as the messages of a client of /v1/realtime, one a line, on an engine without a model. Invariants:
  * every answer is a JSON object with type and event_id; the deltas of an item are its transcript, and an item that was
  * committed is completed or has failed at most once; nothing is left behind. */
 #include <stdint.h>

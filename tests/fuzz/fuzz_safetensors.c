@@ -1,4 +1,4 @@
-/* Any bytes as a safetensors file, and as the index of several. What must hold of an index: refused with one line, or
+/* Any bytes as a safetensors file, and as the index of several. Invariants of an index: refused with one line, or
  * names of files in its own folder, each once. */
 #include "fuzz_checkpoint.h"
 

@@ -141,6 +141,8 @@ class LintTest(unittest.TestCase):
         self.one("src/audio/open.c", sound + "int x;", "no newline")
         self.one("src/audio/open.c", sound + "/* " + "x" * 115 + " */\n", "121 columns")
         self.one("src/audio/open.c", sound + "int x;\n" * 599, "lines (at most 600)")
+        self.one("include/max_whisper/lab.h", c_file("max_whisper/lab.h", "one.h") + "/* a rule */\n" * 160,
+                 "lines (at most 160)")
 
     def test_limits_are_exact(self):
         sound = c_file("open.c", "audio/audio.h")
@@ -163,7 +165,8 @@ class LintTest(unittest.TestCase):
     def test_private_words(self):
         sound = c_file("open.c", "audio/audio.h")
         for word in ("reck" + "oned", "Dea" + "lt", "an" + "ew", "who" + "ever", "What ho" + "lds",
-                     "meets no ba" + "nk", "gone on wi" + "th", "handed o" + "n", "the do" + "or"):
+                     "What must ho" + "ld", "meets no ba" + "nk", "gone on wi" + "th",
+                     "handed o" + "n", "the do" + "or"):
             for path, text in (("src/audio/open.c", sound + f"/* is {word} by */\n"), ("CHANGES.md", f"- {word}\n"),
                                ("docs/man/x.1", f".B {word}\n"), ("tools/thing", SOUND["tools/thing"] + f"# {word}\n")):
                 self.one(path, text, f'a private word: "{word}"')

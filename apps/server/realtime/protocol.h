@@ -4,7 +4,7 @@
  * is only kept and listened to by rt_session_take; the model works in rt_session_work, and where a message needs it
  * (commit, a changed configuration). A session belongs to one thread at a time.
  *
- * What must hold: whatever a client sends is answered by events; the session goes on after every error. The deltas of
+ * Invariants: whatever a client sends is answered by events; the session goes on after every error. The deltas of
  * an item, one after the other, are its transcript; an item that was committed ends with one completed or failed.
  */
 #ifndef REALTIME_PROTOCOL_H

@@ -1,7 +1,7 @@
 """Models for the oracle: OpenAI's .pt through openai-whisper itself, CTranslate2's model.bin through a reader of our
 own here (numpy only, nothing shared with the C readers), mapped to openai-whisper's names.
 
-What must hold: the reader gives tiny.en's 167 tensors bit for bit as the .pt has them (`reference.py selftest`).
+Invariants: the reader gives tiny.en's 167 tensors bit for bit as the .pt has them (`reference.py selftest`).
 """
 
 import os
