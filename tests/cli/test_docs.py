@@ -1,6 +1,7 @@
 """tests/cli/test_docs.py PROGRAM DOCS - help, manual pages and bash completion agree: every option, every default.
 
-DOCS is the folder of the build that holds the generated pages and the completion."""
+DOCS is the folder of the build that holds the generated pages and the completion. And the fuzzer of the command line
+knows the words of all options."""
 import os
 import re
 import shutil
@@ -109,6 +110,26 @@ def test_library_manual():
     check_equal(told - declared, set(), "functions that max_whisper.3 makes up")
 
 
+def test_bindings_page():
+    """docs/howto/bindings.md reads every part of max_whisper.h, in its order, and names every reader of an array."""
+    with open(os.path.join(ROOT, "docs", "howto", "bindings.md"), encoding="utf-8") as stream:
+        page = stream.read()
+    with open(os.path.join(ROOT, "include", "max_whisper.h"), encoding="utf-8") as stream:
+        parts = re.findall(r'^#include "max_whisper/(\w+)\.h"$', stream.read(), re.MULTILINE)
+    listed = re.search(r"PARTS = \[([^\]]*)\]", page)
+    check_equal(re.findall(r'"(\w+)"', listed.group(1)), parts, "PARTS of the bindings page")
+    with open(os.path.join(HEADERS, "result.h"), encoding="utf-8") as stream:
+        readers = set(re.findall(r"(mxw_\w+)\(const mxw_\w+ \*\w+, size_t i", stream.read()))
+    check(len(readers) == 5 and all(f"`{name}`" in page for name in readers), "readers of arrays", readers)
+
+
+def test_fuzz_words(options):
+    """tests/fuzz/cli.dict has every option, in the order of the alphabet."""
+    with open(os.path.join(ROOT, "tests", "fuzz", "cli.dict"), encoding="utf-8") as stream:
+        words = re.findall(r'^"(--[a-z0-9-]+)\\x00"$', stream.read(), re.MULTILINE)
+    check_equal(words, sorted({name for command in COMMANDS for name in options[command]}), "options in cli.dict")
+
+
 def test_subcommands():
     """commands.def is the only list: help, the manual's list and the pages of their own follow from it."""
     with open(os.path.join(ROOT, "apps", "cli", "commands.def"), encoding="utf-8") as stream:
@@ -183,6 +204,8 @@ check(len(OPTIONS["transcribe"]) > 40, "the help of transcribe was read", OPTION
 test_manual(OPTIONS)
 test_manual_is_clean()
 test_library_manual()
+test_bindings_page()
+test_fuzz_words(OPTIONS)
 test_subcommands()
 test_subcommand_pages(OPTIONS)
 test_completion(OPTIONS)

@@ -1,10 +1,12 @@
-/* Any bytes as text, as token ids, and as the text of a result. What must hold: text that encodes decodes to itself;
- * whatever decodes is UTF-8; the json of a result parses, and holds the text with its faults replaced. */
+/* Any bytes as text, as token ids, as the text of a result, and as a list of languages. Invariants: text that encodes
+ * decodes to itself; whatever decodes is UTF-8; the json of a result parses, and holds the text with its faults
+ * replaced; a list is refused with a line that is not empty, or gives each language once, in the order of tokens. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "output/output.h"
+#include "pipeline/speech/languages.h"
 #include "text/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -71,6 +73,22 @@ static void try_as_result(const uint8_t *data, size_t n) {
     mx_free(text);
 }
 
+static void try_as_languages(const mx_text *text, int multilingual, const uint8_t *data, size_t n) {
+    const mxw_checkpoint_info model = {.size_name = "custom", .multilingual = multilingual};
+    mx_languages languages;
+    char *list = mx_strndup((const char *)data, strnlen((const char *)data, n));
+    mxw_status status = mx_languages_read(&model, text, list, &languages);
+    must(status == MXW_OK || (status == MXW_E_ARGUMENT && mx_error()[0]));
+    must(status < 0 || (languages.n >= 1 && languages.n <= MX_MAX_LANGUAGES));
+    int32_t before = -1;
+    for (int i = 0; status >= 0 && multilingual && i < languages.n; i++) {
+        int32_t token = mx_text_language_token(text, languages.codes[i]);
+        must(token > before);
+        before = token;
+    }
+    mx_free(list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static mx_text *english, *multilingual; /* kept from one input to the next, as a program would */
     if (!english)
@@ -82,5 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     try_as_tokens(english, data, n);
     try_as_tokens(multilingual, data, n);
     try_as_result(data, n);
+    try_as_languages(english, 0, data, n);
+    try_as_languages(multilingual, 1, data, n);
     return 0;
 }
