@@ -8,11 +8,11 @@
 #include "common/model.h"
 #include "common/progress.h"
 #include "common/vad_options.h"
-#include "speech/listen.h"
+#include "speech/recordings.h"
 
 typedef struct language_options {
     common_options common;
-    listen_options listen;
+    recordings_options listen;
     model_choice model;
     const char *languages;
     const char *vad_model;
@@ -29,9 +29,9 @@ static const option_row rows[] = {
     {.name = "languages", .kind = OPTION_TEXT, .fallback = "any", .placeholder = "LIST|any", .group = "Language",
      AT(languages), .check = check_languages, .values = languages_value,
      .help = "Decide among these, as codes or names (en,de,uk), or among all that the model knows."},
-    LISTEN_ROWS(language_options, listen,
-                "text: a line for each stretch of speech; json: an object for each file; rttm; audacity: labels to "
-                "import there."),
+    RECORDINGS_ROWS(language_options, listen,
+                    "text: a line for each stretch of speech; json: an object for each file; rttm; audacity: labels to "
+                    "import there."),
     {.name = "model", .letter = 'm', .kind = OPTION_NAME, .fallback = "base", .placeholder = "NAME|PATH",
      .group = "Model and device", AT(model.model), .values = model_value,
      .help = "Multilingual model (see model list), checkpoint file, or the folder that holds it."},
@@ -65,12 +65,12 @@ static mxw_status open_session(const listener *l, const hearing *heard, mxw_sess
     return mxw_session_open(l->model, &options, session);
 }
 
-static mxw_status feed(mxw_session *session, listen_source *source) {
+static mxw_status feed(mxw_session *session, recordings_source *source) {
     float samples[MXW_SAMPLE_RATE];
     size_t got = 0;
     mxw_status status;
     do {
-        status = listen_read(source, samples, MXW_SAMPLE_RATE, &got);
+        status = recordings_read(source, samples, MXW_SAMPLE_RATE, &got);
         if (status >= 0 && got)
             status = mxw_session_feed(session, samples, got);
     } while (status >= 0 && got);
@@ -97,7 +97,7 @@ static mxw_status take_regions(mxw_session *session, hearing *heard) {
     return result ? MXW_OK : MXW_E_MEMORY;
 }
 
-static mxw_status listen(void *user, listen_source *source) {
+static mxw_status listen(void *user, recordings_source *source) {
     mxw_session *session = NULL;
     mxw_status status = open_session(user, source->heard, &session);
     if (status >= 0)
@@ -181,9 +181,9 @@ static int open_listener(void *user) {
 static int run(const void *chosen, char **words, int n_words) {
     const language_options *o = chosen;
     listener l = {.options = o};
-    listen_job job = {.common = &o->common, .options = &o->listen, .kind = "language", .user = &l, .listen = listen,
+    recordings_job job = {.common = &o->common, .options = &o->listen, .kind = "language", .user = &l, .listen = listen,
                       .extra = add_options, .sum_up = sum_up, .describe = describe};
-    int exit_status = listen_run(&job, open_listener, words, n_words);
+    int exit_status = recordings_run(&job, open_listener, words, n_words);
     mxw_model_close(l.model);
     return exit_status;
 }

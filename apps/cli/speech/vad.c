@@ -5,11 +5,11 @@
 
 #include "common/json_writer.h"
 #include "common/vad_options.h"
-#include "speech/listen.h"
+#include "speech/recordings.h"
 
 typedef struct vad_options {
     common_options common;
-    listen_options listen;
+    recordings_options listen;
     int probabilities;
     const char *vad_model, *model_dir;
     double vad_threshold, vad_neg_threshold, vad_min_silence_ms, vad_min_speech_ms, vad_max_speech_s, vad_pad_ms;
@@ -22,9 +22,9 @@ _Static_assert(sizeof(vad_options) <= MAX_OPTIONS_BYTES, "options fit where main
 /* A table reads by rows. */
 /* clang-format off */
 static const option_row rows[] = {
-    LISTEN_ROWS(vad_options, listen,
-                "text: a line for each region, as it is found; json: an object for each file; rttm; audacity: labels "
-                "to import there."),
+    RECORDINGS_ROWS(vad_options, listen,
+                    "text: a line for each region, as it is found; json: an object for each file; rttm; audacity: "
+                    "labels to import there."),
     {.name = "probabilities", .kind = OPTION_FLAG, .fallback = "False", .group = "Output", AT(probabilities),
      .help = "Print the probability of each chunk of 32 ms instead of regions; in JSON, both."},
     VAD_ROWS(vad_options, "Detection", VAD_SHORT, "100", "250", "30"),
@@ -73,7 +73,7 @@ static mxw_status take_regions(detector *d, hearing *heard) {
     return status;
 }
 
-static mxw_status listen(void *user, listen_source *source) {
+static mxw_status listen(void *user, recordings_source *source) {
     detector *d = user;
     hearing *heard = source->heard;
     float samples[MXW_SAMPLE_RATE];
@@ -83,12 +83,12 @@ static mxw_status listen(void *user, listen_source *source) {
     heard->chunk_s = (double)mxw_vad_chunk(d->vad) / MXW_SAMPLE_RATE;
     heard->tells_probabilities = d->options->probabilities;
     do {
-        status = listen_read(source, samples, MXW_SAMPLE_RATE, &got);
+        status = recordings_read(source, samples, MXW_SAMPLE_RATE, &got);
         if (status >= 0)
             status = got ? mxw_vad_feed(d->vad, samples, got) : mxw_vad_finish(d->vad);
         if (status >= 0)
             status = take_regions(d, heard);
-        listen_show(source);
+        recordings_show(source);
         if (status >= 0)
             status = take_probabilities(d, heard);
     } while (status >= 0 && got);
@@ -170,9 +170,9 @@ static int run(const void *chosen, char **words, int n_words) {
                   hearing_format_names[o->listen.format]);
         return EXIT_USAGE;
     }
-    listen_job job = {.common = &o->common, .options = &o->listen, .kind = "vad", .user = &d, .listen = listen,
+    recordings_job job = {.common = &o->common, .options = &o->listen, .kind = "vad", .user = &d, .listen = listen,
                       .extra = add_options, .sum_up = sum_up, .describe = describe, .thresholds = d.thresholds};
-    int exit_status = listen_run(&job, open_detector, words, n_words);
+    int exit_status = recordings_run(&job, open_detector, words, n_words);
     mxw_vad_close(d.vad);
     return exit_status;
 }

@@ -1,28 +1,28 @@
-/* cli/speech/listen.h - what `vad` and `language` share: recordings in, what was heard in each out.
+/* cli/speech/recordings.h - what `vad` and `language` share: recordings in, what was heard in each out.
  *
  * In: files, folders, patterns or standard input, and a function that listens to one of them. Out: its regions on
  * standard output or in files, a picture. Invariants: one recording's failure leaves the others; the exit status tells
  * it.
  */
-#ifndef CLI_SPEECH_LISTEN_H
-#define CLI_SPEECH_LISTEN_H
+#ifndef CLI_SPEECH_RECORDINGS_H
+#define CLI_SPEECH_RECORDINGS_H
 
 #include "common/cli.h"
 #include "speech/hearing.h"
 
-typedef struct listen_options {
+typedef struct recordings_options {
     int format; /* hearing_format */
     const char *output_dir, *plot, *channel;
     int64_t track; /* 0: the default one */
     int recursive;
-} listen_options;
+} recordings_options;
 
 int check_one_channel(const char *value, char *message, size_t size);
 int check_picture(const char *value, char *message, size_t size);
 extern const char *const one_channel_examples[];
 
 /* Of which samples come: opened once for each recording. */
-typedef struct listen_source {
+typedef struct recordings_source {
     mxw_audio *audio;
     double total_s;    /* negative: unknown */
     int place;         /* of the recording on the command line, from 0 */
@@ -31,33 +31,33 @@ typedef struct listen_source {
     hearing *heard;
     int live;          /* lines go to standard output as they are found, ... */
     const char *heading; /* ... after this name; NULL: none, or it was printed */
-} listen_source;
+} recordings_source;
 
 /* Up to n samples, added to the sound that is drawn, with progress; 0 only at the end. */
-mxw_status listen_read(listen_source *source, float *samples, size_t n, size_t *got);
+mxw_status recordings_read(recordings_source *source, float *samples, size_t n, size_t *got);
 /* Prints the regions that were added since the last call, where they are wanted one by one. */
-void listen_show(listen_source *source);
+void recordings_show(recordings_source *source);
 
-typedef struct listen_job {
+typedef struct recordings_job {
     const common_options *common;
-    const listen_options *options;
+    const recordings_options *options;
     const char *kind; /* of its files: "talk.KIND.json" */
     void *user;       /* of the functions */
     /* Fills source->heard. A failure is that recording's own; the library's line says why. */
-    mxw_status (*listen)(void *user, listen_source *source);
+    mxw_status (*listen)(void *user, recordings_source *source);
     hearing_extra extra;                                             /* more of its JSON; may be NULL */
     void (*sum_up)(const hearing *heard, char *text, size_t size);   /* one line about the whole recording */
     void (*describe)(const void *user, char *text, size_t size);     /* what stands under a picture's title */
     const double *thresholds;                                        /* of a picture: two, or NULL */
-} listen_job;
+} recordings_job;
 
 /* Checks what the words and options ask for together, then listens to all. Returns the exit status. before, which may
  * be NULL, opens what is needed (the model) once the words are known to be right; it returns an exit status too. */
-int listen_run(const listen_job *job, int (*before)(void *user), char **words, int n_words);
+int recordings_run(const recordings_job *job, int (*before)(void *user), char **words, int n_words);
 
 /* A table reads by rows. */
 /* clang-format off */
-#define LISTEN_ROWS(type, member, format_help)                                                                         \
+#define RECORDINGS_ROWS(type, member, format_help)                                                                     \
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_CHOICE, .fallback = "text",             \
      .placeholder = "FORMAT", .group = "Output", .target = offsetof(type, member.format),                              \
      .choices = hearing_format_names, .help = format_help},                                                            \

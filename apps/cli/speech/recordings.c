@@ -1,5 +1,5 @@
-/* cli/speech/listen.c - one recording after the other; see listen.h. */
-#include "speech/listen.h"
+/* cli/speech/recordings.c - one recording after the other; see recordings.h. */
+#include "speech/recordings.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -44,7 +44,7 @@ static double seconds_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-mxw_status listen_read(listen_source *source, float *samples, size_t n, size_t *got) {
+mxw_status recordings_read(recordings_source *source, float *samples, size_t n, size_t *got) {
     mxw_status status = mxw_audio_read(source->audio, samples, n, got);
     if (status < 0)
         return status;
@@ -61,7 +61,7 @@ mxw_status listen_read(listen_source *source, float *samples, size_t n, size_t *
 /* ---- what was heard, written ---------------------------------------------------------------------------- */
 
 /* The bytes of a format; the caller frees them. NULL: no memory. */
-static char *render(const listen_job *job, const hearing *heard, size_t *length) {
+static char *render(const recordings_job *job, const hearing *heard, size_t *length) {
     char *bytes = NULL;
     FILE *stream = open_memstream(&bytes, length);
     if (!stream)
@@ -74,7 +74,7 @@ static char *render(const listen_job *job, const hearing *heard, size_t *length)
 }
 
 /* "DIR/sub/talk.vad.json"; its folder is made. */
-static int output_path(const listen_job *job, const input *in, char *path, size_t size) {
+static int output_path(const recordings_job *job, const input *in, char *path, size_t size) {
     char ending[40];
     size_t n;
     const char *stem = outputs_stem(in->path, &n);
@@ -92,7 +92,7 @@ static int output_path(const listen_job *job, const input *in, char *path, size_
     return 0;
 }
 
-static int save(const listen_job *job, const input *in, const char *bytes, size_t n) {
+static int save(const recordings_job *job, const input *in, const char *bytes, size_t n) {
     char path[PATH_MAX];
     if (!output_path(job, in, path, sizeof(path)))
         return 0;
@@ -105,11 +105,11 @@ static int save(const listen_job *job, const input *in, const char *bytes, size_
 }
 
 /* JSON and RTTM tell their file themselves; of the others the reader must be told where the next begins. */
-static int has_heading(const listen_job *job, int several) {
+static int has_heading(const recordings_job *job, int several) {
     return several && job->options->format != HEARING_JSON && job->options->format != HEARING_RTTM;
 }
 
-static void print(listen_source *source, const char *bytes, size_t n) {
+static void print(recordings_source *source, const char *bytes, size_t n) {
     static int n_headings;
     progress_hide();
     if (source->heading)
@@ -119,7 +119,7 @@ static void print(listen_source *source, const char *bytes, size_t n) {
     out_flush();
 }
 
-void listen_show(listen_source *source) {
+void recordings_show(recordings_source *source) {
     hearing *heard = source->heard;
     char *bytes = NULL;
     size_t n = 0;
@@ -136,7 +136,7 @@ void listen_show(listen_source *source) {
     free(bytes);
 }
 
-static int draw(const listen_job *job, const hearing *heard) {
+static int draw(const recordings_job *job, const hearing *heard) {
     char title[300], note[300];
     const char *slash = strrchr(heard->path, '/'), *why;
     const draw_table *table = draw_module(&why);
@@ -162,7 +162,7 @@ static int draw(const listen_job *job, const hearing *heard) {
 
 /* ---- one recording -------------------------------------------------------------------------------------- */
 
-static mxw_status open_audio(const listen_job *job, const char *path, listen_source *source) {
+static mxw_status open_audio(const recordings_job *job, const char *path, recordings_source *source) {
     mxw_audio_options audio;
     mxw_audio_info info = {.struct_size = sizeof(info)};
     mxw_audio_options_default(&audio);
@@ -180,7 +180,7 @@ static mxw_status open_audio(const listen_job *job, const char *path, listen_sou
     return status;
 }
 
-static int deliver_heard(const listen_job *job, const input *in, listen_source *source) {
+static int deliver_heard(const recordings_job *job, const input *in, recordings_source *source) {
     const hearing *heard = source->heard;
     char summary[300];
     size_t n = 0;
@@ -204,10 +204,10 @@ static int deliver_heard(const listen_job *job, const input *in, listen_source *
 }
 
 /* 1, or 0 after the reason was logged. */
-static int listen_to(const listen_job *job, const input *in, int place, int several) {
+static int listen_to(const recordings_job *job, const input *in, int place, int several) {
     const char *name = strcmp(in->path, "-") ? in->path : "standard input";
     hearing heard = {.path = in->path};
-    listen_source source = {.heard = &heard, .place = place, .start = seconds_now(), .total_s = -1,
+    recordings_source source = {.heard = &heard, .place = place, .start = seconds_now(), .total_s = -1,
                             .live = job->options->format == HEARING_TEXT && !job->options->output_dir,
                             .heading = has_heading(job, several) ? name : NULL};
     if (in->problem) {
@@ -230,8 +230,8 @@ static int listen_to(const listen_job *job, const input *in, int place, int seve
 
 /* ---- all of them ---------------------------------------------------------------------------------------- */
 
-static int check_list(const listen_job *job, const inputs *list) {
-    const listen_options *o = job->options;
+static int check_list(const recordings_job *job, const inputs *list) {
+    const recordings_options *o = job->options;
     const input *a, *b;
     int n_standard = 0;
     for (int i = 0; i < list->n; i++)
@@ -249,7 +249,7 @@ static int check_list(const listen_job *job, const inputs *list) {
 }
 
 /* Before any work is done for a picture that cannot be. */
-static int check_plot(const listen_options *o) {
+static int check_plot(const recordings_options *o) {
     const char *why = NULL;
     if (!o->plot)
         return 1;
@@ -263,7 +263,7 @@ static int check_plot(const listen_options *o) {
     return 0;
 }
 
-static int listen_to_all(const listen_job *job, const inputs *list) {
+static int listen_to_all(const recordings_job *job, const inputs *list) {
     int n_failed = 0;
     progress_start(list->n, NULL, !job->common->quiet && progress_possible());
     for (int i = 0; i < list->n && !out_failed(); i++)
@@ -274,7 +274,7 @@ static int listen_to_all(const listen_job *job, const inputs *list) {
     return n_failed || out_failed() ? EXIT_FAILED : EXIT_OK;
 }
 
-int listen_run(const listen_job *job, int (*before)(void *user), char **words, int n_words) {
+int recordings_run(const recordings_job *job, int (*before)(void *user), char **words, int n_words) {
     inputs list = {0};
     int exit_status = EXIT_FAILED;
     if (!inputs_expand(&list, words, n_words, job->options->recursive))
