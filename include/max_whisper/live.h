@@ -23,7 +23,7 @@ typedef enum mxw_live_event_kind {
     MXW_LIVE_PARTIAL = 1,        /* what was said after the last final; replaces the last partial */
     MXW_LIVE_FINAL = 2,          /* is appended; never changes */
     MXW_LIVE_SPEECH_STOPPED = 3, /* after the finals of the utterance */
-    MXW_LIVE_SLOWER = 4,         /* the machine does not keep up: text comes less often, every step_s */
+    MXW_LIVE_SLOWER = 4,         /* the machine does not keep up: text comes less often than asked, every step_s */
     MXW_LIVE_GAP = 5,            /* samples are missing from start to end (mxw_live_gap) */
     MXW_LIVE_END = 6,            /* after finish: the last event */
     MXW_LIVE_SPEECH_ENDED = 7    /* only with announce_end: the pause was long enough; the last finals follow */

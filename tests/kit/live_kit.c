@@ -10,6 +10,7 @@
 
 #define ROUNDING 1e-6
 #define PAD 0.4           /* that the audio of an utterance begins before its speech */
+#define NOTABLE_STEP 1.5  /* a shorter step is not told */
 #define FRAME 0.021       /* times of words are frames of 20 ms: they may end so much after the last sample */
 
 /* ---- the clock --------------------------------------------------------------------------------------------------- */
@@ -130,8 +131,8 @@ static void check_event(live_log *log, const mxw_live_event *e) {
         log->end_announced = 1;
         break;
     case MXW_LIVE_SLOWER:
-        if (e->step_s <= log->step_s)
-            broken(log, e, "a step of %g after one of %g", e->step_s, log->step_s);
+        if (e->step_s <= NOTABLE_STEP)
+            broken(log, e, "a step of %g", e->step_s);
         log->step_s = e->step_s;
         break;
     case MXW_LIVE_GAP:

@@ -18,7 +18,8 @@
 #define PAUSE_BEGINS (RATE / 5)      /* silence after which the thorough pass is due */
 #define COST_TO_STEP 6               /* a step lasts so many times what a pass costs, at least ... */
 #define MAX_DELAY_S 3.0              /* ... unless text would be later than this */
-#define NOTABLE_STEP_S 1.5           /* a step that the caller is told about */
+#define NOTABLE_STEP_S 1.5           /* a step that the caller is told about, unless that is what was asked for */
+#define NOTABLE_CHANGE 1.25          /* so many times longer, it is told again; so many times shorter, it is over */
 #define FORCED_MARGIN_S 2.0          /* in a full window words this far from its end are final, agreed on or not */
 #define CONTEXT_TOKENS 80            /* of final text, given to a pass */
 #define KNOWN_TOKENS 120
@@ -261,17 +262,22 @@ static mxw_status shorten(mx_live *live) {
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-static double step_s(const mx_live *live) {
-    double wanted = MX_MAX(live->options.step_ms / 1000, COST_TO_STEP * live->cost_s);
-    return MX_MIN(wanted, MX_MAX(MAX_DELAY_S - live->cost_s, live->cost_s));
+/* What the machine needs: it is busy for a sixth of the time, or text is not too late. */
+static double needed_step_s(const mx_live *live) {
+    return MX_MIN(COST_TO_STEP * live->cost_s, MX_MAX(MAX_DELAY_S - live->cost_s, live->cost_s));
 }
 
+static double step_s(const mx_live *live) { return MX_MAX(live->options.step_ms / 1000, needed_step_s(live)); }
+
 static mxw_status tell_step(mx_live *live) {
-    double step = step_s(live);
-    if (step <= NOTABLE_STEP_S || step <= 1.25 * live->announced_step_s)
+    double step = needed_step_s(live), notable = MX_MAX(NOTABLE_STEP_S, live->options.step_ms / 1000);
+    double at = live->offset_s + to_s(live->fed);
+    if (NOTABLE_CHANGE * step <= notable)
+        live->announced_step_s = 0;   /* the machine has caught up */
+    if (step <= notable || step <= NOTABLE_CHANGE * live->announced_step_s)
         return MXW_OK;
     live->announced_step_s = step;
-    return add_event(live, MXW_LIVE_SLOWER, live->offset_s + to_s(live->fed), live->offset_s + to_s(live->fed), NULL);
+    return add_event(live, MXW_LIVE_SLOWER, at, at, NULL);
 }
 
 static void settle_language(mx_live *live, const char *before) {
@@ -318,7 +324,8 @@ static mxw_status run_pass(mx_live *live, int64_t end, int thorough) {
     if (live->options.computed)
         live->options.computed(live->options.user, to_s((int64_t)pass.n));
     double cost = MX_MAX(now_s(live) - start, 0);
-    live->cost_s = live->stats.n_passes == 0 ? cost : 0.7 * live->cost_s + 0.3 * cost;
+    if (live->stats.n_passes > 0)   /* the first one finds cold caches and says little about the others */
+        live->cost_s = live->stats.n_passes == 1 ? cost : 0.7 * live->cost_s + 0.3 * cost;
     live->stats.compute_s += cost;
     live->stats.n_passes++;
     live->heard = end;

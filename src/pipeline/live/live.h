@@ -161,7 +161,7 @@ struct mxw_live {
 
     double opened_s;              /* by the clock */
     double cost_s;                /* of a pass, smoothed */
-    double announced_step_s;      /* what the last SLOWER said */
+    double announced_step_s;      /* what the last SLOWER said; 0: none, or the machine has caught up since */
     int finished, ended;
     mxw_live_stats stats;
     double square;                /* mean, of the last 100 ms */
