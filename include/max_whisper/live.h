@@ -103,7 +103,8 @@ MXW_API mxw_status mxw_live_flush(mxw_live *live);
 /* No more samples; flushes. */
 MXW_API mxw_status mxw_live_finish(mxw_live *live);
 /* The next event: OK with *event set; END after MXW_LIVE_END was given; MORE when samples must be fed first. Runs the
- * model when it is time for that. */
+ * model when it is time for that. A stream of which a call failed, except for its arguments, does not go on: the events
+ * that were ready are given, then every call fails as that one did. */
 MXW_API mxw_status mxw_live_next(mxw_live *live, const mxw_live_event **event);
 /* Word i of n_words; NULL past the end. */
 MXW_API const mxw_word *mxw_live_event_word(const mxw_live_event *event, size_t i);

@@ -535,22 +535,33 @@ mxw_status mx_live_finish(mx_live *live) {
     return status < 0 ? fail(live, status) : MXW_OK;
 }
 
+/* The next thing that is due, and at last the end: OK. MORE or END: there is nothing to do. */
+static mxw_status go_on(mx_live *live) {
+    mxw_status status = work(live);
+    if (status != MXW_MORE)
+        return status;
+    if (!live->finished)
+        return MXW_MORE;
+    if (live->ended)
+        return MXW_END;
+    live->ended = 1;
+    double at = live->offset_s + to_s(live->fed);
+    return add_event(live, MXW_LIVE_END, at, at, NULL);
+}
+
+/* What was ready before a failure is given first: no final is lost by what comes after it. */
 mxw_status mx_live_next(mx_live *live, const mxw_live_event **event) {
-    mxw_status status = failed_before(live);
-    *event = NULL;
-    while (status >= 0 && !(*event = mx_events_take(&live->events))) {
-        status = work(live);
-        if (status != MXW_MORE)
-            continue;
-        if (!live->finished)
-            return MXW_MORE;
-        if (live->ended)
-            return MXW_END;
-        live->ended = 1;
-        double at = live->offset_s + to_s(live->fed);
-        status = add_event(live, MXW_LIVE_END, at, at, NULL);
+    while (!(*event = mx_events_take(&live->events))) {
+        mxw_status status = failed_before(live);
+        if (status < 0)
+            return status;
+        status = go_on(live);
+        if (status > 0)
+            return status;
+        if (status < 0)
+            fail(live, status);
     }
-    return *event ? MXW_OK : fail(live, status);
+    return MXW_OK;
 }
 
 const mxw_result *mx_live_result(mx_live *live) {

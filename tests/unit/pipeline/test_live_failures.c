@@ -214,9 +214,14 @@ static void test_last_chunk(void) {
 
 /* ---- what fails inside ------------------------------------------------------------------------------------------- */
 
-/* A stream that failed says so at every call, with the same line. */
-static void check_dead(mxw_live *live, const char *line) {
+/* A stream that failed gives what was ready before that: so many finals. Then it says so at every call, with the same
+ * line. */
+static void check_dead(mxw_live *live, const char *line, int64_t n_finals) {
     const mxw_live_event *e = NULL;
+    live_log log = {.keeps = 1};
+    CHECK_EQ_INT(live_take(live, &log), MXW_E_INTERNAL);
+    CHECK_STR(log.broken, "");
+    CHECK(!log.ended && log.counts[MXW_LIVE_FINAL] == n_finals);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ_INT(mxw_live_next(live, &e), MXW_E_INTERNAL);
         CHECK(e == NULL && strstr(mxw_last_error(), line) != NULL);
@@ -227,6 +232,7 @@ static void check_dead(mxw_live *live, const char *line) {
         CHECK(strstr(mxw_last_error(), line) != NULL);
     }
     mxw_live_close(live);
+    live_log_free(&log);
 }
 
 static void test_detector(void) {
@@ -236,18 +242,25 @@ static void test_detector(void) {
     fake_detector_options fake = {.fail_open = 1};
     mxw_live_options_default(&o);
     o.decoding = &d;
+    o.keep_result = 1;
     model->detector_context = &fake;
     CHECK_EQ_INT(mxw_live_open(model, &o, &live), MXW_E_NOT_FOUND);
     CHECK(live == NULL);
     fake = (fake_detector_options){.fail_after = RATE};
     live = open_stream(&o);
     CHECK_EQ_INT(mxw_live_feed(live, speech, MX_COUNT(speech)), MXW_E_INTERNAL);
-    check_dead(live, "failed at sample 16000");
+    check_dead(live, "failed at sample 16000", 0);
+    fake = (fake_detector_options){.fail_after = 2 * RATE};
+    live = open_stream(&o);
+    CHECK_EQ_INT(mxw_live_feed(live, speech, MX_COUNT(speech)), MXW_OK);
+    CHECK_EQ_INT(mxw_live_gap(live, 1), MXW_OK);   /* the model hears what was fed: its text waits */
+    CHECK_EQ_INT(mxw_live_feed(live, speech, MX_COUNT(speech)), MXW_E_INTERNAL);
+    check_dead(live, "failed at sample 32000", 1);
     fake = (fake_detector_options){.fail_finish = 1};
     live = open_stream(&o);
     CHECK_EQ_INT(mxw_live_feed(live, speech, MX_COUNT(speech)), MXW_OK);
     CHECK_EQ_INT(mxw_live_finish(live), MXW_E_INTERNAL);
-    check_dead(live, "failed at the end");
+    check_dead(live, "failed at the end", 0);
     model->detector_context = NULL;
 }
 
