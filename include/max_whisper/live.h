@@ -108,8 +108,8 @@ MXW_API mxw_status mxw_live_finish(mxw_live *live);
 MXW_API mxw_status mxw_live_next(mxw_live *live, const mxw_live_event **event);
 /* Word i of n_words; NULL past the end. */
 MXW_API const mxw_word *mxw_live_event_word(const mxw_live_event *event, size_t i);
-/* All finals so far as segments: sentences, and utterances. Owned by the stream, valid until the next call with it.
- * NULL without keep_result, or when memory runs out. */
+/* All finals so far as segments: sentences, and utterances; finals that come may still be added to the last one. Owned
+ * by the stream, valid until the next call with it. NULL without keep_result, or when memory runs out. */
 MXW_API const mxw_result *mxw_live_result(mxw_live *live);
 MXW_API mxw_status mxw_live_get_stats(const mxw_live *live, mxw_live_stats *stats);
 

@@ -163,6 +163,28 @@ static void keep(live_log *log, const mxw_live_event *e) {
         mx_str_text(&log->finals, e->text);
 }
 
+/* The result has what is final, at any moment, as segments one after the other. */
+static void check_result(mxw_live *live, live_log *log) {
+    const mxw_result *result = log->keeps ? mxw_live_result(live) : NULL;
+    const char *finals = mx_str_get(&log->finals);
+    size_t at = 0;
+    if (!result || log->broken[0])
+        return;
+    if (strcmp(result->text, finals) != 0)
+        snprintf(log->broken, sizeof(log->broken), "the result '%.150s' is not the finals '%.150s'", result->text,
+                 finals);
+    for (size_t i = 0; i < result->n_segments && !log->broken[0]; i++) {
+        const mxw_segment *segment = mxw_result_segment(result, i);
+        size_t n = strlen(segment->text);
+        if (segment->id != (int64_t)i || segment->n_words == 0 || strncmp(finals + at, segment->text, n) != 0)
+            snprintf(log->broken, sizeof(log->broken), "segment %zu is '%.150s', the finals are '%.150s'", i,
+                     segment->text, finals + at);
+        at += n;
+    }
+    if (!log->broken[0] && finals[at])
+        snprintf(log->broken, sizeof(log->broken), "no segment has '%.150s'", finals + at);
+}
+
 mxw_status live_take(mxw_live *live, live_log *log) {
     const mxw_live_event *e;
     mxw_status status;
@@ -171,6 +193,7 @@ mxw_status live_take(mxw_live *live, live_log *log) {
         if (log->keeps)
             keep(log, e);
     }
+    check_result(live, log);
     return status;
 }
 
@@ -204,13 +227,6 @@ mxw_status live_feed(mxw_live *live, live_clock *clock, const live_source *sourc
     return status;
 }
 
-static void compare_result(mxw_live *live, live_log *log) {
-    const mxw_result *result = mxw_live_result(live);
-    if (result && log->keeps && strcmp(result->text, mx_str_get(&log->finals)) != 0 && !log->broken[0])
-        snprintf(log->broken, sizeof(log->broken), "the result '%.150s' is not the finals '%.150s'", result->text,
-                 mx_str_get(&log->finals));
-}
-
 mxw_status live_replay(mxw_model *model, const mxw_live_options *options, live_clock *clock, const live_source *source,
                        live_log *log) {
     mxw_live *live = NULL;
@@ -221,11 +237,8 @@ mxw_status live_replay(mxw_model *model, const mxw_live_options *options, live_c
         status = mxw_live_finish(live);
     if (status >= 0)
         status = live_take(live, log);
-    if (status == MXW_END) {
-        compare_result(live, log);
-        if (!log->ended && !log->broken[0])
-            snprintf(log->broken, sizeof(log->broken), "no event says that this is the end");
-    }
+    if (status == MXW_END && !log->ended && !log->broken[0])
+        snprintf(log->broken, sizeof(log->broken), "no event says that this is the end");
     mxw_live_close(live);
     return status;
 }

@@ -38,7 +38,8 @@ typedef struct live_log {
     double started_s, final_end_s, heard_s, ready_s;
 } live_log;
 
-/* Takes events until next returns something else than OK, which is returned. */
+/* Takes events until next returns something else than OK, which is returned. The result, if stream and log keep it, is
+ * compared with the finals. */
 mxw_status live_take(mxw_live *live, live_log *log);
 void live_log_free(live_log *log);
 
@@ -58,8 +59,7 @@ typedef struct live_source {
 
 /* Feeds the source in virtual time and takes events as they come, without finish. at: packets are fed from here on. */
 mxw_status live_feed(mxw_live *live, live_clock *clock, const live_source *source, int64_t at, live_log *log);
-/* Open, feed, finish, take all, close. The result's text, if it is kept, is compared with the finals. END when all went
- * well; else log->broken or the error line says why. */
+/* Open, feed, finish, take all, close. END when all went well; else log->broken or the error line says why. */
 mxw_status live_replay(mxw_model *model, const mxw_live_options *options, live_clock *clock, const live_source *source,
                        live_log *log);
 

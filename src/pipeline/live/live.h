@@ -88,6 +88,7 @@ mxw_status mx_transcript_open(const mxw_session_options *options, mx_transcript 
 void mx_transcript_close(mx_transcript *transcript);   /* NULL is fine */
 mxw_status mx_transcript_add(mx_transcript *transcript, const mxw_live_event *final);
 mxw_status mx_transcript_break(mx_transcript *transcript);   /* an utterance ended: so does the segment */
+/* Valid until something is added; NULL when memory runs out. */
 const mxw_result *mx_transcript_result(mx_transcript *transcript, double duration_s);
 
 /* ---- listening --------------------------------------------------------------------------------------------------- */

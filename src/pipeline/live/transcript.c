@@ -12,15 +12,16 @@
 
 struct mx_transcript {
     mx_arena memory;              /* of finished segments */
-    mxw_segment *segments;
+    mxw_segment *segments;        /* [n]; with the open one, if any, behind them when they are given out */
     size_t n, room;
-    mxw_word *words;              /* of the segment that is being made; text in memory */
+    mxw_word *words;              /* of the open segment, to which more will be added; text in memory */
     size_t n_words, room_words;
     char language[16];            /* its, and its probability */
     double language_probability;
     int channel;
     const char *speaker;          /* in memory, or NULL */
-    mx_str text;                  /* of all */
+    mx_str text;                  /* of all, ... */
+    size_t begin;                 /* ... the open segment's from here on */
     mxw_stage_times times;
     mxw_result result;
 };
@@ -49,54 +50,50 @@ void mx_transcript_close(mx_transcript *t) {
     mx_free(t);
 }
 
-static mxw_status take_words(mx_transcript *t, mx_str *text, const mxw_word **out, double *logprob) {
-    mxw_word *words = mx_arena_alloc(&t->memory, t->n_words * sizeof(*words));
-    if (!words)
-        return MXW_E_MEMORY;
-    memcpy(words, t->words, t->n_words * sizeof(*words));
-    *logprob = 0;
-    for (size_t i = 0; i < t->n_words; i++) {
-        mx_str_text(text, words[i].word);
-        *logprob += log(MX_MAX(words[i].probability, 1e-9)) / (double)t->n_words;
-    }
-    *out = words;
-    return mx_str_status(text);
-}
-
-mxw_status mx_transcript_break(mx_transcript *t) {
-    mxw_status status;
-    mx_str text = {0};
-    const mxw_word *words;
-    double logprob;
-    if (t->n_words == 0)
-        return MXW_OK;
-    MX_TRY(take_words(t, &text, &words, &logprob));
-    const char *copy = mx_arena_strdup(&t->memory, mx_str_get(&text));
-    const char *language = *t->language ? mx_arena_strdup(&t->memory, t->language) : NULL;
-    status = copy && (language || !*t->language) ? MXW_OK : MXW_E_MEMORY;
+/* The open segment, behind the finished ones; everything in it is valid until words are added. */
+static mxw_status make_segment(mx_transcript *t) {
+    const char *text = mx_str_get(&t->text) + t->begin;
+    double logprob = 0;
+    mxw_status status = mx_grow(&t->segments, &t->room, t->n + 1, sizeof(*t->segments));
     if (status < 0)
-        goto out;
-    MX_TRY(mx_grow(&t->segments, &t->room, t->n + 1, sizeof(*t->segments)));
-    mx_str_text(&t->text, copy);
-    MX_TRY(mx_str_status(&t->text));
+        return status;
+    for (size_t i = 0; i < t->n_words; i++)
+        logprob += log(MX_MAX(t->words[i].probability, 1e-9)) / (double)t->n_words;
     t->segments[t->n] = (mxw_segment){.id = (int64_t)t->n,
-                                      .seek = (int64_t)(words[0].start * MX_MEL_RATE),
-                                      .start = words[0].start,
-                                      .end = words[t->n_words - 1].end,
-                                      .text = copy,
+                                      .seek = (int64_t)(t->words[0].start * MX_MEL_RATE),
+                                      .start = t->words[0].start,
+                                      .end = t->words[t->n_words - 1].end,
+                                      .text = text,
                                       .avg_logprob = logprob,
                                       .channel = t->channel,
                                       .speaker = t->speaker,
-                                      .words = mx_word_array(words),
+                                      .words = mx_word_array(t->words),
                                       .n_words = t->n_words,
-                                      .language = language,
+                                      .language = *t->language ? t->language : NULL,
                                       .language_probability = t->language_probability};
-    MX_TRY(mx_compression_ratio(copy, strlen(copy), &t->segments[t->n].compression_ratio));
+    return mx_compression_ratio(text, strlen(text), &t->segments[t->n].compression_ratio);
+}
+
+/* What it points to is copied: it stays as it is now. */
+mxw_status mx_transcript_break(mx_transcript *t) {
+    if (t->n_words == 0)
+        return MXW_OK;
+    mxw_status status = make_segment(t);
+    if (status < 0)
+        return status;
+    mxw_segment *segment = &t->segments[t->n];
+    mxw_word *words = mx_arena_alloc(&t->memory, t->n_words * sizeof(*words));
+    segment->text = mx_arena_strdup(&t->memory, segment->text);
+    if (segment->language)
+        segment->language = mx_arena_strdup(&t->memory, t->language);
+    if (!words || !segment->text || (*t->language && !segment->language))
+        return MXW_E_MEMORY;
+    memcpy(words, t->words, t->n_words * sizeof(*words));
+    segment->words = mx_word_array(words);
     t->n++;
     t->n_words = 0;
-out:
-    mx_str_free(&text);
-    return status;
+    t->begin = t->text.n;
+    return MXW_OK;
 }
 
 static int ends_with(const char *word, const char *const *marks) {
@@ -124,6 +121,9 @@ static mxw_status add_word(mx_transcript *t, const mxw_word *word) {
     t->words[t->n_words].word = mx_arena_strdup(&t->memory, word->word);
     if (!t->words[t->n_words].word)
         return MXW_E_MEMORY;
+    mx_str_text(&t->text, word->word);
+    if (mx_str_status(&t->text) < 0)
+        return MXW_E_MEMORY;
     t->n_words++;
     return is_end(t) ? mx_transcript_break(t) : MXW_OK;
 }
@@ -142,13 +142,16 @@ out:
     return status;
 }
 
-/* The segment that is being made stays out of it until it ends. */
+/* All that is final, the open segment as it is now included: what reads the result at any moment misses nothing. */
 const mxw_result *mx_transcript_result(mx_transcript *t, double duration_s) {
+    size_t n = t->n + (t->n_words > 0);
+    if (t->n_words > 0 && make_segment(t) < 0)
+        return NULL;
     t->result.text = mx_str_get(&t->text);
-    t->result.language = t->n > 0 ? t->segments[t->n - 1].language : NULL;
-    t->result.language_probability = t->n > 0 ? t->segments[t->n - 1].language_probability : -1;
+    t->result.language = n > 0 ? t->segments[n - 1].language : NULL;
+    t->result.language_probability = n > 0 ? t->segments[n - 1].language_probability : -1;
     t->result.segments = mx_segment_array(t->segments);
-    t->result.n_segments = t->n;
+    t->result.n_segments = n;
     t->result.duration_s = duration_s;
     t->result.times = &t->times;
     return &t->result;
