@@ -21,7 +21,7 @@ _Static_assert(sizeof(header) <= MX_ALIGN, "a header fits in front of a block");
 
 static atomic_llong countdown = -1;
 static atomic_llong n_allocated;
-static atomic_llong n_live;
+static atomic_llong n_live, bytes_live;
 
 void mx_mem_fail_after(int64_t n) {
     atomic_store(&countdown, n);
@@ -31,6 +31,8 @@ void mx_mem_fail_after(int64_t n) {
 int64_t mx_mem_count(void) { return atomic_load(&n_allocated); }
 
 int64_t mx_mem_live(void) { return atomic_load(&n_live); }
+
+int64_t mx_mem_bytes(void) { return atomic_load(&bytes_live); }
 
 static int tripped(void) {
     atomic_fetch_add(&n_allocated, 1);
@@ -64,6 +66,7 @@ void *mx_alloc(size_t bytes) {
         return NULL;
     }
     atomic_fetch_add(&n_live, 1);
+    atomic_fetch_add(&bytes_live, (long long)bytes);
     return block;
 }
 
@@ -99,6 +102,7 @@ void mx_free(void *block) {
     if (!block)
         return;
     atomic_fetch_sub(&n_live, 1);
+    atomic_fetch_sub(&bytes_live, (long long)header_of(block)->bytes);
     free(header_of(block)->raw);
 }
 

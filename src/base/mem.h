@@ -21,7 +21,8 @@ mxw_status mx_grow(void *items_pointer, size_t *capacity, size_t need, size_t si
 /* For tests: the allocation after the next n fails (n < 0: never), once; counts since the last call. */
 void mx_mem_fail_after(int64_t n);
 int64_t mx_mem_count(void);
-int64_t mx_mem_live(void);                               /* blocks not yet freed */
+int64_t mx_mem_live(void);                               /* blocks not yet freed ... */
+int64_t mx_mem_bytes(void);                              /* ... and their bytes: what grows in place shows here */
 
 /* An arena: blocks that are freed together. */
 typedef struct mx_arena {

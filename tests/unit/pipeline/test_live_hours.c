@@ -16,6 +16,7 @@
 #include "pipeline/recognizer.h"
 
 #define RATE MXW_SAMPLE_RATE
+#define MOST_GROWTH (512 << 10)   /* bytes: what runs of the model keep comes and goes by half of that */
 
 static mxw_model *model;
 
@@ -38,7 +39,7 @@ static void test_hours(double hours) {
     live_script script = {day, MX_COUNT(day), 1, 7};
     live_source source = {live_script_sound, &script, 0, 1600, .on_time = 1};
     mxw_live *live = NULL;
-    int64_t at = 0, blocks = 0;
+    int64_t at = 0, blocks = 0, bytes = 0;
     double delay_s = 0;
     mxw_live_options_default(&options);
     options.decoding = &o;
@@ -52,6 +53,7 @@ static void test_hours(double hours) {
         at = source.n;
         if (minute == 12) {
             blocks = mx_mem_live();
+            bytes = mx_mem_bytes();
             delay_s = log.stop_delay_s;
         }
         if (!CHECK(minute <= 12 || log.stop_delay_s <= delay_s + 0.1))
@@ -59,6 +61,9 @@ static void test_hours(double hours) {
         if (!CHECK(minute <= 12 || mx_mem_live() <= blocks + 2 * MX_INSTANCES))
             printf("    %lld blocks after %d min, %lld after 12\n", (long long)mx_mem_live(), minute,
                    (long long)blocks);
+        if (!CHECK(minute <= 12 || mx_mem_bytes() <= bytes + MOST_GROWTH))
+            printf("    %lld bytes after %d min, %lld after 12\n", (long long)mx_mem_bytes(), minute,
+                   (long long)bytes);
     }
     CHECK_EQ_INT(mxw_live_finish(live), MXW_OK);
     CHECK_EQ_INT(live_take(live, &log), MXW_END);
