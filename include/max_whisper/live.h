@@ -54,9 +54,12 @@ typedef struct mxw_live_event {
 
 typedef struct mxw_live_options {
     size_t struct_size;
-    const mxw_session_options *decoding;   /* NULL: mxw_live_decoding_default. Strings are copied. What makes no sense
-                                            * here must be at its default: clip_timestamps, parallel, on_window, vad
-                                            * (always on), token_details, prefix, hallucination_silence_threshold */
+    /* NULL: mxw_live_decoding_default. Strings are copied. The stream always has speech detection and word times and
+     * never timestamps in its text, whatever vad, word_timestamps and without_timestamps are. What has no meaning here
+     * must be at its default, else E_ARGUMENT: clip_timestamps, start_s, parallel, prefix, carry_initial_prompt,
+     * max_initial_timestamp, hallucination_silence_threshold, token_details, mel_reference, on_progress, on_segment,
+     * on_window, vad_min_silence_ms, vad_min_speech_ms, vad_max_speech_s. vad_pad_ms: at most 5000 */
+    const mxw_session_options *decoding;
     mxw_live_policy policy;
     double pause_ms;             /* 500: silence that ends an utterance */
     double step_ms;              /* 250: least time between passes; it grows with what a pass costs */

@@ -4,6 +4,8 @@
 #include "base/base.h"
 #include "pipeline/pipeline.h"
 
+#define MOST_PAD_MS 5000   /* more of the past is not kept */
+
 void (mxw_live_options_default)(mxw_live_options *options, size_t struct_size) {
     const mxw_live_options full = {
         .pause_ms = 500, .step_ms = 250, .margin_ms = 1000, .cut_s = 12, .start_pad_ms = MXW_NONE};
@@ -27,27 +29,43 @@ static mxw_status check(const mxw_live_options *o) {
         {"margin_ms", o->margin_ms, 0, 10000, 0},
         {"cut_s", o->cut_s, 2, 25, 0},
         {"keep_result", o->keep_result, 0, 1, 0},
-        {"start_pad_ms", o->start_pad_ms, 0, 5000, 1},
+        {"start_pad_ms", o->start_pad_ms, 0, MOST_PAD_MS, 1},
         {"announce_end", o->announce_end, 0, 1, 0},
     };
     return mx_check_ranges(ranges, MX_COUNT(ranges));
 }
 
-/* What has no meaning in a stream must not look as if it had. */
+/* What has no meaning in a stream must not look as if it had. Three switches may be set, as the stream does that anyway:
+ * vad, word_timestamps, without_timestamps. */
 static mxw_status check_decoding(const mxw_session_options *o) {
-    const char *clips = o->clip_timestamps;
-    const char *refused = clips && *clips && strcmp(clips, "0") != 0              ? "clip_timestamps"
-                          : o->parallel                                           ? "parallel"
-                          : o->on_window                                          ? "on_window"
-                          : o->token_details                                      ? "token_details"
-                          : o->prefix                                             ? "prefix"
-                          : o->carry_initial_prompt                               ? "carry_initial_prompt"
-                          : o->hallucination_silence_threshold != MXW_NONE        ? "hallucination_silence_threshold"
-                          : o->start_s != 0                                       ? "start_s"
-                                                                                  : NULL;
-    if (o->vad_pad_ms > 5000)   /* so much of the past is not kept */
-        return mx_fail(MXW_E_ARGUMENT, "vad_pad_ms: %g is more than 5000 in a live stream", o->vad_pad_ms);
-    return refused ? mx_fail(MXW_E_ARGUMENT, "%s: has no meaning in a live stream", refused) : MXW_OK;
+    mxw_session_options usual;
+    mxw_session_options_default(&usual);
+    const struct {
+        const char *name;
+        int is_set;
+    } options[] = {
+        {"clip_timestamps", o->clip_timestamps && *o->clip_timestamps && strcmp(o->clip_timestamps, "0") != 0},
+        {"start_s", o->start_s != 0},
+        {"parallel", o->parallel != 0},
+        {"prefix", o->prefix != NULL},
+        {"carry_initial_prompt", o->carry_initial_prompt != 0},
+        {"max_initial_timestamp", o->max_initial_timestamp != usual.max_initial_timestamp},
+        {"hallucination_silence_threshold", o->hallucination_silence_threshold != MXW_NONE},
+        {"token_details", o->token_details != 0},
+        {"mel_reference", o->mel_reference != usual.mel_reference},
+        {"on_progress", o->on_progress != NULL},
+        {"on_segment", o->on_segment != NULL},
+        {"on_window", o->on_window != NULL},
+        {"vad_min_silence_ms", o->vad_min_silence_ms != usual.vad_min_silence_ms},   /* pause_ms is its own */
+        {"vad_min_speech_ms", o->vad_min_speech_ms != usual.vad_min_speech_ms},
+        {"vad_max_speech_s", o->vad_max_speech_s != usual.vad_max_speech_s},
+    };
+    for (size_t i = 0; i < MX_COUNT(options); i++)
+        if (options[i].is_set)
+            return mx_fail(MXW_E_ARGUMENT, "%s: has no meaning in a live stream", options[i].name);
+    if (o->vad_pad_ms > MOST_PAD_MS)
+        return mx_fail(MXW_E_ARGUMENT, "vad_pad_ms: %g is more than %d in a live stream", o->vad_pad_ms, MOST_PAD_MS);
+    return MXW_OK;
 }
 
 mxw_status mxw_live_open(mxw_model *model, const mxw_live_options *options, mxw_live **out) {

@@ -84,11 +84,23 @@ static void on_window(void *user, const void *record, size_t n) {
     (void)n;
 }
 
+static void on_progress(void *user, const mxw_progress *progress) {
+    (void)user;
+    (void)progress;
+}
+
+static void on_segment(void *user, const mxw_segment *segment) {
+    (void)user;
+    (void)segment;
+}
+
 /* What has no meaning in a stream, or no sense. */
 static void test_decoding_options(void) {
     static const char *const names[] = {"clip_timestamps", "parallel", "on_window", "token_details", "prefix",
                                         "carry_initial_prompt", "hallucination_silence_threshold", "start_s",
-                                        "vad_pad_ms", "temperature", "beam_size", "language", "vad_threshold"};
+                                        "vad_pad_ms", "temperature", "beam_size", "language", "on_progress",
+                                        "on_segment", "mel_reference", "max_initial_timestamp", "vad_min_silence_ms",
+                                        "vad_min_speech_ms", "vad_max_speech_s", "vad_threshold"};
     for (size_t i = 0; i < MX_COUNT(names); i++) {
         mxw_session_options d = decoding();
         mxw_live_options o;
@@ -107,6 +119,13 @@ static void test_decoding_options(void) {
         case 9: d.temperature = -1; break;
         case 10: d.beam_size = -1; break;
         case 11: d.language = "xx"; break;
+        case 12: d.on_progress = on_progress; break;
+        case 13: d.on_segment = on_segment; break;
+        case 14: d.mel_reference = MXW_MEL_RUNNING; break;
+        case 15: d.max_initial_timestamp = 0; break;
+        case 16: d.vad_min_silence_ms = 300; break;
+        case 17: d.vad_min_speech_ms = 300; break;
+        case 18: d.vad_max_speech_s = 10; break;
         default: d.vad_threshold = 2; break;
         }
         refuse(&o, names[i]);
