@@ -36,6 +36,8 @@ void live_clock_use(live_clock *clock, mxw_live_options *options) {
 static const char *const kinds[] = {"speech_started", "partial", "final", "speech_stopped", "slower", "gap", "end",
                                     "speech_ended"};
 
+const char *live_kind(const mxw_live_event *e) { return kinds[e->kind]; }
+
 static void broken(live_log *log, const mxw_live_event *e, const char *why, ...) {
     va_list list;
     if (log->broken[0])
@@ -192,6 +194,8 @@ mxw_status live_take(mxw_live *live, live_log *log) {
         check_event(log, e);
         if (log->keeps)
             keep(log, e);
+        if (log->on_event)
+            log->on_event(log->user, e);
     }
     check_result(live, log);
     return status;

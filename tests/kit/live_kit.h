@@ -26,6 +26,8 @@ typedef struct live_log {
     mx_str finals;              /* the texts of the finals, one after the other, if keeps */
     char broken[400];           /* the first violation of the grammar, or "" */
     int keeps;                  /* 0: counts and checks, in memory that does not grow */
+    void *user;
+    void (*on_event)(void *user, const mxw_live_event *e);   /* NULL; gets every event */
     int64_t counts[MXW_LIVE_SPEECH_ENDED + 1];
     double stop_delay_s;        /* most, from the end of an utterance's speech to speech_stopped, by the clock */
     double step_s;              /* what the last SLOWER said */
@@ -42,6 +44,7 @@ typedef struct live_log {
  * compared with the finals. */
 mxw_status live_take(mxw_live *live, live_log *log);
 void live_log_free(live_log *log);
+const char *live_kind(const mxw_live_event *e);   /* "final", ... */
 
 /* n samples of the stream, from `first` on. */
 typedef void (*live_sound)(void *user, int64_t first, size_t n, float *out);
