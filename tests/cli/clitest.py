@@ -13,8 +13,9 @@ failed = 0
 
 
 def run(*words, stdin=b"", env=None, cwd=None, timeout=300):
-    """(exit status, stdout, stderr) as bytes decoded; words may be bytes"""
-    done = subprocess.run([PROGRAM, *words], input=stdin, capture_output=True, cwd=cwd, timeout=timeout,
+    """(exit status, stdout, stderr) as bytes decoded; words may be bytes, and stdin an open file"""
+    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    done = subprocess.run([PROGRAM, *words], **given, capture_output=True, cwd=cwd, timeout=timeout,
                           env=dict(os.environ, **(env or {})))
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 

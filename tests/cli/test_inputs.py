@@ -83,6 +83,30 @@ def test_output_folders(root):
     return results
 
 
+def test_overwritten(root):
+    """No result takes the place of a recording: known in advance, or when its name is."""
+    path, other, named = (os.path.join(root, name) for name in ("b.wav", "x-b.wav", "sub/x-en.wav"))
+    with open(path, "rb") as stream:
+        before = stream.read()
+    for name in (other, named):
+        with open(name, "wb") as stream:
+            stream.write(before)
+    for words in (["-o", root, "-f", "txt", "--output-name", "{stem}.wav", path],
+                  ["-o", root, "-f", "txt", "--output-name", "x-{stem}.wav", path, other],
+                  ["-o", root, "-f", "srt", "--output-name", "{stem}.wav", f"{root}/sub", path]):
+        check_fails(["--model", os.path.join(FOLDER, "nowhere.pt"), *words], 2, "b.wav", "overwrite")
+    with open(path, "rb") as stream:
+        check_fails(["--model", os.path.join(FOLDER, "nowhere.pt"), "-o", root, "-f", "txt", "--output-name", "b.wav",
+                     "-"], 2, "b.wav", "overwrite", stdin=stream)
+    check_fails([*PLAIN, "--language", "en", "-o", os.path.dirname(named), "-f", "txt", "--output-name",
+                 "x-{language}.wav", named], 1, "x-en.wav", "overwrite")
+    for name in (path, other, named):
+        with open(name, "rb") as stream:
+            check(stream.read() == before, f"{name} is as it was")
+    os.remove(other)
+    os.remove(named)
+
+
 def test_skip_existing(root, results):
     before = {name: os.stat(os.path.join(results, name)).st_mtime_ns for name in below(results)}
     words = ["--model", os.path.join(FOLDER, "nowhere.pt"), root, "-r", "-o", results, "--skip-existing"]
@@ -121,6 +145,7 @@ def main():
         test_folders(root)
         test_patterns(root)
         results = test_output_folders(root)
+        test_overwritten(root)
         test_skip_existing(root, results)
         test_summary(root)
     finally:

@@ -4,7 +4,6 @@
  * and a failure end the same way: everything that was heard becomes text, and everything is written. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/stdout.h"
 #include "live/page.h"
@@ -12,6 +11,7 @@
 #include "live/show.h"
 #include "live/sound_file.h"
 #include "live/stop.h"
+#include "transcribe/output/outputs.h"
 
 _Static_assert(sizeof(live_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");
 
@@ -59,10 +59,8 @@ static int open_live(stream *s) {
 
 /* The file that is heard must not be the one that is written. */
 static int check_save(const stream *s) {
-    struct stat from, to;
-    const char *path = s->options->save_audio;
-    if (!path || s->chosen.kind != SOURCE_FILE || stat(s->chosen.name, &from) || stat(path, &to) ||
-        from.st_dev != to.st_dev || from.st_ino != to.st_ino)
+    const char *path = s->options->save_audio, *heard = source_path(&s->chosen);
+    if (!path || !heard || !outputs_is_input(path, heard))
         return 1;
     log_error("--save-audio: %s is the file that is heard", path);
     return 0;

@@ -20,11 +20,35 @@ static double now_s(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static int path_of(const result_files *f, const char *format, char *path, size_t size) {
+    output_fields fields = {f->stem, format, f->model, f->language};
+    int n = snprintf(path, size, "%s/", f->options->output_dir);
+    return n > 0 && (size_t)n < size &&
+           output_name_expand(f->options->output_name, &fields, path + n, size - (size_t)n);
+}
+
+/* A name with {language} is known when there is text. */
+static int check_path(const result_files *f, const char *path) {
+    if (!f->heard || !outputs_is_input(path, f->heard))
+        return 1;
+    log_error("--output-dir: %s is the file that is heard", path);
+    return 0;
+}
+
+static int check_names(const result_files *f) {
+    char path[PATH_MAX];
+    for (int i = 0; mxw_format_name(i) && !output_name_has(f->options->output_name, "{language}"); i++)
+        if (formats_have(f->options->format, mxw_format_name(i)) &&
+            path_of(f, mxw_format_name(i), path, sizeof(path)) && !check_path(f, path))
+            return 0;
+    return 1;
+}
+
 int result_files_open(result_files *f, const live_options *options, const source_options *source, mxw_model *model) {
     mxw_model_info info = {.struct_size = sizeof(info)};
     time_t now = time(NULL);
     struct tm local;
-    *f = (result_files){.options = options};
+    *f = (result_files){.options = options, .heard = source_path(source)};
     if (!options->output_dir)
         return 1;
     if (source->kind == SOURCE_FILE)
@@ -33,18 +57,13 @@ int result_files_open(result_files *f, const live_options *options, const source
         strftime(f->stem, sizeof(f->stem), "live-%Y%m%d-%H%M%S", &local);
     if (mxw_model_get_info(model, &info) >= 0)
         snprintf(f->model, sizeof(f->model), "%s", info.checkpoint->size_name);
+    if (!check_names(f))
+        return 0;
     if (outputs_make_folder(options->output_dir))
         return 1;
     log_error("--output-dir: cannot create %s: %s", options->output_dir,
               errno == ENOTDIR ? "not a folder" : strerror(errno));
     return 0;
-}
-
-static int path_of(const result_files *f, const char *format, char *path, size_t size) {
-    output_fields fields = {f->stem, format, f->model, f->language};
-    int n = snprintf(path, size, "%s/", f->options->output_dir);
-    return n > 0 && (size_t)n < size &&
-           output_name_expand(f->options->output_name, &fields, path + n, size - (size_t)n);
 }
 
 static int save_as(const result_files *f, const mxw_result *result, const char *format) {
@@ -53,6 +72,8 @@ static int save_as(const result_files *f, const mxw_result *result, const char *
         log_error("--output-dir: output path is too long");
         return 0;
     }
+    if (!check_path(f, path))
+        return 0;
     mxw_status status = mxw_result_save(result, format, NULL, path);
     if (status < 0)
         log_failure(path, status);

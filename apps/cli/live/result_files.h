@@ -2,7 +2,7 @@
  *
  * Invariants: a file appears whole or not at all, and is replaced whole; at most once a second, and more seldom when
  * writing takes long; at the end once more. Nothing is overwritten that another stream has written: without a FILE the
- * name has date and time.
+ * name has date and time. Nor is the file that is heard.
  */
 #ifndef CLI_LIVE_RESULT_FILES_H
 #define CLI_LIVE_RESULT_FILES_H
@@ -11,6 +11,7 @@
 
 typedef struct result_files {
     const live_options *options;
+    const char *heard; /* the file that is read, "-" for standard input, or NULL */
     char stem[4096];   /* a path whose stem is that of the files */
     char model[64];    /* {model} */
     char language[16]; /* {language}, as it was when first written */

@@ -241,6 +241,10 @@ static void *read_all(void *user) {
     return NULL;
 }
 
+const char *source_path(const source_options *options) {
+    return options->kind == SOURCE_FILE ? options->name : options->kind == SOURCE_PIPE ? "-" : NULL;
+}
+
 /* ---- open, take, close ---------------------------------------------------------------------------------- */
 
 static void destroy(sound_source *s) {

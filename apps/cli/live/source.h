@@ -38,6 +38,9 @@ typedef struct source_view {
 
 typedef struct sound_source sound_source;
 
+/* The file that is read, "-" for standard input; NULL: a microphone. */
+const char *source_path(const source_options *options);
+
 /* Starts to open it; names are kept by pointer. NULL: no memory or no thread, which is logged. */
 sound_source *source_open(const source_options *options);
 /* Waits until it is open, or cannot be. Of a pipe that may take for ever. */

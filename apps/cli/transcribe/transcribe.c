@@ -67,14 +67,21 @@ static int check_combination(const transcribe_options *o) {
 
 static int check_outputs(const transcribe_options *o, const inputs *list) {
     const input *a, *b;
+    char path[PATH_MAX];
     int n = outputs_collide(list, !output_name_has(o->output_name, "{stem}"), &a, &b);
     if (n > 0)
         log_error("'%s' and '%s' would write the same files in %s; rename one, or use two folders", a->path, b->path,
                   o->output_dir);
+    if (n)
+        return 0;
+    n = outputs_overwrite(o, list, path, sizeof(path));
+    if (n > 0)
+        log_error("--output-dir: a result would overwrite the recording %s; choose another folder or --output-name",
+                  path);
     return n == 0;
 }
 
-/* Two recordings must not write the same files, and nothing reads standard input twice. */
+/* Two recordings must not write the same files, none may be overwritten, and nothing reads standard input twice. */
 static int check_collisions(const transcribe_options *o, const inputs *list) {
     int n_standard = 0;
     for (int i = 0; i < list->n; i++)

@@ -209,6 +209,20 @@ def test_files():
     check_fails(["live", *FAST, "--save-audio", FOLDER, ONCE], 1, "--save-audio")
 
 
+def test_overwritten():
+    """No text takes the place of the sound, whatever is in its name."""
+    path = os.path.join(FOLDER, "heard-en.wav")
+    shutil.copy(ONCE, path)
+    for name in ("{stem}.wav", "heard-{language}.wav"):
+        code, out, err = run("live", *FAST, "-o", FOLDER, "-f", "txt", "--output-name", name, path)
+        check(code == 1 and f"--output-dir: {path} is the file that is heard" in err, f"--output-name {name}", err)
+        with open(path, "rb") as stream:
+            code, _, err = run("live", *FAST, "-o", FOLDER, "-f", "txt", "--output-name",
+                               name.replace("{stem}", "heard-en"), "-", stdin=stream)
+        check(code == 1 and "is the file that is heard" in err, f"--output-name {name} of standard input", err)
+    check_equal(samples(path), samples(ONCE), "the sound is as it was")
+
+
 class Running:
     """The program at its own pace."""
 

@@ -62,6 +62,20 @@ def test_files():
     check_fails(["live", text], 1, "text.wav")
 
 
+def test_overwritten():
+    """The file that is heard, by any name, is never the one that is written."""
+    linked = os.path.join(FOLDER, "linked.wav")
+    os.link(SOUND, linked)
+    with open(SOUND, "rb") as stream:
+        before = stream.read()
+    for path in (SOUND, linked):
+        check_fails(["live", "--save-audio", path, SOUND], 2, "--save-audio", "the file that is heard")
+        with open(SOUND, "rb") as stream:
+            check_fails(["live", "--save-audio", path, "-"], 2, "--save-audio", "the file that is heard", stdin=stream)
+    with open(SOUND, "rb") as stream:
+        check(stream.read() == before, "the sound is as it was")
+
+
 def test_terminal():
     """A terminal as standard input is a mistake, not sound."""
     main_end, terminal = pty.openpty()
@@ -83,6 +97,7 @@ with open(SOUND, "wb") as sound:
 test_wrong()
 test_no_microphone()
 test_files()
+test_overwritten()
 test_terminal()
 test_help()
 done()
