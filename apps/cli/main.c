@@ -2,9 +2,12 @@
  *
  * Exit status: 0 done, 1 a file or a run failed, 2 the command line is wrong, 130 stopped by Ctrl-C.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cli.h"
 #include "common/log.h"
@@ -84,7 +87,20 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, n_name_words == 0, argc - n_name_words, argv + n_name_words);
 }
 
+/* Standard input, output and errors that are closed would otherwise be the next files that are opened: a journal, say,
+ * would get what is printed. Reading or writing what stands for them fails. */
+static int hold_standard_files(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            log_error("/dev/null: %s", strerror(errno));
+            return 0;
+        }
+    return 1;
+}
+
 int main(int argc, char **argv) {
+    if (!hold_standard_files())
+        return EXIT_FAILED;
     gpu_connection_ask();
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is a write error, handled in common/stdout.c */
     int status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1);

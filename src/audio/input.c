@@ -17,7 +17,7 @@
 
 static mxw_status fail_errno(const mx_input *input, int why) {
     return mx_fail(why == ENOENT || why == ENOTDIR ? MXW_E_NOT_FOUND : MXW_E_IO, "%s: %s", input->name,
-                   why == ENOENT ? "no such file" : strerror(why));
+                   why == ENOENT ? "no such file" : why == EBADF ? "is not open for reading" : strerror(why));
 }
 
 mxw_status mx_input_open(mx_input *input, const char *path) {

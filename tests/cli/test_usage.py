@@ -1,9 +1,10 @@
 """tests/cli/test_usage.py PROGRAM - a wrong command line: exit 2, one line, the nearest right word. No model needed."""
 import json
 import os
+import subprocess
 import tempfile
 
-from clitest import check, check_equal, check_fails, done, run, wav
+from clitest import PROGRAM, check, check_equal, check_fails, done, run, wav
 
 NEEDS_SPEECH = "requires --vad, --parallel, --guard or --languages"
 # words, pieces of the one line
@@ -289,6 +290,25 @@ def test_output_folder():
         check_fails(["--output-dir", blocked, "x.wav"], 1, "--output-dir", blocked)
 
 
+def closed(redirection, *words):
+    done = subprocess.run(["sh", "-c", f'"$@" {redirection}', "sh", PROGRAM, *words], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_closed():
+    """What the caller has closed is neither waited for nor mistaken for a file that is opened later."""
+    for words in (["-"], ["--channel", "left", "-"]):
+        check_equal(closed("<&-", *words), (1, "", "max-whisper: standard input: is not open for reading\n"),
+                    f"{words}: standard input is closed")
+    for words in (["--help"], ["version"], ["model", "list"], ["devices", "--json"]):
+        code, _, err = closed(">&-", *words)
+        check_equal((code, err), (1, "max-whisper: standard output: is not open for writing\n"),
+                    f"{words}: standard output is closed")
+    check_equal(closed("2>&-", "no-such-file.wav"), (1, "", ""), "standard error is closed")
+    check_equal(closed("<&- >&- 2>&-", "no-such-file.wav"), (1, "", ""), "all are closed")
+
+
 def test_json_messages():
     code, out, err = run("--log-format", "json", "no-such-file.wav", "no-such-file-2.wav")
     lines = [json.loads(line) for line in err.splitlines()]
@@ -324,6 +344,7 @@ test_version()
 test_reports()
 test_graph()
 test_output_folder()
+test_closed()
 test_json_messages()
 test_missing_channels()
 test_failures_are_counted()

@@ -15,7 +15,8 @@ static atomic_int failed; /* asked by every thread that works */
 static int note_failure(void) {
     char message[256];
     int said = errno == EPIPE; /* with SIGPIPE ignored this is how `| head` ends: nothing to say */
-    snprintf(message, sizeof(message), "standard output: %s", strerror(errno));
+    snprintf(message, sizeof(message), "standard output: %s",
+             errno == EBADF ? "is not open for writing" : strerror(errno));
     if (!atomic_exchange(&failed, 1) && !said)
         log_print(MXW_LOG_ERROR, message); /* of no recording in particular */
     return -1;

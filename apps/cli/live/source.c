@@ -233,7 +233,8 @@ static void *read_all(void *user) {
     }
     char error[1024] = "";
     if (status < 0 && s->read_error)
-        snprintf(error, sizeof(error), "standard input: cannot be read: %s", strerror(s->read_error));
+        snprintf(error, sizeof(error), "standard input: cannot be read: %s",
+                 s->read_error == EBADF ? "it is not open for reading" : strerror(s->read_error));
     else if (status < 0)
         snprintf(error, sizeof(error), "%s", mxw_last_error());
     mxw_audio_close(audio);

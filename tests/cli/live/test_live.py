@@ -184,6 +184,11 @@ def test_bad_pipes():
     check_equal((closed.returncode, closed.stdout), (1, ""), "standard input that cannot be read")
     check(closed.stderr.startswith("max-whisper: standard input: cannot be read: ") and closed.stderr.count("\n") == 1,
           "one line", closed.stderr)
+    closed = subprocess.run(["sh", "-c", '"$@" <&-', "sh", PROGRAM, "live", *FAST, "-"], capture_output=True, text=True,
+                            timeout=120, check=False)
+    check_equal((closed.returncode, closed.stdout, closed.stderr),
+                (1, "", "max-whisper: standard input: cannot be read: it is not open for reading\n"),
+                "standard input that is closed")
     check_fails(["live", *FAST, "--language", "de", ONCE], 2, "tiny.en")
 
 
