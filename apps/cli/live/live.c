@@ -30,6 +30,7 @@ typedef struct stream {
     double fed_s;
     int stopped;      /* the source was told */
     int failed;       /* something was said about it */
+    char ending[96];  /* the note on the page */
 } stream;
 
 static double sound_clock(void *user) { return ((const stream *)user)->fed_s; }
@@ -122,16 +123,33 @@ static int hear(stream *s, const float *samples, const source_block *block) {
     return take_events(s);
 }
 
-/* What a file or a pipe was read ahead of its time is not heard after Ctrl-C; what a microphone said is. */
+static void tell_ending(stream *s) {
+    source_view view;
+    source_look(s->source, &view);
+    int n = snprintf(s->ending, sizeof(s->ending), "ending");
+    if (!s->virtual_time && view.waiting_s >= 1)
+        snprintf(s->ending + n, sizeof(s->ending) - (size_t)n, ": %.0f s that have come are still to be heard",
+                 view.waiting_s);
+    n = (int)strlen(s->ending);
+    snprintf(s->ending + n, sizeof(s->ending) - (size_t)n, "; Ctrl-C again stops at once");
+    if (s->shown.form == SHOW_PAGE)
+        page_note(s->ending);
+    else
+        log_note("%s", s->ending);
+}
+
+/* After Ctrl-C nothing more is read, and what has come until then is heard: all that is in the queue. With --pace 0
+ * that was read ahead of its time, and is not. The end of standard output is one as well, for the sake of the files. */
 static int must_leave(stream *s) {
-    if (out_failed())
+    int writes_files = s->options->output_dir || s->sound.path;
+    if (out_failed() && !writes_files)
         return 1;
-    if (!stop_wanted() || s->stopped)
+    if ((!stop_wanted() && !out_failed()) || s->stopped)
         return 0;
     source_stop(s->source);
     s->stopped = 1;
-    if (s->shown.form == SHOW_PAGE)
-        page_note("ending; Ctrl-C again stops at once");
+    if (!out_failed())
+        tell_ending(s);
     return s->virtual_time;
 }
 

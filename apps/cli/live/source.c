@@ -220,8 +220,8 @@ static void *read_all(void *user) {
     if (status >= 0)
         announce(s);
     double begin_s = now_s();
-    /* Standard input ends where it was stopped, so that what was read of it before comes out. */
-    while (status >= 0 && (s->options.kind == SOURCE_PIPE || !is_stopping(s))) {
+    /* A stop is the end of a read that waits for standard input: what that has got comes out. */
+    while (status >= 0 && !is_stopping(s)) {
         status = mxw_audio_read(audio, samples, BLOCK_SAMPLES, &got);
         if (status < 0 || !got)
             break;

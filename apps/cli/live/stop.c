@@ -8,9 +8,10 @@
 
 static atomic_int wanted, on_terminal;
 
+/* A terminal that closes hangs up twice, by its shell and by itself; and who could still press Ctrl-C? */
 static void on_signal(int number) {
     static const char clear[] = "\r\033[K";
-    if (!wanted) {
+    if (!wanted || number == SIGHUP) {
         wanted = 1;
         return;
     }
@@ -31,6 +32,7 @@ void stop_catch(int terminal) {
     on_terminal = terminal;
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+    catch_signal(SIGHUP);
 }
 
 int stop_wanted(void) { return wanted; }

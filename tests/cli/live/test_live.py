@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 import wave
 
@@ -278,6 +279,13 @@ def test_whole_at_any_moment():
     check(lengths[-1] < len(samples(OFTEN)) // 2, "it ended early")
 
 
+def write_all(pipe, data):
+    try:
+        pipe.write(data)
+    except BrokenPipeError:
+        pass    # nobody reads the rest
+
+
 def waits_in(pipe):
     """Bytes that nobody has read yet"""
     count = array.array("i", [0])
@@ -298,6 +306,46 @@ def test_stopped_pipe():
     events = [first] + [json.loads(line) for line in out.splitlines()]
     check_equal((code, events[-1]["kind"]), (0, "end"), "exit status and last event")
     check("dashwood" in text_of(events).lower(), "what was heard is printed", (out, err))
+
+
+def test_hung_up():
+    """A terminal that closes hangs up, twice: the open utterance is heard to its end, and is in the file."""
+    folder = os.path.join(FOLDER, "hung")
+    running = Running("--format", "jsonl", "-o", folder, "--rate", "16000", "-", stdin=subprocess.PIPE)
+    running.process.stdin.write(samples())
+    running.process.stdin.flush()
+    check(wait_for(lambda: not waits_in(running.process.stdin)), "the pipe is read")
+    running.process.send_signal(signal.SIGHUP)
+    running.process.send_signal(signal.SIGHUP)
+    code, out, err = running.end()
+    check_equal(code, 0, f"exit status after SIGHUP ({err})")
+    names = os.listdir(folder)
+    check_equal(len(names), 1, "a file")
+    with open(os.path.join(folder, names[0]), encoding="utf-8") as stream:
+        check("dashwood" in stream.read().lower(), "with the utterance")
+    ignoring = subprocess.Popen(["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", PROGRAM, "live", "--greedy", "--rate",
+                                 "16000", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    ignoring.stdin.write(samples())
+    ignoring.stdin.flush()
+    check(wait_for(lambda: not waits_in(ignoring.stdin)), "the pipe is read")
+    ignoring.send_signal(signal.SIGHUP)
+    out, _ = ignoring.communicate(bytes(40000) + samples(), timeout=120)
+    check_equal((ignoring.returncode, out.decode().lower().count("dashwood")), (0, 2), "nohup: it goes on")
+
+
+def test_stopped_while_behind():
+    """Ctrl-C when much has come at once: what was read is heard, what was not is not, and it says so."""
+    running = Running("--format", "jsonl", "--rate", "16000", "--log-level", "info", "-", stdin=subprocess.PIPE)
+    writer = threading.Thread(target=write_all, args=(running.process.stdin, samples(OFTEN)))
+    writer.start()
+    first = json.loads(running.process.stdout.readline())
+    running.process.send_signal(signal.SIGINT)
+    code, out, err = running.end()
+    writer.join()
+    events = [first] + [json.loads(line) for line in out.splitlines()]
+    check_equal((code, events[-1]["kind"]), (0, "end"), "exit status and last event")
+    check(re.search(r"ending: \d+ s that have come are still to be heard; Ctrl-C again stops at once\n", err), "is said", err)
+    check(1 < events[-1]["end"] < 200, "what had come is heard, and no more", events[-1])
 
 
 def test_second_signal():
