@@ -238,7 +238,7 @@ const command command_live = {
     .summary = "Transcribe while people speak: a microphone, a pipe, or a file that is replayed.",
     .details = "Without FILE the microphone is heard; - is standard input: any audio, or plain samples with --rate, "
                "--sample-format or --channels; FILE is replayed at its own pace. In a terminal final text scrolls, and "
-               "what may still change is grey in the last line. Elsewhere each utterance is a line, or with --format "
+               "what may still change is grey in the last line. Elsewhere each sentence is a line, or with --format "
                "jsonl each event a JSON object. Ctrl-C ends the utterance and writes the rest. Speech is found with "
                "the weights of 'max-whisper model fetch silero-vad'.",
     .options = live_rows,

@@ -49,8 +49,9 @@ const option_row live_rows[] = {
 
     {.name = "format", .alias = "output-format", .letter = 'f', .kind = OPTION_TEXT, .placeholder = "LIST", OUTPUT,
      AT(format), .check = check_formats, .values = format_value,
-     .help = "txt: a line for each utterance; jsonl: every event as a JSON object. With --output-dir the formats of "
-             "the files: txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl, json-full, several (txt,srt) or all."},
+     .help = "txt: a line for each sentence, also at a pause, and of at most 100 columns; jsonl: every event as a JSON "
+             "object. With --output-dir the formats of the files: txt, srt, vtt, tsv, json, csv, lrc, ass, jsonl, "
+             "json-full, several (txt,srt) or all."},
     {.name = "output-dir", .letter = 'o', .kind = OPTION_NAME, .placeholder = "DIR", OUTPUT, AT(output_dir),
      .help = "Write files to DIR as final text comes, whole at any moment (txt, srt, vtt, tsv and json unless --format "
              "is given)."},

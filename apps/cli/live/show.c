@@ -2,7 +2,6 @@
 #include "live/show.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/json_writer.h"
@@ -28,41 +27,11 @@ void show_open(show *s, show_form form, sound_source *from, int real_time) {
 
 /* ---- lines ---------------------------------------------------------------------------------------------- */
 
-static void append(show *s, const char *text) {
-    size_t n = strlen(text);
-    if (s->n + n + 1 > s->room) {
-        size_t room = 2 * (s->n + n + 1);
-        char *grown = realloc(s->line, room);
-        if (!grown) {
-            log_error("out of memory: a line of text");
-            return;
-        }
-        s->line = grown;
-        s->room = room;
-    }
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i] == '\n' || text[i] == '\r' ? ' ' : text[i];
-        if (c != ' ' || s->n)
-            s->line[s->n++] = c;
-    }
-}
-
-static void print_line(show *s) {
-    while (s->n && s->line[s->n - 1] == ' ')
-        s->n--;
-    if (s->n) {
-        out_write(NULL, s->line, s->n);
-        out_text("\n");
-        out_flush();
-    }
-    s->n = 0;
-}
-
-static void add_to_line(show *s, const mxw_live_event *event) {
+static void add_to_lines(show *s, const mxw_live_event *event) {
     if (event->kind == MXW_LIVE_FINAL)
-        append(s, event->text);
+        lines_add(&s->lines, event->text);
     if (event->kind == MXW_LIVE_SPEECH_STOPPED || event->kind == MXW_LIVE_END)
-        print_line(s);
+        lines_end(&s->lines);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------- */
@@ -158,7 +127,7 @@ void show_event(show *s, const mxw_live_event *event) {
     if (s->form == SHOW_PAGE)
         show_on_page(event);
     if (s->form == SHOW_LINES)
-        add_to_line(s, event);
+        add_to_lines(s, event);
     if (s->form == SHOW_JSON)
         print_json(event);
 }
@@ -183,7 +152,7 @@ void show_rate(show *s, double at_s, int rate) {
 void show_close(show *s) {
     if (s->form == SHOW_PAGE)
         page_close();
-    print_line(s);
-    free(s->line);
+    lines_end(&s->lines);
+    lines_free(&s->lines);
     *s = (show){.form = SHOW_NOTHING};
 }

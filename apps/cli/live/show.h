@@ -1,4 +1,4 @@
-/* cli/live/show.h - events of a live stream on standard output: a page in a terminal, a line for each utterance, or a
+/* cli/live/show.h - events of a live stream on standard output: a page in a terminal, a line for each sentence, or a
  * JSON object for each event.
  *
  * Invariants: a line is written and flushed whole; text that is printed never changes.
@@ -6,14 +6,14 @@
 #ifndef CLI_LIVE_SHOW_H
 #define CLI_LIVE_SHOW_H
 
+#include "live/lines.h"
 #include "live/live_options.h"
 
 typedef enum show_form { SHOW_PAGE, SHOW_LINES, SHOW_JSON, SHOW_NOTHING } show_form;
 
 typedef struct show {
     show_form form;
-    char *line; /* the utterance so far, where it is printed as a whole */
-    size_t n, room;
+    text_lines lines;
     int language_told;
 } show;
 

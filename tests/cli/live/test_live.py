@@ -58,13 +58,26 @@ def text_of(events):
 
 
 def test_text():
-    """A line for each utterance: the words that the file has, twice."""
+    """A line for each utterance that is no longer: the words that the file has, twice."""
     lines = live(*FAST, TWICE).splitlines()
     check_equal(len(lines), 2, "two utterances")
     for line in lines:
         check(line == line.strip() and line, "no blanks around a line", line)
         check("john dashwood had" in " ".join(plain(line)), "the words of the file", line)
     check_equal(live(*FAST, "--format", "txt", TWICE).splitlines(), lines, "--format txt")
+
+
+def test_lines():
+    """A speaker without a pause that counts: sentences, and pieces of them, while the utterance goes on."""
+    path = os.path.join(FOLDER, "sentences.wav")
+    with open(path, "wb") as stream:
+        stream.write(wav(0, data=samples(SPEECH) + samples(SPEECH.replace("0870", "0880")) + samples(SPEECH)))
+    words = [*FAST, "--pause-ms", "10000", path]
+    lines, events = live(*words).splitlines(), events_of(*words)
+    check_equal([event["kind"] for event in events].count("speech_stopped"), 1, "one utterance")
+    check(len(lines) > 2 and max(map(len, lines)) <= 100, "lines", lines)
+    check(any(line.endswith(".") for line in lines[:-1]), "some are whole sentences", lines)
+    check_equal(" ".join(lines).split(), text_of(events).split(), "all of the text, word by word")
 
 
 def check_order(events):
@@ -344,7 +357,8 @@ def test_stopped_while_behind():
     writer.join()
     events = [first] + [json.loads(line) for line in out.splitlines()]
     check_equal((code, events[-1]["kind"]), (0, "end"), "exit status and last event")
-    check(re.search(r"ending: \d+ s that have come are still to be heard; Ctrl-C again stops at once\n", err), "is said", err)
+    check(re.search(r"ending: \d+ s that have come are still to be heard; Ctrl-C again stops at once\n", err),
+          "is said", err)
     check(1 < events[-1]["end"] < 200, "what had come is heard, and no more", events[-1])
 
 

@@ -1,4 +1,4 @@
-/* test_live_parts.c - the pieces of `live` that need no model: text cut to columns, plain samples, the sound that is
+/* test_live_parts.c - the pieces of `live` that need no model: text cut to columns and lines, plain samples, the sound that is
  * kept, the source with its queue, and defaults that are the library's. */
 #include <math.h>
 #include <sys/ioctl.h>
@@ -7,6 +7,7 @@
 
 #include "kit/check.h"
 #include "live/clip.h"
+#include "live/lines.h"
 #include "live/live_options.h"
 #include "live/pcm.h"
 #include "live/sound_file.h"
@@ -56,6 +57,38 @@ static void test_any_text(void) {
         bad += n && clip_line(text, n, columns + 1) == 0 && text[0] != ' ';
     }
     CHECK_EQ_INT(bad, 0);
+}
+
+/* Lines that are complete, "|" behind each, and what waits. */
+static void check_lines(const char *text, const char *want) {
+    char got[1024] = "";
+    size_t n = strlen(text), part;
+    while ((part = lines_complete(text, n))) {
+        snprintf(got + strlen(got), sizeof(got) - strlen(got), "%.*s|", (int)part, text);
+        text += part;
+        n -= part;
+    }
+    snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s", text);
+    CHECK_STR(got, want);
+}
+
+static void test_lines(void) {
+    check_lines("", "");
+    check_lines("One. Two", "One.| Two");
+    check_lines("One.", "One.");                       /* a quote may follow */
+    check_lines("\"One!\" \"Two?\" Three", "\"One!\"| \"Two?\"| Three");
+    check_lines("And Mr. John, of the U.S. Navy, came at 3.5 p.m. to St. Ives. It was 1811. So", "And Mr. John, of the "
+                "U.S. Navy, came at 3.5 p.m. to St. Ives.| It was 1811.| So");
+    check_lines("\"Why?\" he asked", "\"Why?\" he asked");
+    check_lines("はい。「いいえ。」次", "はい。|「いいえ。」|次");
+    char text[400], want[500] = "";
+    for (int i = 0; i < 39; i++)
+        strcpy(text + 10 * i, "nine more ");
+    check_lines(text, (snprintf(want, sizeof(want), "%.99s|%.100s|%.100s|%.91s", text, text + 99, text + 199,
+                                text + 299), want));
+    for (int i = 0; i < 60; i++)
+        strcpy(text + 3 * i, "語");
+    check_lines(text, (snprintf(want, sizeof(want), "%.150s|%.30s", text, text), want));
 }
 
 /* ---- plain samples ---- */
@@ -268,6 +301,7 @@ int main(void) {
         return 1;
     test_widths();
     test_any_text();
+    test_lines();
     test_pcm();
     test_sound_file();
     test_file();

@@ -99,7 +99,9 @@ static int identify(const char *path, identity *id) {
 
 static int by_identity(const void *a, const void *b) {
     const identity *x = a, *y = b;
-    return x->device != y->device ? (x->device < y->device ? -1 : 1) : x->number < y->number ? -1 : x->number > y->number;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 int outputs_is_input(const char *path, const char *recording) {
