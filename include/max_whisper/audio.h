@@ -54,6 +54,8 @@ typedef struct mxw_audio_info {
     int tracks;              /* audio tracks in the file */
     double start_s;          /* where the track begins on the container's clock: sound that starts late in a film */
     int read_rate;           /* of the source where it was read last: streams can change it; 0: nothing was read */
+    double missing_s;        /* of a live source: seconds, in all, that its timestamps skipped before the samples read
+                              * last; each read ends before such a place */
 } mxw_audio_info;
 
 MXW_API void mxw_audio_options_default(mxw_audio_options *options, size_t struct_size);

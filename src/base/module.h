@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /* Changes whenever a structure of the module interface does. */
-#define MX_MODULE_ABI 0x4d58570au
+#define MX_MODULE_ABI 0x4d58570bu
 
 typedef struct mx_host {
     mxw_status (*fail)(mxw_status code, const char *format, ...);

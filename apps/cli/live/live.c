@@ -115,6 +115,7 @@ static int hear(stream *s, const float *samples, const source_block *block) {
     if (block->rate)
         show_rate(&s->shown, s->fed_s, block->rate);
     s->fed_s += (double)block->n / MXW_SAMPLE_RATE + block->gap_s;
+    s->shown.slow = block->slow;
     mxw_status status = block->gap_s > 0 ? mxw_live_gap(s->live, block->gap_s) : MXW_OK;
     if (status >= 0)
         status = mxw_live_feed(s->live, samples, block->n);

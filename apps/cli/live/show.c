@@ -68,7 +68,7 @@ static void print_words(json_writer *json, const mxw_live_event *event) {
     json_end(json);
 }
 
-static void print_json(const mxw_live_event *event) {
+static void print_json(const show *s, const mxw_live_event *event) {
     json_writer json;
     json_start(&json, stdout, 0);
     json_begin(&json, NULL);
@@ -81,6 +81,8 @@ static void print_json(const mxw_live_event *event) {
         print_words(&json, event);
     if (event->kind == MXW_LIVE_SLOWER)
         json_number(&json, "step_s", event->step_s, 3);
+    if (event->kind == MXW_LIVE_GAP)
+        json_text(&json, "cause", s->slow ? "slow" : "source");
     json_number(&json, "heard_s", event->heard_s, 3);
     json_number(&json, "ready_s", event->ready_s, 3);
     json_end(&json);
@@ -112,8 +114,8 @@ static void log_event(show *s, const mxw_live_event *event) {
     if (event->kind == MXW_LIVE_SLOWER)
         log_say(MXW_LOG_WARN, "this machine is too slow: text now comes every %.1f s", event->step_s);
     if (event->kind == MXW_LIVE_GAP)
-        log_say(MXW_LOG_WARN, "%.1f s of sound are missing at %s: this machine is too slow",
-                event->end - event->start, time);
+        log_say(MXW_LOG_WARN, "%.1f s of sound are missing at %s: %s", event->end - event->start, time,
+                s->slow ? "this machine is too slow" : "the source left them out");
     if (event->kind != MXW_LIVE_FINAL || s->language_told || !event->language || event->language_probability < 0)
         return;
     s->language_told = 1;
@@ -129,7 +131,7 @@ void show_event(show *s, const mxw_live_event *event) {
     if (s->form == SHOW_LINES)
         add_to_lines(s, event);
     if (s->form == SHOW_JSON)
-        print_json(event);
+        print_json(s, event);
 }
 
 void show_rate(show *s, double at_s, int rate) {

@@ -15,6 +15,7 @@ typedef struct show {
     show_form form;
     text_lines lines;
     int language_told;
+    int slow; /* of the next gap: this machine is the reason, else the source */
 } show;
 
 show_form show_choose(const live_options *options);

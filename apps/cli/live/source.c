@@ -17,8 +17,7 @@ enum {
     QUEUE_SAMPLES = 30 * MXW_SAMPLE_RATE,
     BLOCK_SAMPLES = MXW_SAMPLE_RATE / 50, /* read at a time */
     ROOM_AFTER_GAP = 5 * MXW_SAMPLE_RATE, /* that much must be free before a microphone is heard again */
-    MAX_GAPS = QUEUE_SAMPLES / ROOM_AFTER_GAP + 2,
-    MAX_RATES = 32,                       /* changes of rate in the queue; a stream that has more is not told of them */
+    MAX_MARKS = 64,                       /* in the queue */
     STOP_MS = 1500                        /* after which a reader that hangs in a device is left alone */
 };
 
@@ -27,6 +26,7 @@ typedef struct mark {
     int64_t at;
     int64_t missing; /* samples that are lost there, or 0 */
     int rate;        /* of the source from there on, or 0 */
+    int slow;        /* some of them because the queue was full */
 } mark;
 
 struct sound_source {
@@ -41,9 +41,10 @@ struct sound_source {
     double stopped_at;
     float *queue;           /* [QUEUE_SAMPLES] */
     int64_t n_put, n_taken; /* samples since source_begin */
-    mark marks[MAX_GAPS + MAX_RATES];
+    mark marks[MAX_MARKS];
     int n_marks;
     int rate;               /* of the source, where it was read last; 0: nothing was */
+    double missing_s;       /* that it has skipped until there */
     int64_t losing;         /* samples lost of a gap that goes on; 0: none */
     int64_t n_lost;
     double level;
@@ -77,13 +78,27 @@ static void note_level(sound_source *s, const float *samples, size_t n) {
 
 static size_t room(const sound_source *s) { return (size_t)(QUEUE_SAMPLES - (s->n_put - s->n_taken)); }
 
+/* What is told before the next sample; if there is too much of it in the queue, a little early. */
+static mark *mark_here(sound_source *s) {
+    if (!s->n_marks || (s->n_marks < MAX_MARKS && s->marks[s->n_marks - 1].at != s->n_put))
+        s->marks[s->n_marks++] = (mark){.at = s->n_put};
+    return &s->marks[s->n_marks - 1];
+}
+
+static void mark_lost(sound_source *s) {
+    if (!s->losing)
+        return;
+    mark *here = mark_here(s);
+    here->missing += s->losing;
+    here->slow = 1;
+    s->losing = 0;
+}
+
 /* A microphone's block that does not fit is lost, and so are those after it until there is some room again. */
 static int is_lost(sound_source *s, size_t n) {
     size_t needed = s->losing ? ROOM_AFTER_GAP : n;
     if (s->options.kind != SOURCE_DEVICE || room(s) >= needed) {
-        if (s->losing)
-            s->marks[s->n_marks++] = (mark){s->n_put, s->losing, 0};
-        s->losing = 0;
+        mark_lost(s);
         return 0;
     }
     s->losing += (int64_t)n;
@@ -104,24 +119,31 @@ static void put(sound_source *s, const float *samples, size_t n) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A rate that is another than before is told at its place. */
-static void note_rate(sound_source *s, const mxw_audio *audio) {
+/* What the source itself left out, and a rate that is another than before, are told at their place. */
+static void note_changes(sound_source *s, const mxw_audio *audio) {
     mxw_audio_info info = {.struct_size = sizeof(info)};
-    if (mxw_audio_get_info(audio, &info) < 0 || info.read_rate == s->rate)
+    if (mxw_audio_get_info(audio, &info) < 0)
         return;
+    int64_t missing = llrint((info.missing_s - s->missing_s) * MXW_SAMPLE_RATE);
+    int changed = s->rate && info.read_rate != s->rate;
     pthread_mutex_lock(&s->lock);
-    if (s->rate && s->begun && s->n_marks < MAX_RATES)
-        s->marks[s->n_marks++] = (mark){s->n_put, 0, info.read_rate};
-    s->rate = info.read_rate;
+    if (s->begun && missing > 0 && s->losing)
+        s->losing += missing;
+    else if (s->begun && missing > 0)
+        mark_here(s)->missing += missing;
+    if (s->begun && missing > 0)
+        s->n_lost += missing;
+    if (s->begun && changed)
+        mark_here(s)->rate = info.read_rate;
     pthread_mutex_unlock(&s->lock);
+    s->missing_s = info.missing_s;
+    s->rate = info.read_rate;
 }
 
 /* What was lost up to the end of the stream is a gap like others. */
 static void finish(sound_source *s, source_state state, const char *error) {
     pthread_mutex_lock(&s->lock);
-    if (s->losing)
-        s->marks[s->n_marks++] = (mark){s->n_put, s->losing, 0};
-    s->losing = 0;
+    mark_lost(s);
     s->state = s->stopping && s->begun ? SOURCE_ENDED : state;
     snprintf(s->error, sizeof(s->error), "%s", error);
     s->reading = 0;
@@ -228,7 +250,7 @@ static void *read_all(void *user) {
         n += (int64_t)got;
         if (s->options.kind == SOURCE_FILE && s->options.pace > 0)
             keep_pace(s, begin_s, n);
-        note_rate(s, audio);
+        note_changes(s, audio);
         put(s, samples, got);
     }
     char error[1024] = "";
@@ -330,6 +352,7 @@ source_state source_take(sound_source *s, float *samples, size_t n, int whole, i
     if (s->n_marks && !there) {
         block->gap_s = (double)s->marks[0].missing / MXW_SAMPLE_RATE;
         block->rate = s->marks[0].rate;
+        block->slow = s->marks[0].slow;
         memmove(s->marks, s->marks + 1, (size_t)--s->n_marks * sizeof(*s->marks));
     } else if (!whole || there >= n || is_over(s) || s->n_marks) {
         block->n = there < n ? there : n;

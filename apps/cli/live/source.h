@@ -2,7 +2,8 @@
  *
  * In: a choice. Out: 16 kHz mono samples, read on a thread of its own into a queue of at most 30 seconds.
  * Invariants: nothing is lost in silence. When the queue is full, a file or a pipe is read later; a microphone cannot
- * wait, so what it says then is counted and comes out as a gap at its place. source_stop ends every wait.
+ * wait, so what it says then is counted and comes out as a gap at its place, and so does what the source's timestamps
+ * skip. source_stop ends every wait.
  */
 #ifndef CLI_LIVE_SOURCE_H
 #define CLI_LIVE_SOURCE_H
@@ -27,6 +28,7 @@ typedef struct source_block {
     size_t n;     /* samples */
     double gap_s; /* lost before the next sample */
     int rate;     /* of the source from the next sample on */
+    int slow;     /* lost because the queue was full; else the source left it out */
 } source_block;
 
 /* What a page shows, at any time. */

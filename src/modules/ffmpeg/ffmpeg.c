@@ -6,6 +6,7 @@
  * command's. FFmpeg's own messages go to the host's log, never to standard error. A device is a file that has no end:
  * it is opened without waiting for others to leave it, and what it lacks is waited for in steps, so that a caller can
  * end the wait. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <libavutil/time.h>
 
 #include "audio/ffmpeg_module.h"
+#include "modules/ffmpeg/clock.h"
 #include "modules/ffmpeg/convert.h"
 
 #define IO_BYTES 32768
@@ -44,6 +46,10 @@ struct mx_ffmpeg {
     int ended;
     int64_t n_damaged, n_samples;
     int device_error;              /* why a device stopped: an AVERROR, or 0 */
+    int has_clock;                 /* live, with timestamps that are not made from its samples */
+    source_clock clock;
+    double gap_s, missing_s;       /* skipped before sample gap_at, if not 0; and before those that were read */
+    int64_t gap_at;
 };
 
 /* ---- messages ------------------------------------------------------------------------------------ */
@@ -282,6 +288,15 @@ static int open_decoder(mx_ffmpeg *file, const AVCodec *codec) {
     return ret;
 }
 
+/* Streams without a container have the timestamps that FFmpeg counts out for them. */
+static int has_timestamps(const AVInputFormat *format) {
+    static const char *const containers[] = {"matroska", "mpegts", "mpeg", "ogg", "mov", "flv", "asf", "nut", NULL};
+    for (const char *const *name = containers; *name; name++)
+        if (av_match_name(*name, format->name))
+            return 1;
+    return 0;
+}
+
 static mxw_status open_stream(mx_ffmpeg *file) {
     int ret = file->input.device ? 0 : avformat_find_stream_info(file->format, NULL);   /* a device knows itself */
     if (ret < 0 && file->format->nb_streams == 0)
@@ -299,6 +314,9 @@ static mxw_status open_stream(mx_ffmpeg *file) {
     if (ret < 0)
         return host->fail(MXW_E_FORMAT, "%s: its audio (%s) is damaged or not supported (%s)", file->name, codec->name,
                           last_line[0] ? last_line : "the decoder does not start");
+    const AVInputFormat *format = file->format->iformat;
+    file->has_clock = file->input.live && (file->input.device || has_timestamps(format));
+    file->clock.begins_anew = file->input.device || format->flags & AVFMT_TS_DISCONT;
     return MXW_OK;
 }
 
@@ -347,12 +365,26 @@ static mxw_status open_file(const mx_ffmpeg_input *input, mx_ffmpeg **out) {
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
+/* What the timestamps skip before the frame lies behind the samples that are converted already. */
+static void note_missing(mx_ffmpeg *file) {
+    const AVFrame *frame = file->frame;
+    int64_t at = frame->best_effort_timestamp;
+    double missing_s = source_clock_missing(
+        &file->clock, at == AV_NOPTS_VALUE ? NAN : (double)at * av_q2d(file->decoder->pkt_timebase),
+        (double)frame->nb_samples / frame->sample_rate);
+    if (missing_s > 0 && !(file->gap_s > 0))
+        file->gap_at = file->n_samples + (int64_t)(file->convert.n - file->convert.taken);
+    file->gap_s += missing_s;
+}
+
 /* Frames that the decoder has ready are converted. 0 when it wants more, AVERROR_EOF at its end. */
 static int receive(mx_ffmpeg *file) {
     for (;;) {
         int ret = avcodec_receive_frame(file->decoder, file->frame);
         if (ret < 0)
             return ret == AVERROR(EAGAIN) ? 0 : ret;
+        if (file->has_clock && file->frame->sample_rate > 0)
+            note_missing(file);
         ret = file->frame->sample_rate > 0 ? convert_frame(&file->convert, file->frame) : AVERROR_INVALIDDATA;
         av_frame_unref(file->frame);
         if (ret < 0)
@@ -403,7 +435,7 @@ static double stated_seconds(const mx_ffmpeg *file) {
 
 /* What a user should know about a file that was read to its end. */
 static mxw_status sum_up(const mx_ffmpeg *file) {
-    double seconds = (double)file->n_samples / 16000, stated = stated_seconds(file);
+    double seconds = (double)file->n_samples / 16000 + file->missing_s, stated = stated_seconds(file);
     if (file->n_samples == 0 && file->n_damaged > 0)
         return host->fail(MXW_E_FORMAT, "%s: no sound could be decoded: all of its %lld packets are damaged (%s)",
                           file->name, (long long)file->n_damaged, last_line[0] ? last_line : "unknown reason");
@@ -457,9 +489,21 @@ static mxw_status fail_stop(const mx_ffmpeg *file) {
     return host->fail(MXW_E_IO, "%s: the device gives no more sound (%s)", file->name, last_line[0] ? last_line : text);
 }
 
+/* How many of n samples come before the place where some are missing; behind it, that is told. */
+static size_t until_gap(mx_ffmpeg *file, size_t n) {
+    int64_t left = file->gap_at - file->n_samples;
+    if (!(file->gap_s > 0))
+        return n;
+    if (left > 0)
+        return (int64_t)n < left ? n : (size_t)left;
+    file->missing_s += file->gap_s;
+    file->gap_s = 0;
+    return n;
+}
+
 static mxw_status read_samples(mx_ffmpeg *file, int16_t *samples, size_t n, size_t *got) {
     for (;;) {
-        *got = convert_take(&file->convert, samples, n);
+        *got = convert_take(&file->convert, samples, until_gap(file, n));
         file->n_samples += (int64_t)*got;
         if (*got > 0 || n == 0)
             return MXW_OK;
@@ -494,6 +538,7 @@ static void get_info(const mx_ffmpeg *file, mxw_audio_info *info) {
     info->codec = avcodec_get_name(codec->codec_id);
     info->sample_rate = codec->sample_rate;
     info->read_rate = file->convert.sample_rate;
+    info->missing_s = file->missing_s;
     info->channels = codec->ch_layout.nb_channels;
     info->tracks = file->n_tracks;
     info->start_s = start_seconds(file);

@@ -170,6 +170,32 @@ def test_rate_changes():
         check(abs(finals[0]["start"] - 4.2 * number) < 1, "times go on as if the rate were one", finals[0]["start"])
 
 
+def test_hole():
+    """Timestamps that skip five seconds between two utterances: an event says so, and times are those of the source."""
+    if not shutil.which("ffmpeg"):
+        print("SKIP: a stream with a hole: no ffmpeg to make it")
+        return
+    for form, codec in (("matroska", "pcm_s16le"), ("mpegts", "mp2")):
+        stream = subprocess.run(["ffmpeg", "-v", "error", "-i", TWICE, "-af", "asetpts=PTS+gte(T\\,3.6)*5/TB", "-c:a",
+                                 codec, "-f", form, "-"], capture_output=True, check=True).stdout
+        sound = os.path.join(FOLDER, "hole.wav")
+        code, out, err = run("live", *FAST, "--format", "jsonl", "--save-audio", sound, "-", stdin=stream)
+        events = [json.loads(line) for line in out.splitlines()]
+        check_equal(code, 0, f"{form} with a hole")
+        check_order(events)
+        gaps = [event for event in events if event["kind"] == "gap"]
+        check_equal([gap["cause"] for gap in gaps], ["source"], "one gap")
+        check(abs(gaps[0]["start"] - 3.7) < 0.2 and abs(gaps[0]["end"] - gaps[0]["start"] - 5) < 0.1, "its place", gaps)
+        check(re.fullmatch(r"max-whisper: warning: 5\.0 s of sound are missing at 00:03\.\d+: the source left them out\n",
+                           err), "which is said", err)
+        finals = {number: [event for event in events if event["kind"] == "final" and event["utterance"] == number]
+                  for number in (0, 1)}
+        for number, first in ((0, 0.3), (1, 9.6)):
+            check("john dashwood had" in " ".join(plain(text_of(finals[number]))), "the words around it", finals)
+            check(abs(finals[number][0]["start"] - first) < 0.7, "at their times", finals[number][0])
+        check_equal(len(samples(sound)), 2 * round(16000 * events[-1]["end"]), "the saved sound is as long as the stream")
+
+
 def test_as_it_comes():
     """A pipe without --pace: text, whatever the clock says."""
     code, out, _ = run("live", "--greedy", "-", stdin=wav(0, data=samples()))
@@ -383,6 +409,36 @@ def test_reader_gone():
     running.process.stdout = None
     _, err = running.process.communicate(timeout=120)
     check_equal((running.process.returncode, err), (1, b""), "a reader that goes away ends it quietly")
+
+
+def test_too_slow():
+    """A microphone that nobody can keep up with: what was lost is told, and is silence in the saved sound."""
+    if not os.path.exists(os.path.join(os.environ.get("MXW_MODULE_DIR", ""), "avdevice.so")):
+        print("SKIP: a fast device: the avdevice module is not built")
+        return
+    sound = os.path.join(FOLDER, "fast.wav")
+    running = Running("--format", "jsonl", "--save-audio", sound, "--microphone", f"lavfi:amovie={OFTEN}:loop=0")
+    events, gaps = [], []
+    while not gaps and len(events) < 1000:
+        line = running.process.stdout.readline()
+        if not check(line, "a device goes on"):
+            break
+        events.append(json.loads(line))
+        gaps = [event for event in events if event["kind"] == "gap"]
+    running.process.send_signal(signal.SIGINT)
+    code, out, err = running.end()
+    events += [json.loads(line) for line in out.splitlines()]
+    check_equal((code, events[-1]["kind"]), (0, "end"), "Ctrl-C ends it")
+    check_order(events)
+    gaps = [event for event in events if event["kind"] == "gap"]
+    check({gap["cause"] for gap in gaps} == {"slow"} and gaps[0]["end"] > gaps[0]["start"] + 1, "gaps", gaps)
+    said = re.findall(r"([0-9.]+) s of sound are missing at [0-9:.]+: this machine is too slow\n", err)
+    check(len(said) == len(gaps) and all(abs(float(seconds) - gap["end"] + gap["start"]) < 0.06
+                                         for seconds, gap in zip(said, gaps)), "are said", (said, gaps))
+    check_equal(os.path.getsize(sound), 44 + 2 * round(16000 * events[-1]["end"]), "the saved sound is as long")
+    with wave.open(sound) as stream:
+        stream.setpos(int(16000 * gaps[0]["start"]) + 2)
+        check(not any(stream.readframes(16000)), "with silence in the gap")
 
 
 def test_device():

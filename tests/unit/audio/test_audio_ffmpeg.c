@@ -230,6 +230,72 @@ static void test_start(void) {
     }
 }
 
+/* Samples in all and before the first place where some are missing, and the seconds that are. */
+static void hear(const char *name, int live, int64_t *n, int64_t *place, double *missing_s) {
+    float block[512];
+    size_t got = 1;
+    mx_audio *audio;
+    mxw_audio_info info;
+    mx_audio_source source = {.path = in_folder(name), .live = live};
+    *n = *place = 0;
+    *missing_s = -1;
+    if (!CHECK(mx_audio_open(&source, &audio) == MXW_OK))
+        return;
+    for (; got > 0; *n += (int64_t)got) {
+        if (!CHECK(mx_audio_read(audio, block, MX_COUNT(block), &got) == MXW_OK))
+            break;
+        mx_audio_info(audio, &info);
+        *place = info.missing_s > 0 && *missing_s <= 0 ? *n : *place;
+        *missing_s = info.missing_s;
+    }
+    mx_audio_close(audio);
+}
+
+/* Timestamps that skip something, tremble, run a little too fast, go back, or begin anew. */
+static void test_missing(void) {
+#define SOUND(set) "-f lavfi -i anoisesrc=r=16000:d=6:a=0.3:s=7 -af 'asetpts=" set "' "
+    static const struct {
+        const char *file, *options;
+        int64_t place;
+        double missing_s;
+    } cases[] = {
+        {"hole.mka", SOUND("PTS+gte(T\\,2)*3/TB") "-c:a pcm_s16le", 32000, 3},
+        {"small.mka", SOUND("PTS+gte(T\\,2)*0.3/TB") "-c:a pcm_s16le", 32000, 0.3},
+        {"two.mka", SOUND("PTS+gte(T\\,2)*3/TB+gte(T\\,4)*900/TB") "-c:a pcm_s16le", 32000, 903},
+        {"hole.m4a", SOUND("PTS+gte(T\\,2)*3/TB") "-c:a aac -movflags frag_keyframe+empty_moov", 32000, 3},
+        {"hole.ogg", SOUND("PTS+gte(T\\,2)*3/TB") "-c:a flac", 32000, 3},
+        {"hole.ts", SOUND("PTS+gte(T\\,2)*3/TB") "-c:a mp2", 32000, 3},
+        {"hole.flac", SOUND("PTS+gte(T\\,2)*3/TB") "-c:a flac", 0, 0}, /* has no timestamps */
+        {"trembles.mka", SOUND("PTS+mod(floor(T*3)\\,2)*0.1/TB") "-c:a pcm_s16le", 0, 0},
+        {"fast.mka", "-f lavfi -i anoisesrc=r=4000:d=400:s=7 -af 'asetpts=PTS*1.0007' -c:a pcm_s16le", 0, 0},
+        {"plain.ts", SOUND("PTS") "-c:a mp2", 0, 0},
+        {"later.ts", SOUND("PTS") "-c:a mp2 -output_ts_offset 2000", 0, 0},
+        {"soon.ts", SOUND("PTS") "-c:a mp2 -output_ts_offset 9", 0, 0},
+        {"back.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},     /* what these are made of comes below */
+        {"anew.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},
+        {"back-and-on.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},
+        {"on.ts", "-i \"$D/plain.ts\" -c copy", 96000, 3},
+    };
+#undef SOUND
+    for (size_t i = 0; i < MX_COUNT(cases); i++) {
+        if (!make_file(cases[i].file, cases[i].options))
+            return;
+        if (!strcmp(cases[i].file, "on.ts"))
+            CHECK(shell("cat plain.ts plain.ts > back.ts; cat plain.ts later.ts plain.ts > anew.ts;"
+                        "cat plain.ts plain.ts soon.ts > back-and-on.ts; cat plain.ts soon.ts > on.ts"));
+    }
+    for (size_t i = 0; i < MX_COUNT(cases); i++) {
+        int64_t n, place, all;
+        double missing_s;
+        hear(cases[i].file, 0, &all, &place, &missing_s);
+        CHECK(missing_s == 0 && place == 0);
+        hear(cases[i].file, 1, &n, &place, &missing_s);
+        if (!CHECK(n == all && fabs(missing_s - cases[i].missing_s) < 0.1 && llabs(place - cases[i].place) < 3000))
+            printf("    %s: %g s are missing at %lld; %lld samples of %lld\n", cases[i].file, missing_s,
+                   (long long)place, (long long)n, (long long)all);
+    }
+}
+
 static void test_failures(void) {
     expect("missing.mp3", MXW_E_NOT_FOUND, "no such file");
     shell("printf '' > empty.mp3; head -c 5000 /dev/urandom > noise.bin; mkdir folder.mp3");
@@ -273,6 +339,7 @@ int main(int argc, char **argv) {
             check_choices(choices[i].file, choices[i].tracks, choices[i].channels, all);
     test_missing_choices();
     test_start();
+    test_missing();
     test_odd_streams();
     test_standard_input(all);
     test_failures();

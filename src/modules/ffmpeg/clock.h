@@ -1,0 +1,21 @@
+/* modules/ffmpeg/clock.h - inside the module: what the timestamps of a live source skip, beside its samples.
+ *
+ * In: the timestamp and the length of each frame. Out: seconds that are missing before it.
+ * Invariants: samples and what is missing keep pace with the timestamps, so that a clock which counts both is the
+ * source's, from its first frame on. Timestamps that tremble, or run a little faster or slower than the samples, are
+ * followed; those that go back, or begin anew somewhere else, are the source's clock from there on.
+ */
+#ifndef MX_FFMPEG_CLOCK_H
+#define MX_FFMPEG_CLOCK_H
+
+typedef struct source_clock {
+    int begins_anew;    /* timestamps may; set before the first frame */
+    int begun;
+    double next_s;      /* the timestamp that the next frame should have */
+    double ahead_s;     /* timestamps went back by so much: what they skip next was there */
+    double last_read_s; /* when the last frame was, in real time */
+} source_clock;
+
+/* at_s: NAN if the frame has no timestamp. */
+double source_clock_missing(source_clock *clock, double at_s, double length_s);
+#endif
