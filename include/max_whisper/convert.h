@@ -1,8 +1,8 @@
 /* max_whisper/convert.h - a checkpoint written in another program's format.
  *
  * Every value is the checkpoint's, rounded to the type that is asked for; tensors that are quantized in that type
- * already are copied as they are. Files and folders appear complete or not at all, and memory is that of one tensor.
- */
+ * already are copied as they are. Files and folders appear complete or not at all, and memory is that of one tensor
+ * (beside a deflated .npz, which is in memory as a whole). */
 #ifndef MXW_CONVERT_H
 #define MXW_CONVERT_H
 
