@@ -35,7 +35,7 @@ static mxw_status check(const mxw_live_options *o) {
     return mx_check_ranges(ranges, MX_COUNT(ranges));
 }
 
-/* What has no meaning in a stream must not look as if it had. Three switches may be set, as the stream does that anyway:
+/* What has no meaning in a stream must not look as if it had. Three switches may be set, as it does that anyway:
  * vad, word_timestamps, without_timestamps. */
 static mxw_status check_decoding(const mxw_session_options *o) {
     mxw_session_options usual;
@@ -56,7 +56,7 @@ static mxw_status check_decoding(const mxw_session_options *o) {
         {"on_progress", o->on_progress != NULL},
         {"on_segment", o->on_segment != NULL},
         {"on_window", o->on_window != NULL},
-        {"vad_min_silence_ms", o->vad_min_silence_ms != usual.vad_min_silence_ms},   /* pause_ms is its own */
+        {"vad_min_silence_ms", o->vad_min_silence_ms != usual.vad_min_silence_ms},   /* it is pause_ms */
         {"vad_min_speech_ms", o->vad_min_speech_ms != usual.vad_min_speech_ms},
         {"vad_max_speech_s", o->vad_max_speech_s != usual.vad_max_speech_s},
     };

@@ -4,8 +4,8 @@
     python3 tests/golden/make/live.py build > tests/golden/data/live.jsonl
 
 These are our own values, from the build that is named, not another program's: they pin what a stream gives, so that a
-change of it is seen and looked at. The virtual clock and the sound are those of tests/golden/test_live.c, which makes the
-rows. Whoever makes them anew compares with what was there, and says in the commit why it changed.
+change of it is seen and looked at. The virtual clock and the sound are those of tests/golden/test_live.c, which makes
+the rows. A commit that changes them says why.
 """
 import os
 import subprocess
