@@ -1,4 +1,5 @@
-/* pipe.c - text as it comes: samples from a pipe, each segment printed as soon as its window is full.
+/* pipe.c - a recording from a pipe, each segment printed as soon as its window of 30 s is full; live.c is for speech
+ * that is to be read while it is spoken.
  *
  *   ffmpeg -v quiet -i talk.mkv -f s16le -ac 1 -ar 16000 - | pipe [MODEL]
  *

@@ -5,7 +5,7 @@
  * and so on; mxw_live_finish after the last samples, and mxw_live_next until END. All finals together are the text.
  * The model works inside mxw_live_next, on the thread that calls it; mxw_live_feed only keeps samples and listens for
  * speech, unless so much is waiting that it has to make room. A live stream belongs to one thread at a time; those of
- * one model on several threads are batched (mxw_model_options.batch). See docs/live.md.
+ * one model on several threads are batched (mxw_model_options.batch; on a CPU the decoder's steps). See docs/live.md.
  */
 #ifndef MXW_LIVE_H
 #define MXW_LIVE_H

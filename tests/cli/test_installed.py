@@ -4,6 +4,7 @@ examples, built through pkg-config and run.
 Those that transcribe need tiny.en and the package speech (make model, tools/fetch-speech).
 """
 import array
+import json
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import wave
 
-from clitest import ROOT, check, check_equal, done, model_path, speech_path
+from clitest import ROOT, check, check_equal, done, model_path, run, speech_path
 
 FOLDER = tempfile.mkdtemp()
 HEADERS = sorted(os.listdir(os.path.join(ROOT, "include", "max_whisper")))
@@ -96,6 +97,24 @@ def test_pipe(path):
     check(process.wait() == 0 and len(rest.splitlines()) >= 1, "and after it", rest)
 
 
+def test_live():
+    with wave.open(os.path.join(ROOT, "tests", "data", "librivox-0870.wav")) as stream:
+        samples = stream.readframes(stream.getnframes())
+    process = subprocess.Popen([os.path.join(FOLDER, "live"), MODEL], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=ENV)
+    process.stdin.write(samples[:6 * 32000])
+    process.stdin.flush()
+    lines = [process.stdout.readline().decode()]
+    while lines[-1] and not (lines[-1].startswith("  ") and "Dashwood" in lines[-1]):
+        lines.append(process.stdout.readline().decode())   # while the pipe is open, and nobody pauses
+    check(any(line.startswith("~ ") for line in lines) and "Dashwood" in lines[-1], "text while it is spoken", lines)
+    out, err = process.communicate(samples[6 * 32000:])
+    lines += out.decode().splitlines(keepends=True)
+    final = "".join(line[9:].rstrip("\n") for line in lines if line.startswith("  "))
+    check(process.returncode == 0 and not err and "leisure to consider" in final and final.endswith("do for them."),
+          "all of it, once", (final, err))
+
+
 def test_many(paths):
     missing = os.path.join(FOLDER, "missing.wav")
     out, err = call("many", MODEL, "3", *paths[:1], missing, *paths[1:], status=1)
@@ -130,6 +149,10 @@ def main():
             paths = [shutil.copy(clip, FOLDER) for clip in CLIPS]
             test_transcribe(paths[0])
             test_pipe(paths[2])
+            if json.loads(run("model", "list", "--json")[1])["vad"]["path"]:
+                test_live()
+            else:
+                print("SKIP: installed, the example live: the weights silero-vad are not there (make model)")
             test_many(paths[:2])
         else:
             print("SKIP: installed, examples that transcribe: the model tiny.en or the package speech is not there")
