@@ -67,7 +67,8 @@ static mxw_status check_ranges(const mxw_session_options *o) {
     if (o->languages && o->language)
         return mx_fail(MXW_E_ARGUMENT, "languages: not together with language");
     if (o->languages && o->mel_reference != MXW_MEL_FILE)
-        return mx_fail(MXW_E_ARGUMENT, "languages: needs mel_reference file: what follows a change decides, too");
+        return mx_fail(MXW_E_ARGUMENT,
+                       "languages: not with mel_reference running: the whole recording must be known first");
     for (const char *p = o->speaker; p && *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127 || !strncmp(p, "-->", 3))
             return mx_fail(MXW_E_ARGUMENT, "speaker: a control character or an arrow in it would break subtitles");

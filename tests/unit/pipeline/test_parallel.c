@@ -2,7 +2,8 @@
  * for any number of lanes, with and without free slots, beside other sessions, live, and resumed; callbacks in order on
  * the caller's thread; a stop, a lane that fails and every failing allocation end the session with a line and no leak.
  *
- * usage: test_parallel [WHERE] [full]    full: every allocation made to fail; else one in eleven */
+ * usage: test_parallel [WHERE] [full | short]    full: every allocation made to fail; else one in eleven; short: fewer
+ * kinds of sessions and numbers of lanes, for sanitizers */
 #include "kit/check.h"
 #include "kit/fake_detector.h"
 #include "kit/pipeline_kit.h"
@@ -109,9 +110,9 @@ static void check_kind(mxw_model *model, int kind, int parallel, int batch, size
     mx_str_free(&got);
 }
 
-static void test_numbers_of_lanes(void) {
+static void test_numbers_of_lanes(int brief) {
     static const int batches[] = {1, 3, 8}, lanes[] = {1, 2, 7, 256};
-    for (size_t b = 0; b < MX_COUNT(batches); b++) {
+    for (size_t b = brief ? 1 : 0; b < (brief ? 2 : MX_COUNT(batches)); b++) {
         mxw_model *model = open_model(batches[b], 1 + (int)b);
         for (int k = 0; k < N_KINDS; k++)
             check_kind(model, k, lanes[((size_t)k + b) % MX_COUNT(lanes)], batches[b], b == 1 ? 70001 : 0);
@@ -286,7 +287,7 @@ static void test_callbacks(void) {
 }
 
 /* Records of three lanes, continued with another number of them, from wherever it stopped. */
-static void test_resume(void) {
+static void test_resume(size_t step) {
     for (int kind = 3; kind < 5; kind++) {
         mxw_model *model = open_model(3, 2);
         mxw_session_options o = kind_of(kind, 3);
@@ -294,7 +295,7 @@ static void test_resume(void) {
         mxw_session *session = open_seen(model, &o, &whole);
         CHECK_EQ_INT(take_all(session), MXW_END);
         mxw_session_close(session);
-        for (size_t k = 0; k <= whole.n_records; k++) {
+        for (size_t k = 0; k <= whole.n_records; k += step) {
             mx_str got = {0};
             o.parallel = 1 + (int)k % 3;
             session = open_seen(model, &o, &s);
@@ -434,6 +435,7 @@ static void test_failing_memory(int64_t stride) {
 }
 
 int main(int argc, char **argv) {
+    int full = argc > 2 && !strcmp(argv[2], "full"), brief = argc > 2 && !strcmp(argv[2], "short");
     char folder[4096];
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
@@ -444,15 +446,15 @@ int main(int argc, char **argv) {
     gen_options o = {.dims = kit_dims(51865, 16, 1, 1), .seed = 21, .dtype = MXW_F16};
     if (CHECK(gen_pt(path, &o) == 0)) {
         make_expected();
-        test_numbers_of_lanes();
+        test_numbers_of_lanes(brief);
         test_merged();
         test_beside_others();
         test_independent();
         test_callbacks();
-        test_resume();
+        test_resume(brief ? 3 : 1);
         test_stop();
         test_lane_fails();
-        test_failing_memory(argc > 2 ? 1 : 11);
+        test_failing_memory(full ? 1 : brief ? 101 : 11);
     }
     for (int k = 0; k < N_KINDS; k++)
         mx_str_free(&want[k]);

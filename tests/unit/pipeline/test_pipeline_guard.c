@@ -3,7 +3,8 @@
  * text is marked text without the suspected words, in every kind of session; resumed, live and in lanes it is the same;
  * every failing allocation ends the session with a line and no leak.
  *
- * usage: test_pipeline_guard [WHERE] [full]    full: every allocation made to fail; else one in eleven */
+ * usage: test_pipeline_guard [WHERE] [full | short]    full: every allocation made to fail; else one in eleven; short:
+ * fewer kinds of sessions and numbers of lanes, for sanitizers */
 #include "kit/check.h"
 #include "kit/fake_detector.h"
 #include "kit/pipeline_kit.h"
@@ -145,9 +146,9 @@ static void check_dropped(const mxw_result *marked, const mxw_result *dropped, i
         }
 }
 
-static void test_kinds(mxw_model *model) {
+static void test_kinds(mxw_model *model, int step) {
     size_t n_in_speech = 0, n_left_in_speech = 0, n_elsewhere = 0, n_dropped_elsewhere = 0;
-    for (int kind = 0; kind < N_KINDS; kind++) {
+    for (int kind = 0; kind < N_KINDS; kind += step) {
         judged mark = {.n = 0}, drop = {.n = 0};
         mxw_session_options o[3] = {kind_of(kind, MXW_GUARD_OFF), kind_of(kind, MXW_GUARD_MARK),
                                     kind_of(kind, MXW_GUARD_DROP)};
@@ -204,9 +205,9 @@ static void write_all(mxw_session *session, mx_str *out) {
         mx_str_print(out, " %a", mxw_result_segment(result, i)->suspicion);
 }
 
-static void test_lanes(void) {
+static void test_lanes(int batches) {
     mx_str want = {0};
-    for (int batch = 1; batch <= 4; batch++) {
+    for (int batch = 1; batch <= batches; batch++) {
         mxw_model *model = open_model(batch, 2);
         mxw_session_options o = kind_of(6, batch % 2 ? MXW_GUARD_MARK : MXW_GUARD_DROP);
         mx_str got = {0};
@@ -236,7 +237,7 @@ static void on_window(void *user, const void *record, size_t n) {
         mx_str_add(&r->items[r->n++], record, n);
 }
 
-static void test_resume(mxw_model *model) {
+static void test_resume(mxw_model *model, size_t step) {
     for (int guard = MXW_GUARD_MARK; guard <= MXW_GUARD_DROP; guard++) {
         mxw_session_options o = kind_of(3, (mxw_guard)guard);
         records whole = {.n = 0}, rest = {.n = 0};
@@ -246,7 +247,7 @@ static void test_resume(mxw_model *model) {
         mxw_session *session = run(model, &o, 0, NULL);
         write_all(session, &want);
         mxw_session_close(session);
-        for (size_t k = 0; k <= whole.n; k++) {
+        for (size_t k = 0; k <= whole.n; k += step) {
             const mxw_segment *segment;
             mx_str got = {0};
             o.user = &rest;
@@ -322,6 +323,7 @@ static void test_failing_memory(int64_t stride) {
 }
 
 int main(int argc, char **argv) {
+    int full = argc > 2 && !strcmp(argv[2], "full"), brief = argc > 2 && !strcmp(argv[2], "short");
     char folder[4096];
     if (gen_temp(folder, sizeof(folder)) != 0)
         return 1;
@@ -334,13 +336,13 @@ int main(int argc, char **argv) {
     gen_options o = {.dims = kit_dims(51865, 16, 1, 1), .seed = 21, .dtype = MXW_F16};
     if (CHECK(gen_pt(path, &o) == 0)) {
         mxw_model *model = open_model(1, 2);
-        test_kinds(model);
+        test_kinds(model, brief ? 3 : 1);
         test_prompt(model);
-        test_resume(model);
+        test_resume(model, brief ? 3 : 1);
         test_refused(model);
         mxw_model_close(model);
-        test_lanes();
-        test_failing_memory(argc > 2 ? 1 : 11);
+        test_lanes(brief ? 2 : 4);
+        test_failing_memory(full ? 1 : brief ? 151 : 11);
     }
     mx_free(samples);
     CHECK_EQ_INT(mx_mem_live(), 0);
