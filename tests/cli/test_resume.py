@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from clitest import PROGRAM, check, check_equal, check_fails, done, model_path, run, skip, speech_path, wav
+from clitest import PROGRAM, ROOT, check, check_equal, check_fails, done, model_path, run, skip, speech_path, wav
 
 FOLDER = tempfile.mkdtemp()
 MODEL = os.path.join(FOLDER, "narrow.pt")
@@ -182,6 +182,44 @@ def test_changed(path, outputs):
     check_equal((code, err), (0, ""), "--quiet: nothing is said of it")
 
 
+def hearing_words(detector):
+    """Twelve sentences with pauses, each a piece of its own or part of one, and what hears, marks and divides them"""
+    with open(os.path.join(ROOT, "tests", "data", "librivox-0870.wav"), "rb") as stream:
+        sentence = stream.read()[44:]
+    path = written(os.path.join(FOLDER, "sentences.wav"), wav(0, data=(sentence + bytes(32000 * 5)) * 12))
+    return [*PLAIN, "-f", "json,srt", path, "--vad", "--parallel", "3", "--guard", "mark", "--languages", "en",
+            "--vad-model", detector]
+
+
+def test_hearing(n_kills):
+    """With the detector, lanes, the guard and a list of languages; and not with another detector's windows."""
+    weights = json.loads(run("model", "list", "--json")[1])["vad"]["path"]
+    if not weights:
+        print("SKIP: resume with --vad: the weights silero-vad are not there (make model)")
+        return
+    detector = written(os.path.join(FOLDER, "detector.jit"), read(weights))
+    words = hearing_words(detector)
+    outputs = outputs_of(words, os.path.join(FOLDER, "alone-hearing"))
+    result = json.loads(outputs["sentences.json"])
+    check(len(result["regions"]) > 6 and result["skipped"] > 10, "regions", result)
+    check("suspicion" in result["segments"][0], "the guard marks", result)
+    check_killed(words, os.path.join(FOLDER, "killed-hearing"), outputs, n_kills, "killed, with vad and lanes")
+    folder = os.path.join(FOLDER, "between-pieces")
+    journal = os.path.join(folder, "sentences.journal")
+    run_until_window([*words, "-o", folder, "--resume"], journal, 2)
+    code, _, err = run(*words, "-o", folder, "--resume", "--stats")
+    check(code == 0 and windows_resumed(err) >= 1, "killed between two pieces", err)
+    check(content_of(folder) == outputs, "between pieces: bytes")
+    run_until_window([*words, "-o", folder, "--resume"], journal, 2)
+    other = bytearray(read(weights))
+    at = len(other) // 2   # among the weights
+    other[at] ^= 1
+    written(detector, bytes(other))
+    code, _, err = run(*words, "-o", folder, "--resume")
+    check(code == 0 and err.count("\n") == 1 and "another detector of speech" in err and "from the beginning" in err,
+          "another detector", err)
+
+
 def test_screen(path):
     """Without an output folder the journal is the user's own, and standard output is whole."""
     state = os.path.join(FOLDER, "state")
@@ -273,6 +311,7 @@ def main():
             test_kill_split(max(3, n_kills // 4))
             test_torn(path, outputs)
             test_changed(path, outputs)
+            test_hearing(max(3, n_kills // 4))
             test_screen(path)
             test_interrupt(path, outputs)
             test_locked(path)

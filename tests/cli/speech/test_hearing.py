@@ -6,6 +6,7 @@ Needs tiny.en and the weights of speech detection (make model); the speech is in
 import json
 import os
 import pty
+import random
 import shutil
 import subprocess
 import sys
@@ -137,6 +138,30 @@ def test_channels():
     check(abs(result["skipped"] - 2 * SPEECH_S) < 3, "skipped of both", result["skipped"])
 
 
+def test_channels_guarded():
+    """Split, in lanes and with the guard: each channel as it is alone, and what nobody said is gone from both."""
+    source, gap = random.Random(1), bytes(32000 * 5)
+    bursts = b"".join((source.randint(-9000, 9000) if i // 6000 % 2 else 0).to_bytes(2, "little", signed=True)
+                      for i in range(16000 * 8))
+    left, right = SPEECH + gap + bursts, bursts + gap + SPEECH
+    path = save("bursts.wav", b"".join(left[i:i + 2] + right[i:i + 2] for i in range(0, len(left), 2)), 2)
+    words = ["--parallel", "--guard", "drop", "--vad-threshold", "0.01", "--no-speech-threshold", "none", "--quiet"]
+    split = result_of(*words, "--channel", "split", path=path)
+    suspected = 0
+    for number in (1, 2):
+        alone = result_of(*words, "--channel", str(number), path=path)
+        of_channel = {"channel": number, "speaker": ("left", "right")[number - 1]}
+        want = [{**segment, **of_channel} for segment in alone["segments"]]
+        got = [segment for segment in split["segments"] if segment["channel"] == number]
+        check_equal([{**segment, "id": 0} for segment in got], [{**segment, "id": 0} for segment in want],
+                    f"channel {number} as it is alone")
+        check("prudently in his power" in alone["text"], f"channel {number} keeps its sentence", alone)
+        check(alone.get("words_suspected", 0) > 0, f"channel {number} has words that nobody said", alone)
+        suspected += alone.get("words_suspected", 0)
+    check_equal(split.get("words_suspected"), suspected, "words of both that were left out")
+    check_equal({region["channel"] for region in split["regions"]}, {1, 2}, "regions of both")
+
+
 def on_terminal(*words, env=None):
     """What a terminal gets as standard output"""
     main_end, terminal = pty.openpty()
@@ -209,6 +234,7 @@ def main():
         test_vad_options(result)
         test_parallel()
         test_channels()
+        test_channels_guarded()
         test_guard()
         test_refusals()
     finally:
