@@ -1,5 +1,6 @@
-"""tests/cli/live/test_live_usage.py PROGRAM - `live` on a wrong command line, without a microphone, with a file that is
-not there: one line, before any model is opened. The machine's own sound system is kept away by its variables.
+"""tests/cli/live/test_live_usage.py PROGRAM [BUSY_ALSA] - `live` on a wrong command line, without a microphone, with one
+that is in use, with a file that is not there: one line, before any model is opened. The machine's own sound system is
+kept away by its variables.
 """
 import os
 import pty
@@ -53,6 +54,16 @@ def test_no_microphone():
     check_fails(["live", "--list-microphones"], 1, "no microphones were found", env=SILENT)
 
 
+def test_busy():
+    """A device that another program has, which is what a library in the place of ALSA's says."""
+    if not HAVE_DEVICES or not sys.argv[2:]:
+        print("SKIP: a device in use: the avdevice module or the library to be preloaded is not built")
+        return
+    busy = dict(SILENT, LD_PRELOAD=os.path.abspath(sys.argv[2]))
+    check_fails(["live", "--microphone", "alsa:hw:7"], 1, "alsa:hw:7: is in use by another program (", "hw:7", env=busy)
+    check_fails(["live"], 1, "no microphone can be opened", "alsa: is in use by another program (", env=busy)
+
+
 def test_files():
     check_fails(["live", os.path.join(FOLDER, "nosuch.wav")], 1, "nosuch.wav: no such file")
     check_fails(["live", FOLDER], 1, "is a folder")
@@ -96,6 +107,7 @@ with open(SOUND, "wb") as sound:
     sound.write(wav(16000))
 test_wrong()
 test_no_microphone()
+test_busy()
 test_files()
 test_overwritten()
 test_terminal()
