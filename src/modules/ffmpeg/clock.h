@@ -3,13 +3,13 @@
  * In: the timestamp and the length of each frame. Out: seconds that are missing before it.
  * Invariants: samples and what is missing keep pace with the timestamps, so that a clock which counts both is the
  * source's, from its first frame on. Timestamps that tremble, or run a little faster or slower than the samples, are
- * followed; those that go back, or begin anew somewhere else, are the source's clock from there on.
+ * followed; those that go back, or start again somewhere else, are the source's clock from there on.
  */
 #ifndef MX_FFMPEG_CLOCK_H
 #define MX_FFMPEG_CLOCK_H
 
 typedef struct source_clock {
-    int begins_anew;    /* timestamps may; set before the first frame */
+    int may_restart;    /* timestamps may start again; set before the first frame */
     int begun;
     double next_s;      /* the timestamp that the next frame should have */
     double ahead_s;     /* timestamps went back by so much: what they skip next was there */

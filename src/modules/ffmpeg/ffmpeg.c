@@ -316,7 +316,7 @@ static mxw_status open_stream(mx_ffmpeg *file) {
                           last_line[0] ? last_line : "the decoder does not start");
     const AVInputFormat *format = file->format->iformat;
     file->has_clock = file->input.live && (file->input.device || has_timestamps(format));
-    file->clock.begins_anew = file->input.device || format->flags & AVFMT_TS_DISCONT;
+    file->clock.may_restart = file->input.device || format->flags & AVFMT_TS_DISCONT;
     return MXW_OK;
 }
 

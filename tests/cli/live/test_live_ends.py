@@ -1,5 +1,5 @@
-"""tests/cli/live/test_live_ends.py PROGRAM [OPTION...] - the end of a stream loses no word: speech that is cut anywhere,
-its last words beside those of `transcribe` of the same cut. Options are those of both.
+"""tests/cli/live/test_live_ends.py PROGRAM [OPTION...] - the end of a stream loses no word: speech cut anywhere, its
+last words beside those of `transcribe` of the same cut. Options are those of both.
 
 A word that the cut goes through may be heard as another, or not at all: fewer than 0.15 s of sound follow its end.
 Every other must be there, if in other words. Needs tiny.en and the weights of speech detection (make model), and

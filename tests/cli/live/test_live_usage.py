@@ -1,6 +1,6 @@
-"""tests/cli/live/test_live_usage.py PROGRAM [BUSY_ALSA] - `live` on a wrong command line, without a microphone, with one
-that is in use, with a file that is not there: one line, before any model is opened. The machine's own sound system is
-kept away by its variables.
+"""tests/cli/live/test_live_usage.py PROGRAM [BUSY_ALSA] - `live` on a wrong command line, without a microphone, with
+one that is in use, with a file that is not there: one line, before any model is opened. The machine's own sound system
+is kept away by its variables.
 """
 import os
 import pty

@@ -251,7 +251,7 @@ static void hear(const char *name, int live, int64_t *n, int64_t *place, double 
     mx_audio_close(audio);
 }
 
-/* Timestamps that skip something, tremble, run a little too fast, go back, or begin anew. */
+/* Timestamps that skip something, tremble, run a little too fast, go back, or start again. */
 static void test_missing(void) {
 #define SOUND(set) "-f lavfi -i anoisesrc=r=16000:d=6:a=0.3:s=7 -af 'asetpts=" set "' "
     static const struct {
@@ -272,7 +272,7 @@ static void test_missing(void) {
         {"later.ts", SOUND("PTS") "-c:a mp2 -output_ts_offset 2000", 0, 0},
         {"soon.ts", SOUND("PTS") "-c:a mp2 -output_ts_offset 9", 0, 0},
         {"back.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},     /* what these are made of comes below */
-        {"anew.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},
+        {"again.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},
         {"back-and-on.ts", "-i \"$D/plain.ts\" -c copy", 0, 0},
         {"on.ts", "-i \"$D/plain.ts\" -c copy", 96000, 3},
     };
@@ -281,7 +281,7 @@ static void test_missing(void) {
         if (!make_file(cases[i].file, cases[i].options))
             return;
         if (!strcmp(cases[i].file, "on.ts"))
-            CHECK(shell("cat plain.ts plain.ts > back.ts; cat plain.ts later.ts plain.ts > anew.ts;"
+            CHECK(shell("cat plain.ts plain.ts > back.ts; cat plain.ts later.ts plain.ts > again.ts;"
                         "cat plain.ts plain.ts soon.ts > back-and-on.ts; cat plain.ts soon.ts > on.ts"));
     }
     for (size_t i = 0; i < MX_COUNT(cases); i++) {
