@@ -2,7 +2,8 @@
  *
  * In: the first byte is the size of pieces and the task, the rest are names and values, each ended by a 0; the name
  * "file" is the recording. The rest up to its first 0 is also read as a Content-Type. Invariants: it returns; a form is
- * understood, or has a problem with an HTTP status and one line; memory stays within the form's bounds.
+ * understood, or has a problem with an HTTP status and one line; memory stays within the form's bounds; a type never
+ * gets longer.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "http/auth.h"
 
-/* An address, not a name that looks like one: whoever owns 127.evil.example lets it lead where he likes. */
+/* An address, not a name that looks like one: the owner of 127.evil.example lets it lead where he likes. */
 int origin_is_loopback(const char *host) {
     struct in_addr v4;
     struct in6_addr v6;
