@@ -120,8 +120,8 @@ static int hear(stream *s, const float *samples, const source_block *block) {
     if (status >= 0)
         status = mxw_live_feed(s->live, samples, block->n);
     if (status < 0)
-        return fail(s, status);
-    return take_events(s);
+        fail(s, status);
+    return take_events(s) && status >= 0; /* what was ready before a failure, too */
 }
 
 static void tell_ending(stream *s) {
@@ -173,8 +173,7 @@ static void hear_all(stream *s) {
     mxw_status status = mxw_live_finish(s->live);
     if (status < 0)
         fail(s, status);
-    else
-        take_events(s);
+    take_events(s);
 }
 
 static void tell(const stream *s) {

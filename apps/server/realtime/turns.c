@@ -300,6 +300,16 @@ static void open_stream(rt_session *s) {
     s->stream_s = (double)s->fed / MXW_SAMPLE_RATE;
 }
 
+/* Everything that is ready; then the failure, if the stream has one: `status`, or what its events end with. */
+static void drain(rt_session *s, mxw_status status) {
+    const mxw_live_event *event;
+    mxw_status next = MXW_OK;
+    while (s->stream && !s->is_broken && (next = s->options.engine->next(s->stream, &event)) == MXW_OK)
+        take_event(s, event);
+    if (s->stream && (status < 0 || next < 0))
+        fail(s, status < 0 ? status : next);
+}
+
 void rt_hear(rt_session *s, const float *samples, size_t n) {
     if (!s->stream && s->ears == RT_HEARS)
         open_stream(s);
@@ -309,29 +319,17 @@ void rt_hear(rt_session *s, const float *samples, size_t n) {
     mxw_status status = s->options.engine->feed(s->stream, samples, n);
     if (status < 0) {
         s->ears = RT_MISSES_REST;
-        fail(s, status);
+        drain(s, status);
     }
 }
 
-void rt_drain(rt_session *s) {
-    const mxw_live_event *event;
-    mxw_status status = MXW_OK;
-    while (s->stream && !s->is_broken && (status = s->options.engine->next(s->stream, &event)) == MXW_OK)
-        take_event(s, event);
-    if (s->stream && status < 0)
-        fail(s, status);
-}
+void rt_drain(rt_session *s) { drain(s, MXW_OK); }
 
 /* Text of a buffer that is committed later stays in its turn. */
 void rt_end_stream(rt_session *s) {
     if (!s->stream)
         return;
-    mxw_status status = s->options.engine->finish(s->stream);
-    if (status < 0) {
-        fail(s, status);
-        return;
-    }
-    rt_drain(s);
+    drain(s, s->options.engine->finish(s->stream));
     if (s->stream)
         s->options.engine->close(s->stream);
     s->stream = NULL;
@@ -341,11 +339,7 @@ void rt_end_stream(rt_session *s) {
 /* ---- ends that are not the engine's ------------------------------------------------------------------------------ */
 
 static void flush(rt_session *s) {
-    mxw_status status = s->stream ? s->options.engine->flush(s->stream) : MXW_OK;
-    if (status < 0)
-        fail(s, status);
-    else
-        rt_drain(s);
+    drain(s, s->stream ? s->options.engine->flush(s->stream) : MXW_OK);
 }
 
 /* An item of which not everything was heard has failed. */

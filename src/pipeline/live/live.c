@@ -305,6 +305,7 @@ static mxw_status run_pass(mx_live *live, int64_t end, int thorough) {
     end = MX_MAX(end, live->clip);
     live->before = live->now;
     live->now = before;
+    live->before_clip = live->now_clip;
     live->now_clip = live->clip;
     mx_pass pass = {.samples = live->samples + (live->clip - live->first),
                     .n = (size_t)(end - live->clip),
@@ -316,6 +317,7 @@ static mxw_status run_pass(mx_live *live, int64_t end, int thorough) {
                     .loudest = &live->loudest};
     float loudest = live->loudest;
     MX_TRY(mx_pass_run(live->session, &pass, &live->now));
+    live->now_given = live->now.next;
     if (live->loudest > loudest)
         live->loudest_at = end;
     begin_with_speech(live);
@@ -392,6 +394,7 @@ static mxw_status conclude(mx_live *live) {
         return hear(live, u->end, 0);
     if (!(live->thorough && live->heard >= u->speech_end))
         MX_TRY(run_pass(live, u->end, 1));
+    mx_live_keep_tail(live);
     MX_TRY(settle(live, live->now.n_words));
     MX_TRY(give_partial(live));   /* an empty one, if the last one was not */
     MX_TRY(retire(live, live->n_known));

@@ -145,7 +145,9 @@ struct mxw_live {
 
     /* the utterance that is heard: listener.waiting[0] */
     int64_t clip;                 /* its audio is heard from this sample on */
-    int64_t now_clip;             /* the last pass's was; the clip may have been shortened since */
+    int64_t now_clip, before_clip;   /* the first sample of the last pass, of the one before; the clip may have been
+                                        shortened since */
+    size_t now_given;             /* words that the last pass was given */
     double final_end_s;           /* of the last final word, on the stream's clock */
     mx_tokens context, known;     /* final text before the clip, and in it ... */
     mx_known_word *known_words;   /* ... by words */
@@ -171,6 +173,11 @@ struct mxw_live {
         char line[512];
     } failure;
 };
+
+/* At the end of an utterance (policy.c). Where the sound breaks off in the middle of something, beams may prefer a
+ * text that ends before it: if the pass before heard words in the rest of the speech, `now` becomes that pass. One that
+ * heard nothing at all is believed: that was noise. */
+void mx_live_keep_tail(mx_live *live);
 
 mxw_status mx_listener_open(mx_live *live);
 /* Hears samples that live->samples has; new utterances are in waiting. */

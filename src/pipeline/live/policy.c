@@ -1,5 +1,6 @@
 /* pipeline/live/policy.c - which words are final while somebody speaks. Both policies only ever look at words that end
- * at least the margin before the end of the audio: what follows may still change how they are heard. */
+ * at least the margin before the end of the audio: what follows may still change how they are heard. And at the end of
+ * an utterance, when all words become final: those of which pass. */
 #include "base/base.h"
 #include "pipeline/live/live.h"
 
@@ -33,4 +34,33 @@ const mx_policy *mx_policy_of(mxw_live_policy policy) {
     static const mx_policy policies[] = {[MXW_LIVE_AGREEMENT] = {"agreement", settle_agreement},
                                          [MXW_LIVE_ALIGNATT] = {"alignatt", settle_alignatt}};
     return (size_t)policy < MX_COUNT(policies) ? &policies[policy] : NULL;
+}
+
+#define LOST_TAIL (0.3 * MXW_SAMPLE_RATE)   /* of speech after the last word: too much for nothing to have been said */
+
+/* Where the last word ends that the guard lets pass, in samples of the stream. */
+static double end_of(const mx_hypothesis *h, int64_t clip) {
+    double end_s = 0;
+    for (size_t i = 0; i < h->n_words; i++)
+        if (h->words[i].suspicion < MX_GUARD_SUSPECTED)
+            end_s = MX_MAX(end_s, h->words[i].end_s);
+    return (double)clip + end_s * MXW_SAMPLE_RATE;
+}
+
+static double middle_of(const mx_live_word *word, int64_t clip) {
+    return (double)clip + (word->start_s + word->end_s) / 2 * MXW_SAMPLE_RATE;
+}
+
+void mx_live_keep_tail(mx_live *live) {
+    mx_hypothesis *before = &live->before, now = live->now;
+    double said_until = MX_MIN(end_of(before, live->before_clip), (double)live->listener.waiting[0].speech_end);
+    if (now.n_words == 0 || said_until - end_of(&now, live->now_clip) < LOST_TAIL)
+        return;
+    int64_t known_end = live->n_known ? live->known_words[live->n_known - 1].end : 0;
+    while (now.next > live->now_given && before->next < before->n_words &&   /* words of this pass are final by now */
+           middle_of(&before->words[before->next], live->before_clip) <= (double)known_end)
+        before->next++;
+    live->now = *before;
+    live->before = now;
+    live->now_clip = live->before_clip;
 }

@@ -99,11 +99,9 @@ static void close_stream(void *user) {
 
 static mxw_status feed(void *user, const float *samples, size_t n) {
     stream *s = user;
-    if (s->engine->fail_feed < 0)
-        return s->engine->fail_feed;
     for (size_t i = 0; i < n; i++)
         hear(s, samples[i]);
-    return MXW_OK;
+    return s->engine->fail_feed;
 }
 
 static mxw_status flush(void *user) {

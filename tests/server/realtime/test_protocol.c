@@ -511,6 +511,21 @@ static void test_failures(void) {
     CHECK(kit_close(&k));
 }
 
+/* What was ready when a stream failed is told before that. */
+static void test_ready_before_failure(void) {
+    kit_session k;
+    kit_open(&k, RT_GA, NULL);
+    kit_speak(&k, 0.5);
+    kit_be_silent(&k, 0.49);
+    kit_lines(&k);
+    k.fake.fail_feed = MXW_E_MEMORY;
+    kit_be_silent(&k, 0.1);   /* the pause is long enough in the samples that fail */
+    CHECK_STR(kit_lines(&k), "speech_stopped #1 1000\ncommitted #1 after null\nitem.added #1 after null\n"
+                             "item.done #1 after null\ndelta #1 'end.'\ncompleted #1 'end.'\n"
+                             "error transcription_failed\n");
+    CHECK(kit_close(&k));
+}
+
 int main(void) {
     test_detected_turns();
     test_item();
@@ -531,5 +546,6 @@ int main(void) {
     test_bad_messages();
     test_too_much();
     test_failures();
+    test_ready_before_failure();
     return check_done();
 }
