@@ -91,7 +91,10 @@ static void disconnect(rt_socket *s, int dropped) {
     if (s->fd < 0)
         return;
     epoll_ctl(s->hub->epoll, EPOLL_CTL_DEL, s->fd, NULL);
-    MHD_upgrade_action(s->handle, MHD_UPGRADE_ACTION_CLOSE);
+    if (s->handle)
+        MHD_upgrade_action(s->handle, MHD_UPGRADE_ACTION_CLOSE);
+    else
+        close(s->fd);
     s->fd = -1;
     stop_worker(s);
     if (dropped)
@@ -408,10 +411,11 @@ int realtime_reserve(realtime_hub *hub) {
 
 void realtime_unreserve(realtime_hub *hub) { give_back_place(hub, 0); }
 
-/* 1: it is the hub's, which its worker wakes, and may be over and freed by now. */
+/* 1: it is the hub's, which its worker wakes, and may be over and freed by now. fd is then the socket's, to be closed
+ * by handle where that is not NULL. */
 static int open_socket(realtime_hub *hub, realtime_start *start, const char *extra, size_t n_extra, int fd,
                        struct MHD_UpgradeResponseHandle *handle) {
-    rt_socket *s = calloc(1, sizeof(*s));
+    rt_socket *s = fd >= 0 ? calloc(1, sizeof(*s)) : NULL;
     if (!s)
         return 0;
     int64_t now = server_now_ns();
@@ -439,10 +443,20 @@ void realtime_upgraded(realtime_hub *hub, realtime_start *start, const char *ext
     hub->counts.opened += !ends;
     hub->counts.open += !ends;
     pthread_mutex_unlock(&hub->lock);
-    if (!ends && open_socket(hub, start, extra, n_extra, fd, handle))
+    /* libmicrohttpd 0.9.75 marks a connection as closed before it is done with closing it, and its thread that accepts
+     * frees those with the mark as soon as their own threads have ended. So its part ends here, in that thread, and the
+     * hub has a descriptor of its own. Not with TLS: there libmicrohttpd goes on in between, in the same thread, which
+     * has still to end when the hub closes. */
+    int keeps = hub->server->options->tls_cert != NULL;
+    int own = keeps || ends ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int opened = !ends && open_socket(hub, start, extra, n_extra, own, keeps ? handle : NULL);
+    if (!keeps || !opened)
+        MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+    if (opened)
         return;
+    if (own >= 0 && own != fd)
+        close(own);
     log_end(hub, start, NULL);
     free(start);
-    MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
     give_back_place(hub, !ends);
 }

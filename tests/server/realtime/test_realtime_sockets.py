@@ -160,10 +160,14 @@ def test_rude_clients(server):
     check(wait_until(lambda: server.threads() <= before), "its thread ends", server.threads())
 
 
-def waiting_bytes(server):
-    name = "max_whisper_socket_waiting_bytes "
+def metric(server, name):
+    name = f"max_whisper_{name} "
     return next(float(line[len(name):]) for line in server.ask("GET", "/metrics").text.splitlines()
                 if line.startswith(name))
+
+
+def waiting_bytes(server):
+    return metric(server, "socket_waiting_bytes")
 
 
 def test_unfinished(server):
@@ -207,6 +211,16 @@ def test_many(server):
     for s in sockets:
         s.socket.close()
     check(wait_until(lambda: server.threads() <= base), "and all threads end", server.threads() - base)
+
+
+def test_leaving_together(server):
+    """A hundred at once, again and again: what they leave in libmicrohttpd is taken down while others still leave"""
+    for _ in range(10):
+        sockets = [Socket(server) for _ in range(100)]
+        check_equal([s.status for s in sockets], [101] * 100, "all are in")
+        for s in sockets:
+            s.socket.close()
+        check(wait_until(lambda: metric(server, "sockets") == 0), "all are gone", metric(server, "sockets"))
 
 
 def test_no_detector(server):
@@ -340,6 +354,7 @@ with Server(*MODEL) as shared:
     test_rude_clients(shared)
     test_unfinished(shared)
     test_many(shared)
+    test_leaving_together(shared)
     test_no_detector(shared)
 test_keys()
 test_limits()
