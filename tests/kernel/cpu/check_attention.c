@@ -139,7 +139,8 @@ static void test_attn_partial(void) {
 }
 
 static void test_attn_combine(void) {
-    static const int64_t sizes[][3] = {{1, 1, 1}, {16, 6, 64}, {3, 2, 17}, {2, 20, 64}, {5, 1, 80}};
+    static const int64_t sizes[][3] = {{1, 1, 1}, {16, 6, 64}, {3, 2, 17}, {2, 20, 64}, {5, 1, 80},
+                                       {12, 6, 64}, {17, 8, 64}, {40, 16, 64}, {12, 33, 64}};
     for (size_t i = 0; i < MX_COUNT(sizes); i++) {
         int64_t n = sizes[i][0], heads = sizes[i][1], width = sizes[i][2], d = heads * width;
         int64_t stride = d + 2 * heads + 5;

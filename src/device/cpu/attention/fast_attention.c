@@ -93,12 +93,11 @@ static void run_range(void *context, int64_t piece, int slot) {
                              mx_cpu_slot(l->call, l->scratch, slot));
 }
 
-static void run_join(void *context, int64_t piece, int slot) {
+static void run_join(void *context, int64_t row, int slot) {
     const listening *l = context;
-    int64_t end = MX_MIN((piece + 1) * TILE_ROWS, l->by_window.starts[l->first_tile + l->n_tiles] - l->first_row);
-    for (int64_t r = piece * TILE_ROWS; r < end; r++)
-        l->kernels->attn_combine((float *)l->call->outputs[0].data + l->by_window.order[l->first_row + r] * l->d,
-                                 l->parts + r * l->ranges * l->part, l->part, l->ranges, l->heads, l->width);
+    (void)slot;
+    l->kernels->attn_combine((float *)l->call->outputs[0].data + l->by_window.order[l->first_row + row] * l->d,
+                             l->parts + row * l->ranges * l->part, l->part, l->ranges, l->heads, l->width);
 }
 
 /* The tiles from first_tile on that fit into a wave. */
@@ -116,7 +115,7 @@ static void run_wave(listening *l, int64_t tiles) {
         l->kernels->mul_f32(l->q + r * l->d, row, 1, &scale, 0, l->d);
     }
     mx_cpu_for(l->call, l->ranges * l->n_tiles, run_range, l);
-    mx_cpu_for(l->call, (rows + TILE_ROWS - 1) / TILE_ROWS, run_join, l);
+    mx_cpu_for(l->call, rows, run_join, l);
 }
 
 mxw_status mx_cpu_fast_attention_window(const mx_call *call, const mx_kernels *kernels) {

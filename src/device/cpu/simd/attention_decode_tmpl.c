@@ -108,17 +108,19 @@ MX_INLINE const char *rows_of(const partial *f, const char *x, int64_t n, float 
     return (const char *)wide;
 }
 
-/* Asks for a line of a head of KEYS rows, `bytes` apart, into the second-level cache: too few can be on their way into
- * the first one to keep memory busy. */
-MX_INLINE void ask(const char *rows, int64_t bytes, int64_t line, const int lines) {
-    __builtin_prefetch(rows + line / lines * bytes + line % lines * 64, 0, 2);
+/* Asks for a head of a row into the second-level cache: too few lines can be on their way into the first one to keep
+ * memory busy. */
+MX_INLINE void ask(const char *row, const int lines) {
+#pragma GCC unroll 4
+    for (int i = 0; i < lines; i++)
+        __builtin_prefetch(row + 64 * i, 0, 2);
 }
 
 /* One head of a step: the scores of its keys for all rows. The same head of the next step, or of the first values, is
- * asked for meanwhile, at an even pace. */
+ * asked for meanwhile, at an even pace: a row each time as many keys are scored as there are rows. */
 MX_INLINE void score(const partial *f, int64_t first, int64_t head, float *wide, const int half) {
     const char *at = f->k + first * f->bytes + head * WIDTH * ELEMENT(half);
-    int64_t n = MX_MIN(KEYS, f->keys - first), asked = 0, done = 0, apart;
+    int64_t n = MX_MIN(KEYS, f->keys - first), due = 0, apart;
     const char *next = f->keys - first > KEYS ? at + KEYS * f->bytes : f->v + head * WIDTH * ELEMENT(half);
     const char *k = rows_of(f, at, n, wide, &apart, half);
     for (int64_t i = 0; i < n; i += VS) {
@@ -127,8 +129,8 @@ MX_INLINE void score(const partial *f, int64_t first, int64_t head, float *wide,
         for (int j = 0; j < VS; j++)   /* past the last one it again */
             key[j] = k + MX_MIN(i + j, n - 1) * apart;
         for (int64_t r = 0; r < f->rows; r++) {
-            for (done += VS * LINES(half); asked * f->rows < done; asked++)
-                ask(next, f->bytes, asked, LINES(half));
+            for (due += VS; due > 0; due -= f->rows, next += f->bytes)
+                ask(next, LINES(half));
             store_scores(f->s + (r * f->heads + head) * MX_ATTN_RANGE + first + i,
                          score_keys(key, f->q + (r * f->heads + head) * WIDTH, 0), n - i);
         }
@@ -222,6 +224,58 @@ void MX_FAST(attn_partial)(float *part, int64_t stride, const float *q, int64_t 
         take_halves(&f);
     else
         take_floats(&f);
+}
+
+/* ---- partial results of a row ------------------------------------------------------------------------------------ */
+
+#define SHARES 16   /* ranges at a time, so that their shares fit on the stack */
+
+/* Adds n ranges of a head, share[i * VL] of each, to y, or to 0 if they are the first. */
+MX_INLINE void add_ranges(float *y, const float *part, int64_t stride, int64_t n, const float *share, int first) {
+    vf sum[REGS];
+#pragma GCC unroll 16
+    for (int c = 0; c < REGS; c++)
+        sum[c] = first ? vf_zero() : vf_load(y + VL * c);
+    for (int64_t i = 0; i < n; i++, part += stride, share += VL)
+#pragma GCC unroll 16
+        for (int c = 0; c < REGS; c++)
+            sum[c] = vf_fma(vf_set1(*share), vf_load(part + VL * c), sum[c]);
+#pragma GCC unroll 16
+    for (int c = 0; c < REGS; c++)
+        vf_store(y + VL * c, sum[c]);
+}
+
+/* Up to VL heads: their shares of each range are made together, a lane each. */
+MX_INLINE void join_heads(float *y, const float *parts, const float *tops, int64_t stride, int64_t n, int64_t all,
+                          int64_t heads) {
+    float share[SHARES * VL], inverse[VL];
+    vf top = vf_set1(-INFINITY), sum = vf_zero();
+    for (int64_t i = 0; i < n; i++)
+        top = vf_maxnum(vf_load_first(tops + i * stride, heads), top);
+    for (int64_t first = 0; first < n; first += SHARES) {
+        int64_t some = MX_MIN(SHARES, n - first);
+        for (int64_t i = 0; i < some; i++) {
+            const float *at = tops + (first + i) * stride;
+            vf part = vf_exp2(vf_sub(vf_load_first(at, heads), top));
+            sum = vf_fma(part, vf_load_first(at + all, heads), sum);
+            vf_store(share + VL * i, part);
+        }
+        for (int64_t h = 0; h < heads; h++)
+            add_ranges(y + h * WIDTH, parts + first * stride + h * WIDTH, stride, some, share + h, first == 0);
+    }
+    vf_store(inverse, vf_div(vf_set1(1), sum));
+    for (int64_t i = 0; i < heads * WIDTH; i += VL)
+        vf_store(y + i, vf_mul(vf_load(y + i), vf_set1(inverse[i / WIDTH])));
+}
+
+void MX_FAST(attn_combine)(float *y, const float *parts, int64_t stride, int64_t n, int64_t heads, int64_t width) {
+    if (width != WIDTH) {
+        MX_REF(attn_combine)(y, parts, stride, n, heads, width);
+        return;
+    }
+    for (int64_t h = 0; h < heads; h += VL)
+        join_heads(y + h * WIDTH, parts + h * WIDTH, parts + heads * WIDTH + h, stride, n, heads,
+                   MX_MIN(VL, heads - h));
 }
 
 /* ---- a row over the cells of a cache ----------------------------------------------------------------------------- */

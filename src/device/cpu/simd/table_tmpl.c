@@ -31,6 +31,7 @@ const mx_kernels MX_FAST(table) = {
     .w8a8_tile = MX_FAST(w8a8_tile),
     .attn_tile = MX_FAST(attn_tile),
     .attn_partial = MX_FAST(attn_partial),
+    .attn_combine = MX_FAST(attn_combine),
     .attn_paged = MX_FAST(attn_paged),
     .int8_gemm = MX_FAST(int8_gemm),
     .select_range = MX_FAST(select_range),
