@@ -260,6 +260,9 @@ void mx_logits_exact(const mx_kernels *kernels, const mx_logits_int8 *w, float *
         else
             memcpy(to, exact_row(w, ids[i]), (size_t)w->k * bytes);
     }
-    (bytes == 2 ? kernels->pack_panel_16 : kernels->pack_panel_32)(panel, side_by_side, w->k, n, w->k);
+    for (int64_t i = n; i < MX_PANEL; i++)   /* only whole panels are transposed in blocks */
+        memcpy(side_by_side + (size_t)(i * w->k) * bytes, side_by_side + (size_t)((n - 1) * w->k) * bytes,
+               (size_t)w->k * bytes);
+    (bytes == 2 ? kernels->pack_panel_16 : kernels->pack_panel_32)(panel, side_by_side, w->k, MX_PANEL, w->k);
     kernels->gemm_rows(y, MX_PANEL, packed_rows, rows, panel, (mxw_dtype)w->dtype, w->k, 1);
 }

@@ -80,6 +80,15 @@ void mx_rescore_thresholds(void *context, int64_t row, int slot) {
 
 /* ---- exact logits ------------------------------------------------------------------------------------------------ */
 
+/* Whether an id of a side of a range can reach a threshold: not if one with its largest logit and the largest slack
+ * cannot. */
+static int may_reach(const mx_selection *s, int64_t row, int64_t range, int side) {
+    const mx_select_thresholds *b = mx_select_thresholds_of(s, row);
+    float top = mx_select_part_of(s, row, range)->side[side].top, slack = mx_select_int8_row(s, row)->slack;
+    float most = s->int8->most_scale;
+    return top + slack * most / 4 >= b->likely[side] || top + slack * most >= b->best[side];
+}
+
 /* The shortlist: marks the ids of a range that need exact logits. */
 static void mark(const mx_selection *s, int64_t row, int64_t range, uint16_t *mask, uint16_t bit) {
     const mx_rule rule = mx_select_rule(s, row);
@@ -93,7 +102,7 @@ static void mark(const mx_selection *s, int64_t row, int64_t range, uint16_t *ma
         const uint8_t *suppress = mx_select_suppress(s, &rule) + first;
         for (int64_t i = from; b->best[side] == -INFINITY && i < at.to[side]; i++) /* all, whatever x is */
             mask[i] = (uint16_t)(mask[i] | (suppress[i] ? 0 : bit));
-        if (b->best[side] > -INFINITY && count > 0)
+        if (b->best[side] > -INFINITY && count > 0 && may_reach(s, row, range, side))
             s->kernels->shortlist(mask + from, bit, x + from, scales + from, suppress + from, count, b->likely[side],
                                   b->best[side], slack);
     }
@@ -125,10 +134,12 @@ static void put(const mx_selection *s, mx_select_part *part, const mx_rule *rule
     exchange(&part->side[side], int8, exact);
 }
 
-/* Exact logits of up to MX_PANEL ids, to the rows that need them. */
-static void put_exact(const mx_selection *s, int64_t first_row, int64_t n_rows, const int32_t *ids, int64_t n,
-                      const uint16_t *mask, int64_t range, int slot) {
+/* Exact logits of up to MX_PANEL ids of the list, to the rows that need them. */
+static void put_exact(const mx_selection *s, int64_t first_row, int64_t n_rows, const mx_select_list *list,
+                      int64_t first, int slot) {
     float *y = mx_select_slot(s, slot, s->at.exact);
+    const int32_t *ids = list->ids + first;
+    int64_t n = MX_MIN(MX_PANEL, list->n - first);
     mx_logits_exact(s->kernels, s->int8, y, mx_select_packed_rows(s, first_row), n_rows, ids, n,
                     mx_select_slot(s, slot, s->at.exact_scratch));
     for (int64_t r = 0; r < n_rows; r++) {
@@ -136,20 +147,30 @@ static void put_exact(const mx_selection *s, int64_t first_row, int64_t n_rows, 
         float *row = mx_select_row(s, first_row + r);
         int again = mx_select_thresholds_of(s, first_row + r)->again;
         for (int64_t i = 0; i < n; i++) {
-            if (!(mask[ids[i] - range * MX_SELECT_IDS] >> r & 1))
+            if (!(list->rows[first + i] >> r & 1))
                 continue;
             if (!again)
-                put(s, mx_select_part_of(s, first_row + r, range), &rule, ids[i], row[ids[i]], y[r * MX_PANEL + i]);
+                put(s, mx_select_part_of(s, first_row + r, ids[i] / MX_SELECT_IDS), &rule, ids[i], row[ids[i]],
+                    y[r * MX_PANEL + i]);
             row[ids[i]] = y[r * MX_PANEL + i];
         }
     }
 }
 
-/* One range, a group of rows: which rows have an exact logit in it now, a bit each. */
-static unsigned make_exact(const mx_selection *s, int64_t first_row, int64_t n_rows, int64_t range, int slot) {
+/* All of the list, which is empty then. */
+static void score_list(const mx_selection *s, int64_t first_row, int64_t n_rows, mx_select_list *list, int slot) {
+    for (int64_t first = 0; first < list->n; first += MX_PANEL)
+        put_exact(s, first_row, n_rows, list, first, slot);
+    list->n = 0;
+}
+
+/* One range, a group of rows: lists the ids that need exact logits, and asks for their weights. Returns which rows have
+ * one, a bit each. */
+static unsigned list_range(const mx_selection *s, int64_t first_row, int64_t n_rows, int64_t range,
+                           mx_select_list *list, int slot) {
     uint16_t *mask = mx_select_slot(s, slot, s->at.mask);
-    int64_t first = range * MX_SELECT_IDS, n = MX_MIN(MX_SELECT_IDS, s->at.vocab - first), found = 0;
-    int32_t ids[MX_PANEL];
+    int64_t first = range * MX_SELECT_IDS;
+    uint64_t four;
     unsigned any = 0;
     memset(mask, 0, MX_SELECT_IDS * sizeof(*mask));
     for (int64_t r = 0; r < n_rows; r++) {
@@ -157,30 +178,40 @@ static unsigned make_exact(const mx_selection *s, int64_t first_row, int64_t n_r
         for (int side = 0; side < 2 && !mx_select_thresholds_of(s, first_row + r)->again; side++)
             mx_select_part_of(s, first_row + r, range)->side[side].n = 0;
     }
-    for (int64_t i = 0; i < n; i++) {
-        if (!mask[i])
-            continue;
-        any |= mask[i];
-        mx_logits_exact_soon(s->int8, first + i);
-        ids[found++] = (int32_t)(first + i);
-        if (found == MX_PANEL) {
-            put_exact(s, first_row, n_rows, ids, found, mask, range, slot);
-            found = 0;
+    for (int64_t i = 0; i < MX_SELECT_IDS; i += 4) {   /* mostly none of four */
+        memcpy(&four, mask + i, sizeof(four));
+        for (int64_t j = i; four && j < i + 4; j++) {
+            if (!mask[j])
+                continue;
+            if (list->n == MX_SELECT_LIST)
+                score_list(s, first_row, n_rows, list, slot);
+            any |= mask[j];
+            mx_logits_exact_soon(s->int8, first + j);
+            list->ids[list->n] = (int32_t)(first + j);
+            list->rows[list->n++] = mask[j];
         }
     }
-    if (found)
-        put_exact(s, first_row, n_rows, ids, found, mask, range, slot);
     return any;
 }
 
-void mx_rescore_range(void *context, int64_t range, int slot) {
+/* A panel of exact logits takes as long for one id as for MX_PANEL, so the ids of several ranges share them; and while
+ * the next range is marked, the weights that were asked for come. */
+void mx_rescore_ranges(void *context, int64_t piece, int slot) {
     const mx_selection *s = context;
+    mx_select_list *list = mx_select_slot(s, slot, s->at.list);
+    int64_t from = piece * MX_SELECT_TOGETHER, to = MX_MIN(from + MX_SELECT_TOGETHER, s->at.ranges);
     for (int64_t first = 0; first < s->n_rows; first += MX_SELECT_GROUP) {
-        unsigned any = make_exact(s, first, MX_MIN(MX_SELECT_GROUP, s->n_rows - first), range, slot);
-        for (int64_t r = first; any; r++, any >>= 1)
-            if ((any & 1) && mx_select_thresholds_of(s, r)->again)
-                mx_select_take(s, r, range, mx_select_row(s, r) + range * MX_SELECT_IDS,
-                               mx_select_slot(s, slot, s->at.left));
+        int64_t n = MX_MIN(MX_SELECT_GROUP, s->n_rows - first);
+        unsigned any[MX_SELECT_TOGETHER];
+        list->n = 0;
+        for (int64_t range = from; range < to; range++)
+            any[range - from] = list_range(s, first, n, range, list, slot);
+        score_list(s, first, n, list, slot);
+        for (int64_t range = from; range < to; range++)
+            for (int64_t r = 0; r < n; r++)
+                if ((any[range - from] >> r & 1) && mx_select_thresholds_of(s, first + r)->again)
+                    mx_select_take(s, first + r, range, mx_select_row(s, first + r) + range * MX_SELECT_IDS,
+                                   mx_select_slot(s, slot, s->at.left));
     }
 }
 

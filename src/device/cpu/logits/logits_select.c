@@ -55,6 +55,7 @@ static mx_select_layout layout_of(const mx_call *call) {
         l.int8_rows = place(&l.shared, (size_t)l.wave * sizeof(mx_int8_row));
         l.thresholds = place(&l.shared, (size_t)l.wave * sizeof(mx_select_thresholds));
         l.mask = place(&l.slot, MX_SELECT_IDS * sizeof(uint16_t));
+        l.list = place(&l.slot, sizeof(mx_select_list));
         l.exact = place(&l.slot, MX_SELECT_GROUP * MX_PANEL * sizeof(float));
         l.exact_scratch = place(&l.slot, mx_logits_exact_bytes(l.width));
         l.panel = place(&l.slot, mx_logits_int8_scratch(&call->inputs[1]));
@@ -297,7 +298,7 @@ static void run_wave(mx_selection *s) {
     mx_cpu_for(s->call, s->at.ranges, run_range, s);
     if (s->int8) {
         mx_cpu_for(s->call, s->n_rows, mx_rescore_thresholds, s);
-        mx_cpu_for(s->call, s->at.ranges, mx_rescore_range, s);
+        mx_cpu_for(s->call, mx_rescore_pieces(s), mx_rescore_ranges, s);
     }
     int8_t before[MX_SELECT_WAVE];
     memcpy(before, s->need, (size_t)s->n_rows);
@@ -308,8 +309,10 @@ static void run_wave(mx_selection *s) {
         return;
     for (int64_t r = 0; s->int8 && r < s->n_rows; r++)
         (s->need[r] && !before[r] ? mx_rescore_all : mx_rescore_none)(s, r);
-    if (s->at.fused)
-        mx_cpu_for(s->call, s->at.ranges, s->int8 ? mx_rescore_range : run_range, s);
+    if (s->int8)
+        mx_cpu_for(s->call, mx_rescore_pieces(s), mx_rescore_ranges, s);
+    else if (s->at.fused)
+        mx_cpu_for(s->call, s->at.ranges, run_range, s);
     for (int64_t r = 0; r < s->n_rows; r++)
         if (s->need[r] && !before[r])
             select_whole(s, r, 0);

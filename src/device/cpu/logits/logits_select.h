@@ -10,6 +10,8 @@
 #define MX_SELECT_IDS (64 * MX_PANEL) /* of a range */
 #define MX_SELECT_WAVE 64             /* rows that share one reading of the weights */
 #define MX_SELECT_GROUP 16            /* rows whose logits of a range are made at once */
+#define MX_SELECT_TOGETHER 4          /* ranges that are re-scored together */
+#define MX_SELECT_LIST (8 * MX_PANEL) /* ids that are re-scored together at most */
 
 /* Offsets in scratch, from shapes alone. */
 typedef struct mx_select_layout {
@@ -19,8 +21,15 @@ typedef struct mx_select_layout {
     size_t packed_rows, norm, parts, whole, need, shared; /* offsets in the shared part, and its end */
     size_t numbers, int8_rows, thresholds;                  /* more of them, for an int8 vocabulary */
     size_t logits, left, slot;                     /* the same in a slot */
-    size_t mask, exact, exact_scratch, panel;
+    size_t mask, list, exact, exact_scratch, panel;
 } mx_select_layout;
+
+/* Ids to be re-scored, in rising order, and for which rows of a group, a bit each. */
+typedef struct mx_select_list {
+    int64_t n;
+    int32_t ids[MX_SELECT_LIST];
+    uint16_t rows[MX_SELECT_LIST];
+} mx_select_list;
 
 /* What an id's int8 logit must reach for the id to be re-scored; side 0 is the text, 1 the timestamps. */
 typedef struct mx_select_thresholds {
@@ -107,8 +116,11 @@ void mx_rescore_thresholds(void *context, int64_t row, int slot);
 /* Thresholds with which no logit, or every one, is re-scored. */
 void mx_rescore_none(const mx_selection *s, int64_t row);
 void mx_rescore_all(const mx_selection *s, int64_t row);
-/* Re-scores the ids of a range that reach the thresholds, for all rows. A piece is a range. */
-void mx_rescore_range(void *context, int64_t range, int slot);
+/* Re-scores the ids that reach the thresholds, for all rows. A piece is MX_SELECT_TOGETHER ranges. */
+void mx_rescore_ranges(void *context, int64_t piece, int slot);
+static inline int64_t mx_rescore_pieces(const mx_selection *s) {
+    return (s->at.ranges + MX_SELECT_TOGETHER - 1) / MX_SELECT_TOGETHER;
+}
 /* The error of an id's int8 logit. */
 float mx_rescore_off(const mx_selection *s, int64_t row, int32_t id, int slot);
 #endif
