@@ -20,7 +20,7 @@ void mx_spectrum_init(mx_spectrum *s) {
     }
 }
 
-extern const mx_fft_kernels mx_fft_ref, mx_fft_avx2;
+extern const mx_fft_kernels mx_fft_ref, mx_fft_avx2, mx_fft_avx512;
 
 static const struct {
     const char *set;
@@ -29,6 +29,7 @@ static const struct {
     {"ref", &mx_fft_ref},
 #ifdef __x86_64__
     {"avx2", &mx_fft_avx2},
+    {"avx512", &mx_fft_avx512},
 #endif
 };
 
