@@ -100,6 +100,14 @@ def test_overwritten(root):
                      "-"], 2, "b.wav", "overwrite", stdin=stream)
     check_fails([*PLAIN, "--language", "en", "-o", os.path.dirname(named), "-f", "txt", "--output-name",
                  "x-{language}.wav", named], 1, "x-en.wav", "overwrite")
+    waits = os.path.join(root, "sub/x.wav")   # its text would have the name of a recording that waits behind it
+    shutil.copy(path, waits)
+    code, _, err = run(*PLAIN, "--language", "en", "-o", os.path.dirname(named), "-f", "txt", "--output-name",
+                       "{stem}-{language}.wav", waits, named)
+    check("x.wav: its txt would overwrite the recording" in err, "a recording that waits is not overwritten", err)
+    check_equal(code, 1, "one of two is written")
+    os.remove(waits)
+    os.remove(os.path.join(root, "sub/x-en-en.wav"))
     for name in (path, other, named):
         with open(name, "rb") as stream:
             check(stream.read() == before, f"{name} is as it was")

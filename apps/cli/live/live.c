@@ -61,7 +61,7 @@ static int open_live(stream *s) {
 /* The file that is heard must not be the one that is written. */
 static int check_save(const stream *s) {
     const char *path = s->options->save_audio, *heard = source_path(&s->chosen);
-    if (!path || !heard || !outputs_is_input(path, heard))
+    if (!path || !heard || !inputs_is(path, heard))
         return 1;
     log_error("--save-audio: %s is the file that is heard", path);
     return 0;

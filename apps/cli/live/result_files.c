@@ -29,7 +29,7 @@ static int path_of(const result_files *f, const char *format, char *path, size_t
 
 /* A name with {language} is known when there is text. */
 static int check_path(const result_files *f, const char *path) {
-    if (!f->heard || !outputs_is_input(path, f->heard))
+    if (!f->heard || !inputs_is(path, f->heard))
         return 1;
     log_error("--output-dir: %s is the file that is heard", path);
     return 0;

@@ -19,7 +19,6 @@ enum { BATCH_CPU = 4, BATCH_ACCELERATOR = 32, FEW_THREADS = 3, MOST = 256 };
 
 typedef struct job {
     recording_batch batch;
-    const inputs *list;
     int n;
     pthread_mutex_t lock;
     int next, n_running, n_done, n_failed;
@@ -35,7 +34,7 @@ static void *work(void *argument) {
     while (j->next < j->n && end != RECORDING_STOP && !j->batch.stopped && !interrupt_signal()) {
         int place = j->next++;
         pthread_mutex_unlock(&j->lock);
-        end = recording_transcribe(&j->batch, place, &j->list->items[place], &j->failures[place]);
+        end = recording_transcribe(&j->batch, place, &j->batch.list->items[place], &j->failures[place]);
         pthread_mutex_lock(&j->lock);
         j->n_done += end == RECORDING_DONE;
         j->n_failed += end == RECORDING_FAILED;
@@ -194,7 +193,7 @@ static int tell_end(job *j, const transcribe_options *o) {
 }
 
 int batch_run(const transcribe_options *options, const inputs *list, int several) {
-    job j = {.list = list, .n = list->n, .batch = {.options = options, .several = several}};
+    job j = {.n = list->n, .batch = {.options = options, .list = list, .several = several}};
     j.batch.output = ordered_open(j.n, several);
     j.failures = calloc((size_t)j.n, sizeof(*j.failures));
     if (!j.batch.output || !j.failures) {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A file that is named is opened whatever its extension; these are what is taken of a folder. */
 static const char *const extensions[] = {
@@ -54,6 +55,7 @@ void inputs_free(inputs *list) {
     while (list->n)
         inputs_drop(list, list->n - 1);
     free(list->items);
+    free(list->files);
     *list = (inputs){0};
 }
 
@@ -121,6 +123,46 @@ static int add_pattern(inputs *list, const char *pattern, int recursive) {
     globfree(&found);
     return kept;
 }
+
+/* ---- what is read must not be written ------------------------------------------------------------------- */
+
+static int identify(const char *path, input_identity *id) {
+    struct stat info;
+    int known = strcmp(path, "-") ? !stat(path, &info) : !fstat(STDIN_FILENO, &info);
+    if (!known || !S_ISREG(info.st_mode))
+        return 0;
+    *id = (input_identity){info.st_dev, info.st_ino};
+    return 1;
+}
+
+static int by_identity(const void *a, const void *b) {
+    const input_identity *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+int inputs_identify(inputs *list) {
+    list->files = malloc((size_t)(list->n + 1) * sizeof(*list->files));
+    if (!list->files)
+        return 0;
+    for (int i = 0; i < list->n; i++)
+        list->n_files += (size_t)identify(list->items[i].path, &list->files[list->n_files]);
+    qsort(list->files, list->n_files, sizeof(*list->files), by_identity);
+    return 1;
+}
+
+int inputs_has(const inputs *list, const char *path) {
+    input_identity id;
+    return identify(path, &id) && bsearch(&id, list->files, list->n_files, sizeof(id), by_identity);
+}
+
+int inputs_is(const char *path, const char *recording) {
+    input_identity to, from;
+    return identify(path, &to) && identify(recording, &from) && !by_identity(&to, &from);
+}
+
+/* ---- words ---------------------------------------------------------------------------------------------- */
 
 int inputs_expand(inputs *list, char **words, int n_words, int recursive) {
     int kept = 1;

@@ -8,6 +8,7 @@
 #define CLI_TRANSCRIBE_INPUTS_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 typedef struct input {
     char *path;
@@ -15,15 +16,29 @@ typedef struct input {
     const char *problem; /* NULL, or why there is nothing to be transcribed */
 } input;
 
+/* A regular file, as the system knows it. */
+typedef struct input_identity {
+    dev_t device;
+    ino_t number;
+} input_identity;
+
 typedef struct inputs {
     input *items;
     int n;
     size_t room;
+    input_identity *files; /* all that inputs_identify found, sorted; also of items that were taken out since */
+    size_t n_files;
 } inputs;
 
 /* 0: there is no memory. "-" and names that exist as files are taken as they are; patterns (* ? [) only where no file
  * has that very name. */
 int inputs_expand(inputs *list, char **words, int n_words, int recursive);
+/* Notes which files the items are. 0: there is no memory. */
+int inputs_identify(inputs *list);
+/* Whether writing to the path would overwrite one of those. */
+int inputs_has(const inputs *list, const char *path);
+/* The same of one recording; "-": standard input, where that is a file. */
+int inputs_is(const char *path, const char *recording);
 /* Takes item i out. */
 void inputs_drop(inputs *list, int i);
 void inputs_free(inputs *list);

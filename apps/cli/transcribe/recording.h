@@ -28,6 +28,7 @@ typedef enum recording_end {
 /* Shared by all recordings of a command line. */
 typedef struct recording_batch {
     const transcribe_options *options;
+    const inputs *list; /* all recordings of the run */
     ordered_output *output;
     int several;  /* more than one recording was named */
     int batch;    /* sessions that may be open at once; fewer if memory is short (session_slots.h) */

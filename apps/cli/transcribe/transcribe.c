@@ -75,7 +75,7 @@ static int check_outputs(const transcribe_options *o, const inputs *list) {
     if (n)
         return 0;
     n = outputs_overwrite(o, list, path, sizeof(path));
-    if (n > 0)
+    if (n)
         log_error("--output-dir: a result would overwrite the recording %s; choose another folder or --output-name",
                   path);
     return n == 0;
@@ -141,7 +141,7 @@ static int run(const void *chosen, char **words, int n_words) {
     inputs list = {0};
     if (!check_combination(o))
         return EXIT_USAGE;
-    if (!inputs_expand(&list, words, n_words, o->recursive)) {
+    if (!inputs_expand(&list, words, n_words, o->recursive) || !inputs_identify(&list)) {
         log_error("out of memory: the list of files");
         inputs_free(&list);
         return EXIT_FAILED;

@@ -15,6 +15,7 @@
 static outputs_source source_of(const recording *r) {
     return (outputs_source){.options = r->options,
                             .in = r->in,
+                            .list = r->batch->list,
                             .name = r->name,
                             .model = r->batch->model,
                             .session = r->session,

@@ -82,41 +82,12 @@ int outputs_exist(const transcribe_options *options, const input *in) {
 
 /* ---- what is read must not be written ------------------------------------------------------------------- */
 
-/* A regular file, as the system knows it. */
-typedef struct identity {
-    dev_t device;
-    ino_t number;
-} identity;
-
-static int identify(const char *path, identity *id) {
-    struct stat info;
-    int known = strcmp(path, "-") ? !stat(path, &info) : !fstat(STDIN_FILENO, &info);
-    if (!known || !S_ISREG(info.st_mode))
-        return 0;
-    *id = (identity){info.st_dev, info.st_ino};
-    return 1;
-}
-
-static int by_identity(const void *a, const void *b) {
-    const identity *x = a, *y = b;
-    if (x->device != y->device)
-        return x->device < y->device ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-int outputs_is_input(const char *path, const char *recording) {
-    identity to, from;
-    return identify(path, &to) && identify(recording, &from) && !by_identity(&to, &from);
-}
-
-/* Whether a file of this recording is among those. */
-static int overwrites(const transcribe_options *options, const input *in, const identity *read, size_t n, char *path,
-                      size_t size) {
-    identity to;
+/* Whether a file of this recording is one of those. */
+static int overwrites(const transcribe_options *options, const inputs *list, const input *in, char *path, size_t size) {
     for (int i = 0; mxw_format_name(i); i++) {
         output_fields fields = {in->path, mxw_format_name(i), "", ""};
         if (transcribe_wants(options, mxw_format_name(i)) && path_of(options, in, &fields, path, size) &&
-            identify(path, &to) && bsearch(&to, read, n, sizeof(*read), by_identity))
+            inputs_has(list, path))
             return 1;
     }
     return 0;
@@ -125,19 +96,9 @@ static int overwrites(const transcribe_options *options, const input *in, const 
 int outputs_overwrite(const transcribe_options *options, const inputs *list, char *path, size_t size) {
     if (output_name_has(options->output_name, "{model}") || output_name_has(options->output_name, "{language}"))
         return 0; /* save_file looks again */
-    identity *read = malloc((size_t)(list->n + 1) * sizeof(*read));
-    size_t n = 0;
     int found = 0;
-    if (!read) {
-        log_error("out of memory: the list of files");
-        return -1;
-    }
-    for (int i = 0; i < list->n; i++)
-        n += (size_t)identify(list->items[i].path, &read[n]);
-    qsort(read, n, sizeof(*read), by_identity);
     for (int i = 0; i < list->n && !found; i++)
-        found = overwrites(options, &list->items[i], read, n, path, size);
-    free(read);
+        found = overwrites(options, list, &list->items[i], path, size);
     return found;
 }
 
@@ -186,8 +147,9 @@ static mxw_status save_file(const outputs_source *source, const mxw_result *resu
         log_error("%s: output path is too long", source->name);
         return MXW_E_ARGUMENT;
     }
-    if (outputs_is_input(path, source->in->path)) {
-        log_error("%s: its %s would overwrite it; choose another --output-name", source->name, format);
+    if (inputs_has(source->list, path)) {
+        log_error("%s: its %s would overwrite the recording %s; choose another --output-name", source->name, format,
+                  path);
         return MXW_E_ARGUMENT;
     }
     if (status >= 0)

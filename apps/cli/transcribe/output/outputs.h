@@ -12,6 +12,7 @@
 typedef struct outputs_source {
     const transcribe_options *options;
     const input *in;
+    const inputs *list;   /* that it is one of */
     const char *name;     /* as it is told to people */
     mxw_model *model;
     mxw_session *session; /* or NULL: of several channels, with this */
@@ -27,10 +28,8 @@ int outputs_folder(const transcribe_options *options, const input *in, char *pat
 int outputs_collide(const inputs *list, int alike, const input **a, const input **b);
 /* 1 if every file that would be written is there. */
 int outputs_exist(const transcribe_options *options, const input *in);
-/* Whether writing to the path would overwrite that recording; "-": standard input, where that is a file. */
-int outputs_is_input(const char *path, const char *recording);
-/* 1 if a file that would be written, whose path is put into path, is one of the recordings; as far as names are known
- * before the run. 0: none; -1: no memory, which is logged. */
+/* 1 if a file that would be written, whose path is put into path, is one of the recordings, as far as names are known
+ * before the run; 0: none. */
 int outputs_overwrite(const transcribe_options *options, const inputs *list, char *path, size_t size);
 /* How a result is written in a format; of json-full also how the run was made. */
 mxw_status outputs_options(const outputs_source *source, const char *format, mxw_write_options *write);
