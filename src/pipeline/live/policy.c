@@ -56,9 +56,9 @@ void mx_live_keep_tail(mx_live *live) {
     double said_until = MX_MIN(end_of(before, live->before_clip), (double)live->listener.waiting[0].speech_end);
     if (now.n_words == 0 || said_until - end_of(&now, live->now_clip) < LOST_TAIL)
         return;
-    int64_t known_end = live->n_known ? live->known_words[live->n_known - 1].end : 0;
+    double final_end = (live->final_end_s - live->listener.waiting[0].offset_s) * MXW_SAMPLE_RATE;
     while (now.next > live->now_given && before->next < before->n_words &&   /* words of this pass are final by now */
-           middle_of(&before->words[before->next], live->before_clip) <= (double)known_end)
+           middle_of(&before->words[before->next], live->before_clip) <= final_end)
         before->next++;
     live->now = *before;
     live->before = now;

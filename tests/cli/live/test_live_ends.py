@@ -71,6 +71,8 @@ def main():
             stream.write(wav(0, data=data))
         got, want = live_words(path), whole_words(path, n / RATE)
         check(want, "there is something to lose")
+        said_twice = [a for a, b, c, d in zip(got, got[1:], got[2:], got[3:]) if (a, b) == (c, d)]
+        check(not said_twice, f"cut {number}: nothing is said twice", " ".join(got))
         check(n_lost(got, want) <= 0, f"cut {number} at {n / RATE:.3f} s: all of {' '.join(want)!r}", " ".join(got))
 
 
