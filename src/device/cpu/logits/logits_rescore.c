@@ -199,7 +199,7 @@ static unsigned list_range(const mx_selection *s, int64_t first_row, int64_t n_r
 void mx_rescore_ranges(void *context, int64_t piece, int slot) {
     const mx_selection *s = context;
     mx_select_list *list = mx_select_slot(s, slot, s->at.list);
-    int64_t from = piece * MX_SELECT_TOGETHER, to = MX_MIN(from + MX_SELECT_TOGETHER, s->at.ranges);
+    int64_t from = piece * s->together, to = MX_MIN(from + s->together, s->at.ranges);
     for (int64_t first = 0; first < s->n_rows; first += MX_SELECT_GROUP) {
         int64_t n = MX_MIN(MX_SELECT_GROUP, s->n_rows - first);
         unsigned any[MX_SELECT_TOGETHER];

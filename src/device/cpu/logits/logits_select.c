@@ -332,6 +332,7 @@ mxw_status mx_cpu_fast_select(const mx_call *call, const mx_kernels *kernels) {
     if (status < 0)
         return status;
     s.need = mx_select_shared(&s, s.at.need);
+    s.together = MX_MAX(1, MX_MIN(MX_SELECT_TOGETHER, s.at.ranges / (MX_SELECT_PIECES * mx_cpu_slots(call))));
     for (; s.first_row < s.at.rows; s.first_row += s.n_rows) {
         s.n_rows = MX_MIN(MX_SELECT_WAVE, s.at.rows - s.first_row);
         run_wave(&s);

@@ -10,7 +10,8 @@
 #define MX_SELECT_IDS (64 * MX_PANEL) /* of a range */
 #define MX_SELECT_WAVE 64             /* rows that share one reading of the weights */
 #define MX_SELECT_GROUP 16            /* rows whose logits of a range are made at once */
-#define MX_SELECT_TOGETHER 4          /* ranges that are re-scored together */
+#define MX_SELECT_TOGETHER 4          /* ranges that are re-scored together at most, ... */
+#define MX_SELECT_PIECES 3            /* ... such that each thread has so many pieces of them */
 #define MX_SELECT_LIST (8 * MX_PANEL) /* ids that are re-scored together at most */
 
 /* Offsets in scratch, from shapes alone. */
@@ -49,6 +50,7 @@ typedef struct mx_selection {
     const mx_tensor *rules, *suppress;
     int64_t first_row, n_rows; /* of the wave */
     int8_t *need;              /* [n_rows]: all logits of the row are needed */
+    int64_t together;          /* ranges that are re-scored together, which changes no bit */
 } mx_selection;
 
 /* ---- scratch ----------------------------------------------------------------------------------------------------- */
@@ -116,10 +118,10 @@ void mx_rescore_thresholds(void *context, int64_t row, int slot);
 /* Thresholds with which no logit, or every one, is re-scored. */
 void mx_rescore_none(const mx_selection *s, int64_t row);
 void mx_rescore_all(const mx_selection *s, int64_t row);
-/* Re-scores the ids that reach the thresholds, for all rows. A piece is MX_SELECT_TOGETHER ranges. */
+/* Re-scores the ids that reach the thresholds, for all rows. A piece is s->together ranges. */
 void mx_rescore_ranges(void *context, int64_t piece, int slot);
 static inline int64_t mx_rescore_pieces(const mx_selection *s) {
-    return (s->at.ranges + MX_SELECT_TOGETHER - 1) / MX_SELECT_TOGETHER;
+    return (s->at.ranges + s->together - 1) / s->together;
 }
 /* The error of an id's int8 logit. */
 float mx_rescore_off(const mx_selection *s, int64_t row, int32_t id, int slot);
