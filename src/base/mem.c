@@ -52,8 +52,10 @@ static void *take(size_t bytes) {
         return NULL;
     char *block = (char *)raw + align;
 #ifdef MADV_HUGEPAGE
-    if (align == MX_HUGE)
+    if (align == MX_HUGE) {
+        madvise(raw, align, MADV_NOHUGEPAGE);   /* the header, also where all memory gets huge pages */
         madvise(block, bytes, MADV_HUGEPAGE);
+    }
 #endif
     *header_of(block) = (header){bytes, raw};
     return block;

@@ -2,6 +2,7 @@
 #ifndef MX_RECOGNIZER_H
 #define MX_RECOGNIZER_H
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "pipeline/batch/counters.h"
 #include "pipeline/fault_hooks.h"
@@ -30,7 +31,8 @@ struct mxw_model {
     mx_detector_fn open_detector;     /* NULL: Silero's; a test may give its own ... */
     void *detector_context;           /* ... with what it needs */
     double load_ms, compile_ms;
-    mx_counters *counters;            /* the one mutable part outside of the lock */
+    mx_counters *counters;            /* mutable outside of the lock, as is the next */
+    atomic_int n_batchers;            /* open: the shared one and those of sessions that have one to themselves */
 
     int batch;                        /* sessions that share a batcher, at most */
     int encode_width;                 /* windows in one run of the encoder, at most */

@@ -332,28 +332,40 @@ static void test_warm(void) {
     close_model(&m);
 }
 
-/* A run whose memory was given back has no outputs where that was host memory, and after the next execute the same. */
+/* A run whose memory was given back has no outputs where that was host memory, and after the next execute the same. Its
+ * values take several huge pages, so that something is given back. */
 static void test_forgotten(void) {
-    static rows r;
+    mx_graph *g;
+    mx_program *program;
+    mx_run *run;
+    mx_tensor t;
     begin();
-    fill_rows(&r);
-    mx_tensor features = FLOATS(1, 2, T, D), t;
-    model m = open_model(build_decoder(), NULL, ROWS);
-    bind_rows(&m, &r, &features, 0, ROWS);
-    mx_run_forget(m.run);   /* before the first */
-    CHECK(mx_run_execute(m.run) == MXW_OK && mx_run_output(m.run, "logits", &t) == MXW_OK);
+    enum { N = 2 << 20 };
+    CHECK(mx_graph_create("large", &g) == MXW_OK);
+    mx_value x = mx_graph_input(g, "x", MXW_F32, 2, DIMS(2, N / 2));
+    mx_value sum = mx_graph_softmax(g, mx_graph_add(g, x, mx_graph_softmax(g, x)));
+    mx_graph_output(g, "y", sum);
+    CHECK(mx_exec_load(g, there(NULL, NULL), &program) == MXW_OK);
+    mx_graph_destroy(g);
+    CHECK(mx_run_open(program, NULL, &run) == MXW_OK);
+    mx_tensor values = FLOATS(1, 2, N / 2);
+    mx_run_input(run, "x", &values);
+    mx_run_forget(run);   /* before the first */
+    CHECK(mx_run_execute(run) == MXW_OK && mx_run_output(run, "y", &t) == MXW_OK);
     size_t bytes = mx_tensor_bytes(&t);
     void *before = mx_alloc(bytes);
     memcpy(before, t.data, bytes);
-    mx_run_forget(m.run);
-    if (mx_run_output(m.run, "logits", &t) < 0)
-        CHECK(strstr(mx_error(), "has not run") != NULL);
+    mx_run_forget(run);
+    mxw_status status = mx_run_output(run, "y", &t);
+    if (on_cpu())
+        CHECK(status == MXW_E_STATE && strstr(mx_error(), "has not run"));
     else
-        CHECK(memcmp(before, t.data, bytes) == 0);
-    CHECK(mx_run_execute(m.run) == MXW_OK && mx_run_output(m.run, "logits", &t) == MXW_OK);
+        CHECK(status == MXW_OK && memcmp(before, t.data, bytes) == 0);
+    CHECK(mx_run_execute(run) == MXW_OK && mx_run_output(run, "y", &t) == MXW_OK);
     CHECK(memcmp(before, t.data, bytes) == 0);
     mx_free(before);
-    close_model(&m);
+    mx_run_close(run);
+    mx_exec_unload(program);
 }
 
 /* Every allocation made to fail in turn: a clean failure, nothing left behind. */

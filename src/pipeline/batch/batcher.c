@@ -128,9 +128,12 @@ static mxw_status force_members(mx_batcher *b, int first, int n) {
     return status;
 }
 
-/* A window of the only slot. Encoder and steps take turns then, and neither needs what the other has touched: the pages
+/* Whether no other session of the model computes. */
+static int is_alone(const mx_batcher *b) { return b->n_slots == 1 && atomic_load(&b->recognizer->n_batchers) == 1; }
+
+/* A window of the only session. Encoder and steps take turns then, and neither needs what the other has touched: the pages
  * of the model's file before, those of the encoder's values after. Page faults cost a few hundredths of a window
- * (docs/results/int8.md); with several slots steps of one follow windows of another, and that would be more. */
+ * (docs/results/int8.md); with several sessions steps of one follow windows of another, and that would be more. */
 static mxw_status encode_alone(mx_batcher *b) {
     mx_weights_forget(b->runner.recognizer->weights);
     mxw_status status = mx_step_runner_encode(&b->runner, b->requests, 1);
@@ -144,7 +147,7 @@ static mxw_status run_members(mx_batcher *b, request_kind kind, int first, int n
     mx_slot *slot = b->members[first];
     if (kind == REQUEST_EXCLUSIVE)
         return slot->exclusive(slot->exclusive_context, &b->runner, slot->number);
-    if (kind == REQUEST_ENCODE && b->n_slots == 1)
+    if (kind == REQUEST_ENCODE && is_alone(b))
         return encode_alone(b);
     if (kind == REQUEST_ENCODE)
         return mx_step_runner_encode(&b->runner, b->requests + first, n);
@@ -391,6 +394,7 @@ static mxw_status batcher_open(mx_recognizer *r, const mx_slot_size *size, int n
     if (!b)
         return MXW_E_MEMORY;
     b->recognizer = r;
+    atomic_fetch_add(&r->n_batchers, 1);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -421,6 +425,7 @@ void mx_batcher_close(mx_batcher *b) {
     if (!b)
         return;
     mx_step_runner_close(&b->runner);
+    atomic_fetch_sub(&b->recognizer->n_batchers, 1);
     for (int i = 0; i < b->n_slots; i++)
         pthread_cond_destroy(&b->slots[i].woken);
     pthread_mutex_destroy(&b->lock);
