@@ -6,7 +6,6 @@
 
 #define LEAST_S 0.2            /* that are missing; less is trembling */
 #define DRIFT 0.001            /* of clocks that are not the same: seconds in a second */
-#define RESTART_S 10.0         /* clocks that start again jump farther, as the command has it (-dts_delta_threshold) */
 #define LONGEST_S (24 * 3600)  /* no more is believed of any */
 
 /* With the time in which the machine slept. */
@@ -22,14 +21,13 @@ static double real_s(void) {
 
 /* Back: the source says something again, or starts again. */
 static double go_back(source_clock *clock, double by_s) {
-    clock->ahead_s = by_s <= RESTART_S ? clock->ahead_s + by_s : 0;
+    clock->ahead_s = by_s <= SOURCE_RESTART_S ? clock->ahead_s + by_s : 0;
     return 0;
 }
 
 /* Forward: no sound can be missing that there was no time for, where a jump may mean something else. */
 static double go_forward(source_clock *clock, double by_s, double waited_s) {
-    double most = clock->may_restart ? waited_s + RESTART_S : LONGEST_S;
-    if (by_s > fmin(most, LONGEST_S)) {
+    if (by_s > fmin(waited_s + clock->slack_s, LONGEST_S)) {
         clock->ahead_s = 0;
         return 0;
     }

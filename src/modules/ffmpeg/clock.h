@@ -8,8 +8,12 @@
 #ifndef MX_FFMPEG_CLOCK_H
 #define MX_FFMPEG_CLOCK_H
 
+#define SOURCE_RESTART_S 10.0   /* clocks that start again jump farther, as FFmpeg's command has it */
+#define DEVICE_SLACK_S 0.5      /* a device's timestamps are the time of day: when that is set they jump, too */
+
 typedef struct source_clock {
-    int may_restart;    /* timestamps may start again; set before the first frame */
+    double slack_s;     /* a jump forward is sound that is missing if no more than this plus the time since the last frame:
+                           INFINITY, or less where timestamps may start again; set before the first frame */
     int begun;
     double next_s;      /* the timestamp that the next frame should have */
     double ahead_s;     /* timestamps went back by so much: what they skip next was there */

@@ -68,7 +68,7 @@ static void log_line(void *context, int level, const char *format, va_list args)
     host->log(MXW_LOG_DEBUG, "ffmpeg", "%s", line);
     if (level <= AV_LOG_ERROR) {
         const char *text = line[0] == '[' && strstr(line, "] ") ? strstr(line, "] ") + 2 : line;
-        snprintf(last_line, sizeof(last_line), "%s", text);
+        snprintf(last_line, sizeof(last_line), "%.*s", (int)sizeof(last_line) - 1, text);
     }
 }
 
@@ -316,7 +316,9 @@ static mxw_status open_stream(mx_ffmpeg *file) {
                           last_line[0] ? last_line : "the decoder does not start");
     const AVInputFormat *format = file->format->iformat;
     file->has_clock = file->input.live && (file->input.device || has_timestamps(format));
-    file->clock.may_restart = file->input.device || format->flags & AVFMT_TS_DISCONT;
+    file->clock.slack_s = file->input.device                  ? DEVICE_SLACK_S
+                          : format->flags & AVFMT_TS_DISCONT ? SOURCE_RESTART_S
+                                                             : INFINITY;
     return MXW_OK;
 }
 
