@@ -79,6 +79,8 @@ static mxw_status round_blocks(const char *name, float *values, int64_t n, const
     enum { MOST = 32 }; /* elements of a type that can be written */
     const int elements = t->blocks->elements;
     char *to = (char *)values;
+    if (elements > MOST)
+        return mx_fail(MXW_E_INTERNAL, "%s: blocks of %d numbers cannot be written", name, elements);
     for (int64_t i = 0; i < n; i += elements, to += t->blocks->bytes) {
         uint8_t packed[MOST * sizeof(float)];
         float back[MOST];

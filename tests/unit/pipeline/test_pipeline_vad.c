@@ -389,7 +389,7 @@ static mxw_session *open_short(mxw_model *model, const mxw_session_options *o) {
 /* The file is named in the manifest by what is in it, and the same name with other weights does not continue a run, not
  * even one where only the guard listens, whose windows are the same. */
 static void test_weights(void) {
-    char path[4200], sha256[2][65], want[128];
+    char path[4200], sha256[2][65], want[256];
     tape t = {.n = 0};
     const char *manifest = "";
     mxw_session_options o = vad_options();
