@@ -12,7 +12,7 @@
 #define DEVICE_SLACK_S 0.5      /* a device's timestamps are the time of day: when that is set they jump, too */
 
 typedef struct source_clock {
-    double slack_s;     /* a jump forward is sound that is missing if no more than this plus the time since the last frame:
+    double slack_s;     /* a jump forward is missing sound if no longer than this and the time since the last frame:
                            INFINITY, or less where timestamps may start again; set before the first frame */
     int begun;
     double next_s;      /* the timestamp that the next frame should have */

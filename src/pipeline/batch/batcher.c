@@ -131,9 +131,9 @@ static mxw_status force_members(mx_batcher *b, int first, int n) {
 /* Whether no other session of the model computes. */
 static int is_alone(const mx_batcher *b) { return b->n_slots == 1 && atomic_load(&b->recognizer->n_batchers) == 1; }
 
-/* A window of the only session. Encoder and steps take turns then, and neither needs what the other has touched: the pages
- * of the model's file before, those of the encoder's values after. Page faults cost a few hundredths of a window
- * (docs/results/int8.md); with several sessions steps of one follow windows of another, and that would be more. */
+/* A window of the only session. Encoder and steps take turns, and neither needs what the other has touched: the pages
+ * of the model's file before, those of the encoder's values after. That costs a few hundredths of a window; with
+ * several sessions steps of one follow windows of another, and it would cost more (docs/results/int8.md). */
 static mxw_status encode_alone(mx_batcher *b) {
     mx_weights_forget(b->runner.recognizer->weights);
     mxw_status status = mx_step_runner_encode(&b->runner, b->requests, 1);
@@ -387,8 +387,7 @@ mxw_status mx_slot_step(mx_slot *slot, const mx_decode_step *step, int k, int32_
 
 /* ---- batchers ---------------------------------------------------------------------------------------------------- */
 
-static mxw_status batcher_open(mx_recognizer *r, const mx_slot_size *size, int n_slots, int width,
-                                 mx_batcher **out) {
+static mxw_status batcher_open(mx_recognizer *r, const mx_slot_size *size, int n_slots, int width, mx_batcher **out) {
     mxw_status status;
     mx_batcher *b = mx_alloc_zero(1, sizeof(*b));
     if (!b)

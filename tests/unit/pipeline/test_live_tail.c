@@ -9,8 +9,8 @@
 static mxw_live *live;
 static mx_live_word before_words[4], now_words[4];
 
-/* Passes over the same clip, which begins after a second: the one before has words up to 2, 3, 4 and 5 s, this one up to
- * 2, 3 and 4 s; the first two are final. Speech goes on until 5.1 s. */
+/* Passes over the same clip, which begins after a second: the one before has words up to 2, 3, 4 and 5 s, this one up
+ * to 2, 3 and 4 s; the first two are final. Speech goes on until 5.1 s. */
 static void begin(void) {
     static const mx_utterance spoken = {.speech_end = (int64_t)(5.1 * RATE), .offset_s = UNHEARD};
     live->listener.waiting[0] = spoken;
