@@ -160,20 +160,25 @@ class Long:
 
     def wait(self, running):
         while self.server.metric("max_whisper_recordings_running") != running:
+            if running and self.has_answer():
+                sys.exit(f"serve.py: the long recording: {self.connection.getresponse().read().decode().strip()}")
             time.sleep(0.05)
+
+    def has_answer(self):
+        return bool(select.select([self.connection.sock], [], [], 0)[0])
 
     def close(self):
         """Whether it had ended before"""
-        ended = bool(select.select([self.connection.sock], [], [], 0)[0])
+        ended = self.has_answer()
         self.connection.close()
         self.wait(0)
         return ended
 
 
 def ask_health(base, stop, out):
-    """Until it is told to stop: every 10 ms on a connection that is kept"""
+    """Once, and until it is told to stop: every 10 ms on a connection that is kept"""
     connection, latencies = http.client.HTTPConnection(urllib.parse.urlsplit(base).netloc), []
-    while not stop.is_set():
+    while not latencies or not stop.is_set():
         start = time.perf_counter()
         connection.request("GET", "/health")
         connection.getresponse().read()
