@@ -247,7 +247,8 @@ static void put_models(FILE *out, server_context *s, const server_metrics *m) {
         label_of(models_id(s->models, i), label, sizeof(label));
         fprintf(out, "max_whisper_model_loaded{%s} %d\n", label, models_is_loaded(s->models, i));
     }
-    head(out, "model_weight_bytes", "gauge", "Weights of a loaded model, in the form in which they are kept.");
+    head(out, "model_weight_bytes", "gauge",
+         "Weights of a loaded model that one run reads, without the tables of tokens and places.");
     for (int i = 0; models_id(s->models, i); i++) {
         label_of(models_id(s->models, i), label, sizeof(label));
         models_visit(s->models, i, put_weights, &(stage_page){out, label, 0});
