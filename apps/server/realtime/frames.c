@@ -166,9 +166,15 @@ int frames_discard(rt_socket *s) {
     return 1;
 }
 
+/* For what the worker has said: half of the messages are left to pongs. */
+static int has_room(const rt_socket *s) {
+    return wslay_event_get_queued_msg_length(s->frames) < QUEUE_BYTES &&
+           wslay_event_get_queued_msg_count(s->frames) < QUEUE_MESSAGES / 2;
+}
+
 /* What the worker has said goes to wslay by and by, which copies it. 0: there is nothing more. */
 static int refill(rt_socket *s) {
-    while (wslay_event_get_queued_msg_length(s->frames) < QUEUE_BYTES) {
+    while (has_room(s)) {
         pthread_mutex_lock(&s->lock);
         rt_note *note = notes_take(&s->outbox);
         pthread_mutex_unlock(&s->lock);
@@ -187,7 +193,7 @@ int frames_send(rt_socket *s) {
         more = refill(s);
         if (wslay_event_want_write(s->frames) && wslay_event_send(s->frames) != 0)
             return 0;
-    } while (more && wslay_event_get_queued_msg_length(s->frames) < QUEUE_BYTES);
+    } while (more && has_room(s));
     if (wslay_event_want_write(s->frames) && !s->unsent_ns)
         s->unsent_ns = server_now_ns();
     return 1;

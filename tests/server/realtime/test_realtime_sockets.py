@@ -162,6 +162,19 @@ def test_rude_clients(server):
 
 def metric(server, name):
     name = f"max_whisper_{name} "
+def test_reads_later(server):
+    """More short events than pings may wait, and together more than the system's buffers hold: they wait, and come"""
+    n = 30000
+    with Socket(server) as s:
+        created(s, "one that reads later")
+        dropped = metric(server, "sockets_dropped_total")
+        for _ in range(n // 100):
+            s.socket.sendall(frame(TEXT, NONSENSE) * 100)
+        check(wait_until(lambda: metric(server, "socket_waiting_bytes") == 0), "all is heard")
+        check_equal([(s.event() or {}).get("error", {}).get("event_id") for _ in range(n)], ["mine"] * n, "all events")
+        check_equal(metric(server, "sockets_dropped_total"), dropped, "it is not dropped")
+
+
     return next(float(line[len(name):]) for line in server.ask("GET", "/metrics").text.splitlines()
                 if line.startswith(name))
 
@@ -361,3 +374,4 @@ test_limits()
 test_end()
 test_tls()
 done()
+    test_reads_later(shared)
