@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "realtime/hub.h"
+
 /* Seconds (--idle-timeout may leave less), and bytes a second after the first seconds of a body or an answer. */
 enum { NEW_S = 30, SCARCE_S = 5, GRACE_S = 30, LEAST_RATE = 1024, LINGER_S = 5, LINGER_STEP_MS = 200 };
 
@@ -217,6 +219,9 @@ void connection_notify(void *server, struct MHD_Connection *connection, void **r
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (what == MHD_CONNECTION_NOTIFY_STARTED && info)
         begin(s->connections, info->connect_fd, record);
-    else if (what == MHD_CONNECTION_NOTIFY_CLOSED && *record)
+    if (what != MHD_CONNECTION_NOTIFY_CLOSED)
+        return;
+    if (*record)
         end(s->connections, *record);
+    realtime_let_close(s->realtime);
 }

@@ -53,10 +53,10 @@ static int open_socket(const server_options *o, char *message, size_t size) {
     return fd;
 }
 
-/* A descriptor for each connection, and as many again: its upload; and one for each live socket. */
-static void raise_file_limit(const server_options *o) {
+/* A descriptor for each connection, and as many again: its upload. */
+static void raise_file_limit(int connections) {
     struct rlimit limit;
-    rlim_t wanted = 2 * (rlim_t)o->max_connections + (rlim_t)o->realtime_sockets + SPARE_FILES;
+    rlim_t wanted = 2 * (rlim_t)connections + SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || wanted < limit.rlim_max ? wanted : limit.rlim_max;
@@ -85,7 +85,7 @@ int listen_start(server_context *s, char *message, size_t size) {
                      MHD_ALLOW_UPGRADE;
     if (o->tls_cert && !tls_open(o, message, size))
         return 0;
-    raise_file_limit(o);
+    raise_file_limit(o->max_connections);
     int fd = open_socket(o, message, size);
     if (fd < 0)
         return 0;

@@ -22,6 +22,7 @@ struct realtime_hub {
     server_context *server;
     pthread_t thread;
     int epoll, wake;
+    pthread_mutex_t closing;     /* held while libmicrohttpd closes a connection */
     pthread_mutex_t lock;
     rt_socket *first;            /* the thread's */
     rt_socket *ready;            /* under the lock: to look at, new ones too */
@@ -86,15 +87,25 @@ static void count_dropped(rt_socket *s) {
     s->is_dropped = 1;
 }
 
+/* libmicrohttpd 0.9.75 marks a connection as closed before it is done with closing it, and its thread that accepts
+ * frees those with the mark whose own threads have ended: not before realtime_let_close. */
+static void close_connection(realtime_hub *hub, struct MHD_UpgradeResponseHandle *handle) {
+    pthread_mutex_lock(&hub->closing);
+    MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+    pthread_mutex_unlock(&hub->closing);
+}
+
+void realtime_let_close(realtime_hub *hub) {
+    pthread_mutex_lock(&hub->closing);
+    pthread_mutex_unlock(&hub->closing);
+}
+
 /* The connection is over, for whatever reason; the socket lives on until its worker has ended. */
 static void disconnect(rt_socket *s, int dropped) {
     if (s->fd < 0)
         return;
     epoll_ctl(s->hub->epoll, EPOLL_CTL_DEL, s->fd, NULL);
-    if (s->handle)
-        MHD_upgrade_action(s->handle, MHD_UPGRADE_ACTION_CLOSE);
-    else
-        close(s->fd);
+    close_connection(s->hub, s->handle);
     s->fd = -1;
     stop_worker(s);
     if (dropped)
@@ -360,6 +371,7 @@ realtime_hub *realtime_open(server_context *s) {
     if (!hub)
         return NULL;
     hub->server = s;
+    pthread_mutex_init(&hub->closing, NULL);
     pthread_mutex_init(&hub->lock, NULL);
     hub->epoll = epoll_create1(EPOLL_CLOEXEC);
     hub->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -391,6 +403,7 @@ void realtime_close(realtime_hub *hub) {
     if (hub->wake >= 0)
         close(hub->wake);
     pthread_mutex_destroy(&hub->lock);
+    pthread_mutex_destroy(&hub->closing);
     free(hub);
 }
 
@@ -411,11 +424,10 @@ int realtime_reserve(realtime_hub *hub) {
 
 void realtime_unreserve(realtime_hub *hub) { give_back_place(hub, 0); }
 
-/* 1: it is the hub's, which its worker wakes, and may be over and freed by now. fd is then the socket's, to be closed
- * by handle where that is not NULL. */
+/* 1: it is the hub's, which its worker wakes, and may be over and freed by now. */
 static int open_socket(realtime_hub *hub, realtime_start *start, const char *extra, size_t n_extra, int fd,
                        struct MHD_UpgradeResponseHandle *handle) {
-    rt_socket *s = fd >= 0 ? calloc(1, sizeof(*s)) : NULL;
+    rt_socket *s = calloc(1, sizeof(*s));
     if (!s)
         return 0;
     int64_t now = server_now_ns();
@@ -443,20 +455,16 @@ void realtime_upgraded(realtime_hub *hub, realtime_start *start, const char *ext
     hub->counts.opened += !ends;
     hub->counts.open += !ends;
     pthread_mutex_unlock(&hub->lock);
-    /* libmicrohttpd 0.9.75 marks a connection as closed before it is done with closing it, and its thread that accepts
-     * frees those with the mark as soon as their own threads have ended. So its part ends here, in that thread, and the
-     * hub has a descriptor of its own. Not with TLS: there libmicrohttpd goes on in between, in the same thread, which
-     * has still to end when the hub closes. */
-    int keeps = hub->server->options->tls_cert != NULL;
-    int own = keeps || ends ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    int opened = !ends && open_socket(hub, start, extra, n_extra, own, keeps ? handle : NULL);
-    if (!keeps || !opened)
-        MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
-    if (opened)
+    if (!ends && open_socket(hub, start, extra, n_extra, fd, handle))
         return;
-    if (own >= 0 && own != fd)
-        close(own);
+    if (!ends) {
+        server_log(hub->server, MXW_LOG_ERROR, "a live socket is closed at once: out of memory or threads");
+        pthread_mutex_lock(&hub->lock);
+        hub->counts.opened--;
+        pthread_mutex_unlock(&hub->lock);
+    }
     log_end(hub, start, NULL);
     free(start);
+    close_connection(hub, handle);
     give_back_place(hub, !ends);
 }

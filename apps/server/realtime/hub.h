@@ -40,6 +40,8 @@ void realtime_unreserve(realtime_hub *hub);
 /* A connection has become a socket; start is freed here. */
 void realtime_upgraded(realtime_hub *hub, realtime_start *start, const char *extra, size_t n_extra, int fd,
                        struct MHD_UpgradeResponseHandle *handle);
+/* libmicrohttpd is about to free a connection: returns once the hub is done with closing it. */
+void realtime_let_close(realtime_hub *hub);
 void realtime_get_counts(realtime_hub *hub, realtime_counts *counts);
 
 #endif

@@ -39,7 +39,7 @@ struct rt_socket {
     rt_socket *before, *after;
     /* the hub's */
     int fd;                              /* -1: closed */
-    struct MHD_UpgradeResponseHandle *handle;   /* closes fd; NULL: it is closed as any other */
+    struct MHD_UpgradeResponseHandle *handle;   /* closes fd */
     wslay_event_context_ptr frames;
     char *extra;                         /* bytes that came with the request */
     size_t n_extra, extra_at;
