@@ -126,6 +126,8 @@ static void on_upgrade(void *server, struct MHD_Connection *connection, void *st
                        MHD_socket fd, struct MHD_UpgradeResponseHandle *handle) {
     http_request *r = state;
     realtime_start *start = r->own;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    start->peer = info ? info->connect_fd : fd;
     r->own = NULL;
     r->goes_on = 1;
     access_log_note(r, &start->note);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -260,8 +261,21 @@ static void finish_worker(rt_socket *s, int expired) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* With TLS libmicrohttpd 0.9.75 does not always pass on that a client has left, and asks for its bytes again and again
+ * for as long as nobody closes. A client is given one look's time for what it sent last to come through. */
+static int is_deserted(rt_socket *s) {
+    struct pollfd peer = {s->peer, POLLRDHUP, 0};
+    int left_before = s->has_left;
+    s->has_left = s->peer != s->fd && poll(&peer, 1, 0) > 0;
+    return left_before && s->has_left;
+}
+
 static void check_deadlines(rt_socket *s, int64_t now) {
     const server_options *o = s->hub->server->options;
+    if (is_deserted(s)) {
+        disconnect(s, 0);
+        return;
+    }
     int is_unread = is_over(s->unsent_ns, now, WRITE_WITHIN_S);
     int is_silent = s->pinged && is_over(s->heard_ns, now, PING_AFTER_S + PONG_WITHIN_S);
     if (is_over(s->closed_ns, now, CLOSE_WITHIN_S) || is_unread || is_silent) {
@@ -431,8 +445,8 @@ static int open_socket(realtime_hub *hub, realtime_start *start, const char *ext
     if (!s)
         return 0;
     int64_t now = server_now_ns();
-    *s = (rt_socket){.hub = hub, .fd = fd, .handle = handle, .start = start, .opened_ns = now, .heard_ns = now,
-                     .used_ns = now};
+    *s = (rt_socket){.hub = hub, .fd = fd, .peer = start->peer, .handle = handle, .start = start, .opened_ns = now,
+                     .heard_ns = now, .used_ns = now};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->wake, NULL);
     s->extra = n_extra ? malloc(n_extra) : NULL;

@@ -26,6 +26,7 @@ typedef struct realtime_start {
     access_note note;   /* of its request */
     rt_dialect dialect;
     rt_config config;
+    int peer;           /* the connection's own descriptor */
 } realtime_start;
 
 realtime_hub *realtime_open(server_context *s);

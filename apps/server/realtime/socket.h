@@ -39,6 +39,8 @@ struct rt_socket {
     rt_socket *before, *after;
     /* the hub's */
     int fd;                              /* -1: closed */
+    int peer;                            /* the client's end: with TLS fd leads to libmicrohttpd, which decrypts */
+    int has_left;                        /* the client, when peer was asked last */
     struct MHD_UpgradeResponseHandle *handle;   /* closes fd */
     wslay_event_context_ptr frames;
     char *extra;                         /* bytes that came with the request */

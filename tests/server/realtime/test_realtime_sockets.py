@@ -238,10 +238,10 @@ def leave(socket, way):
 
 
 def test_leaving_together(server, rounds):
-    """A hundred at once, again and again: what they leave in libmicrohttpd is taken down while others still leave"""
+    """Sixty at once, again and again: what they leave in libmicrohttpd is taken down while others still leave"""
     for i in range(rounds):
-        sockets = [Socket(server) for _ in range(100)]
-        check_equal([s.status for s in sockets], [101] * 100, "all are in")
+        sockets = [Socket(server) for _ in range(60)]
+        check_equal([s.status for s in sockets], [101] * 60, "all are in")
         if i % 3 == 2:
             for s in sockets:
                 s.socket.sendall(frame(CLOSE, struct.pack(">H", 1000)))
@@ -389,6 +389,10 @@ def test_tls():
             check_equal(s.next_frame(), (PONG, b"tls"), "a ping through TLS")
             s.socket.sendall(frame(CLOSE, struct.pack(">H", 1000)))
             check_equal(s.next_frame(), (CLOSE, struct.pack(">H", 1000)), "a close through TLS")
+        for how in (0, 1):   # libmicrohttpd does not pass on a reset, and would be busy until a ping is not answered
+            s = Socket(server)
+            leave(s, how)
+            check(wait_until(lambda: metric(server, "sockets") == 0, 20), "a client that is gone is noticed", how)
         test_leaving_together(server, 3)
 
 
@@ -400,7 +404,7 @@ with Server(*MODEL) as shared:
     test_reads_later(shared)
     test_unfinished(shared)
     test_many(shared)
-    test_leaving_together(shared, 9)
+    test_leaving_together(shared, 3)
     test_no_detector(shared)
 test_keys()
 test_limits()
