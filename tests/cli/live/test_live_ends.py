@@ -1,5 +1,5 @@
-"""tests/cli/live/test_live_ends.py PROGRAM [OPTION...] - the end of a stream loses no word: speech cut anywhere, its
-last words beside those of `transcribe` of the same cut. Options are those of both.
+"""tests/cli/live/test_live_ends.py PROGRAM CUTS [OPTION...] - the end of a stream loses no word: speech cut anywhere,
+CUTS times, its last words beside those of `transcribe` of the same cut. Options are those of both.
 
 A word that the cut goes through may be heard as another, or not at all: fewer than 0.15 s of sound follow its end.
 Every other must be there, if in other words. Needs tiny.en and the weights of speech detection (make model), and
@@ -19,8 +19,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from clitest import check, check_equal, done, model_path, run, skip, speech_path, wav
 
 NAMES = ["0870", "0880", "0890", "0920", "0930"]
-RATE, N_CUTS, LEAST_S, CUT_S = 16000, 20, 1.5, 0.15
-OPTIONS = sys.argv[2:]
+RATE, LEAST_S, CUT_S = 16000, 1.5, 0.15
+OPTIONS = sys.argv[3:]
 FOLDER = tempfile.mkdtemp()
 
 if not model_path("tiny.en"):
@@ -62,7 +62,7 @@ def n_lost(got, want):
 
 def main():
     dice = random.Random(19)
-    for number in range(N_CUTS):
+    for number in range(int(sys.argv[2])):
         with wave.open(dice.choice(SPEECH)) as stream:
             n = dice.randrange(int(LEAST_S * RATE), stream.getnframes())
             data = stream.readframes(n)
