@@ -11,7 +11,7 @@
 #include "live/show.h"
 #include "live/sound_file.h"
 #include "live/stop.h"
-#include "transcribe/output/outputs.h"
+#include "transcribe/inputs.h"
 
 _Static_assert(sizeof(live_options) <= MAX_OPTIONS_BYTES, "options fit where main keeps them");
 

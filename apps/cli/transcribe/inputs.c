@@ -1,4 +1,5 @@
-/* cli/transcribe/inputs.c - walks folders in name order and picks recordings by file extension. */
+/* cli/transcribe/inputs.c - walks folders in name order, picks recordings by file extension, and knows them by device
+ * and inode. */
 #include "transcribe/inputs.h"
 
 #include <dirent.h>
