@@ -118,7 +118,10 @@ void mx_listener_cut(mx_live *live) {
     mx_listener *l = &live->listener;
     if (!open_one(l) && l->run > 0 && l->n_waiting < MX_LIVE_UTTERANCES)
         begin(live);
-    if (open_one(l))
+    mx_utterance *u = open_one(l);
+    if (u) {
         end(live, l->silence >= 0 ? l->silence : live->fed);
+        u->breaks_off = live->fed - u->speech_end < MX_LIVE_PAUSE_BEGINS;
+    }
     l->run = 0;
 }

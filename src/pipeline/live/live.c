@@ -15,7 +15,6 @@
 #define WINDOW (29 * RATE)           /* samples that a pass hears at most */
 #define SLICE 4096                   /* samples that are heard at once */
 #define FIRST_PASS (RATE / 2)        /* speech before the first pass of an utterance */
-#define PAUSE_BEGINS (RATE / 5)      /* silence after which the thorough pass is due */
 #define COST_TO_STEP 6               /* a step lasts so many times what a pass costs, at least ... */
 #define MAX_DELAY_S 3.0              /* ... unless text would be later than this */
 #define NOTABLE_STEP_S 1.5           /* a step that the caller is told about, unless that is what was asked for */
@@ -395,6 +394,10 @@ static mxw_status conclude(mx_live *live) {
     if (!(live->thorough && live->heard >= u->speech_end))
         MX_TRY(run_pass(live, u->end, 1));
     mx_live_keep_tail(live);
+    if (mx_live_lacks_tail(live)) {
+        MX_TRY(run_pass(live, u->end, 0));
+        mx_live_choose_tail(live);
+    }
     MX_TRY(settle(live, live->now.n_words));
     MX_TRY(give_partial(live));   /* an empty one, if the last one was not */
     MX_TRY(retire(live, live->n_known));
@@ -419,7 +422,7 @@ static int is_due(const mx_live *live, int *thorough) {
     if (live->fed - live->clip >= WINDOW)
         return 1;
     if (l->silence >= 0)
-        return live->fed - l->silence >= PAUSE_BEGINS && live->heard < l->silence + PAUSE_BEGINS / 2;
+        return live->fed - l->silence >= MX_LIVE_PAUSE_BEGINS && live->heard < l->silence + MX_LIVE_PAUSE_BEGINS / 2;
     int64_t step = (int64_t)(step_s(live) * RATE);
     return live->fed - heard >= (live->heard < 0 ? MX_MAX(MX_MIN(step, RATE), FIRST_PASS) : step);
 }

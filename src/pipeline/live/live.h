@@ -99,9 +99,11 @@ typedef struct mx_utterance {
     int64_t start, end;           /* of the audio that is heard, padded; end < 0: it goes on */
     int64_t speech_start, speech_end;
     double offset_s;              /* of the stream's clock: gaps before it */
+    int breaks_off;               /* it was cut before a pause had begun */
 } mx_utterance;
 
 #define MX_LIVE_UTTERANCES 64     /* that wait at most */
+#define MX_LIVE_PAUSE_BEGINS (MXW_SAMPLE_RATE / 5)   /* silence after which the thorough pass is due */
 
 typedef struct mx_listener {
     mx_detector detector;
@@ -178,6 +180,11 @@ struct mxw_live {
  * text that ends before it: if the pass before heard words in the rest of the speech, `now` becomes that pass. One that
  * heard nothing at all is believed: that was noise. */
 void mx_live_keep_tail(mx_live *live);
+/* Whether the rest still has no word, and speech broke off: the pass before may be a step old, so another one without
+ * beams is due, up to the end. */
+int mx_live_lacks_tail(const mx_live *live);
+/* After that one: `now` becomes again what was chosen before it, unless it has words in the rest. */
+void mx_live_choose_tail(mx_live *live);
 
 mxw_status mx_listener_open(mx_live *live);
 /* Hears samples that live->samples has; new utterances are in waiting. */

@@ -51,16 +51,40 @@ static double middle_of(const mx_live_word *word, int64_t clip) {
     return (double)clip + (word->start_s + word->end_s) / 2 * MXW_SAMPLE_RATE;
 }
 
+/* Whether one pass has words where another one, which has some too, has lost the end of what was said. */
+static int says_more(const mx_live *live, const mx_hypothesis *h, int64_t clip, const mx_hypothesis *than,
+                     int64_t than_clip) {
+    double said_until = MX_MIN(end_of(h, clip), (double)live->listener.waiting[0].speech_end);
+    return than->n_words > 0 && said_until - end_of(than, than_clip) >= LOST_TAIL;
+}
+
+static void swap_passes(mx_live *live) {
+    mx_hypothesis now = live->now;
+    int64_t clip = live->now_clip;
+    live->now = live->before;
+    live->now_clip = live->before_clip;
+    live->before = now;
+    live->before_clip = clip;
+}
+
 void mx_live_keep_tail(mx_live *live) {
-    mx_hypothesis *before = &live->before, now = live->now;
-    double said_until = MX_MIN(end_of(before, live->before_clip), (double)live->listener.waiting[0].speech_end);
-    if (now.n_words == 0 || said_until - end_of(&now, live->now_clip) < LOST_TAIL)
+    mx_hypothesis *before = &live->before;
+    if (!says_more(live, before, live->before_clip, &live->now, live->now_clip))
         return;
     double final_end = (live->final_end_s - live->listener.waiting[0].offset_s) * MXW_SAMPLE_RATE;
-    while (now.next > live->now_given && before->next < before->n_words &&   /* words of this pass are final by now */
+    while (live->now.next > live->now_given && before->next < before->n_words &&   /* words of this pass are final */
            middle_of(&before->words[before->next], live->before_clip) <= final_end)
         before->next++;
-    live->now = *before;
-    live->before = now;
-    live->now_clip = live->before_clip;
+    swap_passes(live);
+}
+
+int mx_live_lacks_tail(const mx_live *live) {
+    const mx_utterance *u = &live->listener.waiting[0];
+    return u->breaks_off && live->now.n_words > 0 &&
+           (double)u->speech_end - end_of(&live->now, live->now_clip) >= LOST_TAIL;
+}
+
+void mx_live_choose_tail(mx_live *live) {
+    if (!says_more(live, &live->now, live->now_clip, &live->before, live->before_clip))
+        swap_passes(live);
 }

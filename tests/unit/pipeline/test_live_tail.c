@@ -1,5 +1,5 @@
 /* test_live_tail.c - which pass's words become final at the end of an utterance: the last one's, unless speech was lost
- * that the one before had words in. */
+ * that the one before had words in; and when that is no help, which one's after another pass. */
 #include "kit/check.h"
 #include "pipeline/live/live.h"
 
@@ -77,11 +77,57 @@ static void test_final_since(void) {
     CHECK_EQ_INT(live->now.next, 4);
 }
 
+/* Another pass is due where speech broke off, after the last word of a pass that heard some. */
+static void test_lacking(void) {
+    mx_utterance *u = &live->listener.waiting[0];
+    begin();
+    u->breaks_off = 1;
+    CHECK(mx_live_lacks_tail(live));
+    now_words[2].end_s = 3.75;   /* up to 4.75 s of 5.1 */
+    CHECK(mx_live_lacks_tail(live));
+    now_words[2].end_s = 3.85;   /* no time for a word is left */
+    CHECK(!mx_live_lacks_tail(live));
+    now_words[2].suspicion = 1;   /* but nobody said it */
+    CHECK(mx_live_lacks_tail(live));
+    u->breaks_off = 0;   /* a pause had begun */
+    CHECK(!mx_live_lacks_tail(live));
+    begin();
+    u->breaks_off = 1;
+    live->now.n_words = 0;   /* noise */
+    CHECK(!mx_live_lacks_tail(live));
+}
+
+/* `before` was chosen, with words up to 5 s of the stream, or up to 4 s; then `now` was heard, up to 4 s or 5 s. */
+static void test_another(void) {
+    begin();
+    mx_live_choose_tail(live);
+    CHECK(live->now.words == before_words && live->before.words == now_words);
+    begin();
+    live->before.n_words = 3;
+    live->now.n_words = 3;   /* no more than before */
+    mx_live_choose_tail(live);
+    CHECK(live->now.words == before_words);
+    begin();
+    live->before.n_words = 3;
+    live->now.words = before_words;
+    live->now.n_words = 4;
+    live->before.words = now_words;
+    live->before_clip = 0;
+    live->now_clip = RATE;
+    mx_live_choose_tail(live);
+    CHECK(live->now.words == before_words && live->now.next == 2 && live->now_clip == RATE);
+    now_words[2].end_s = 4.8;   /* up to 4.8 s of the stream: the other's last word ends at 5 s, which is not more */
+    mx_live_choose_tail(live);
+    CHECK(live->now.words == now_words && live->now_clip == 0 && live->before_clip == RATE);
+}
+
 int main(void) {
     live = mx_alloc_zero(1, sizeof(*live));
     test_lost();
     test_not_lost();
     test_final_since();
+    test_lacking();
+    test_another();
     mx_free(live);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();
