@@ -62,7 +62,7 @@ typedef struct mxw_live_options {
     const mxw_session_options *decoding;
     mxw_live_policy policy;
     double pause_ms;             /* 500: silence that ends an utterance */
-    double step_ms;              /* 250: least time between passes; it grows with what a pass costs */
+    double step_ms;              /* 500: least time between passes; it grows with what a pass costs */
     double margin_ms;            /* 1000: words nearer than this to the end of the audio are not final while somebody
                                   * speaks */
     double cut_s;                /* 12: an utterance longer than this is heard from later on */

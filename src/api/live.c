@@ -8,7 +8,7 @@
 
 void (mxw_live_options_default)(mxw_live_options *options, size_t struct_size) {
     const mxw_live_options full = {
-        .pause_ms = 500, .step_ms = 250, .margin_ms = 1000, .cut_s = 12, .start_pad_ms = MXW_NONE};
+        .pause_ms = 500, .step_ms = 500, .margin_ms = 1000, .cut_s = 12, .start_pad_ms = MXW_NONE};
     mx_give_defaults(options, struct_size, &full, sizeof(full));
 }
 

@@ -76,7 +76,7 @@ const option_row live_rows[] = {
              "whose attention lies well before the end of the sound."},
     {.name = "pause-ms", .kind = OPTION_NUMBER, .fallback = "500", .placeholder = "MS", TEXT, AT(pause_ms), .low = 100,
      .high = 10000, .help = "A pause this long ends an utterance: all of it is final then."},
-    {.name = "step-ms", .kind = OPTION_NUMBER, .fallback = "250", .placeholder = "MS", TEXT, AT(step_ms), .low = 20,
+    {.name = "step-ms", .kind = OPTION_NUMBER, .fallback = "500", .placeholder = "MS", TEXT, AT(step_ms), .low = 20,
      .high = 10000, .help = "Least time between two passes of the model; it grows with what a pass costs."},
 
     {.name = "vad-threshold", .peers = "vad-onset", .kind = OPTION_NUMBER, .fallback = "0.5", .placeholder = "X",
