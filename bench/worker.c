@@ -124,17 +124,18 @@ static int run_line(mxw_model *model, const char *path, samples *s) {
 static int open_model(char **argv, mxw_model **model) {
     static const char *const names[] = {[MXW_ENGINE_CPU] = "cpu", [MXW_ENGINE_GPU] = "gpu", [MXW_ENGINE_MAX] = "max"};
     static const char *const precisions[] = {
-        [MXW_PRECISION_EXACT] = "exact", [MXW_PRECISION_F16] = "f16", [MXW_PRECISION_INT8] = "int8"};
+        [MXW_PRECISION_EXACT] = "exact", [MXW_PRECISION_F16] = "f16", [MXW_PRECISION_INT8] = "int8",
+        [MXW_PRECISION_F8] = "f8"};
     mxw_model_options options;
     mxw_model_options_default(&options);
     options.model = argv[1];
     options.threads = atoi(argv[3]);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!strcmp(names[i], argv[2]))
             options.engine = (mxw_engine)i;
+    for (size_t i = 0; i < sizeof(precisions) / sizeof(*precisions); i++)
         if (!strcmp(precisions[i], argv[4]))
             options.precision = (mxw_precision)i;
-    }
     mxw_status status = mxw_model_open(&options, model);
     return status < 0 ? say_failure(argv[1], status) : 0;
 }
@@ -159,7 +160,7 @@ int main(int argc, char **argv) {
     samples s = {0};
     char path[4096];
     if (argc != 5) {
-        fprintf(stderr, "usage: bench-worker MODEL cpu|gpu|max THREADS exact|f16|int8 < paths\n");
+        fprintf(stderr, "usage: bench-worker MODEL cpu|gpu|max THREADS exact|f16|int8|f8 < paths\n");
         return 2;
     }
     if (open_model(argv, &model))

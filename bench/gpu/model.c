@@ -246,6 +246,7 @@ int main(int argc, char **argv) {
     for (int a = 1; a < argc; a++) {
         precision = strcmp(argv[a], "--f16") == 0    ? MXW_PRECISION_F16
                     : strcmp(argv[a], "--int8") == 0 ? MXW_PRECISION_INT8
+                    : strcmp(argv[a], "--f8") == 0   ? MXW_PRECISION_F8
                                                      : precision;
         only_steps |= strcmp(argv[a], "--steps") == 0;
         only_throughput |= strcmp(argv[a], "--throughput") == 0;

@@ -248,6 +248,7 @@ static int set(settings *s, const char *name, const char *value) {
     else if (!strcmp(name, "precision"))
         s->model.precision = strcmp(value, "f16") == 0    ? MXW_PRECISION_F16
                              : strcmp(value, "int8") == 0 ? MXW_PRECISION_INT8
+                             : strcmp(value, "f8") == 0   ? MXW_PRECISION_F8
                                                           : MXW_PRECISION_EXACT;
     else if (!strcmp(name, "threads"))
         s->model.threads = (int)number;

@@ -285,7 +285,7 @@ static const field program_fields[] = {
     {"engine", offsetof(mxw_program_options, engine), F_CHOICE, "cpu|gpu|max"},
     {"device", offsetof(mxw_program_options, device), F_TEXT, NULL},
     {"threads", offsetof(mxw_program_options, threads), F_INT, NULL},
-    {"precision", offsetof(mxw_program_options, precision), F_CHOICE, "exact|f16"},
+    {"precision", offsetof(mxw_program_options, precision), F_CHOICE, "exact|f16|int8|f8"},
 };
 
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

@@ -14,7 +14,7 @@ static const field model_fields[] = {
     {"device", offsetof(mxw_model_options, device), F_TEXT, NULL},
     {"threads", offsetof(mxw_model_options, threads), F_INT, NULL},
     {"batch", offsetof(mxw_model_options, batch), F_INT, NULL},
-    {"precision", offsetof(mxw_model_options, precision), F_CHOICE, "exact|f16|int8"},
+    {"precision", offsetof(mxw_model_options, precision), F_CHOICE, "exact|f16|int8|f8"},
 };
 /* lint: end */
 
@@ -111,7 +111,7 @@ static PyObject *model_reserve(PyObject *self, PyObject *args) {
 static PyObject *info_dict(const mxw_model_info *info) {
     const mxw_checkpoint_info *c = info->checkpoint;
     const mxw_dims *d = c->dims;
-    static const char *const engines[] = {"cpu", "gpu", "max"}, *const precisions[] = {"exact", "f16", "int8"};
+    static const char *const engines[] = {"cpu", "gpu", "max"}, *const precisions[] = {"exact", "f16", "int8", "f8"};
     return Py_BuildValue(
         "{s:N,s:s,s:s,s:N,s:i,s:i,s:L,s:K,s:s,s:s,s:s,s:i,s:d,s:d,s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}}",
         "path", text_or_none(c->path), "format", c->format, "size_name", c->size_name,

@@ -171,8 +171,8 @@ static mxw_status read_options(const mxw_program_options *options, mxw_program_o
         status = mx_take_options(read, sizeof(*read), options, options->struct_size, "mxw_program_options");
     if (status >= 0 && read->threads < 0)
         status = mx_fail(MXW_E_ARGUMENT, "mxw_program_options: threads is %d: expected 0 or more", read->threads);
-    if (status >= 0 && (read->precision < MXW_PRECISION_EXACT || read->precision > MXW_PRECISION_INT8))
-        status = mx_fail(MXW_E_ARGUMENT, "mxw_program_options: precision is %d: expected exact, f16 or int8",
+    if (status >= 0 && (read->precision < MXW_PRECISION_EXACT || read->precision > MXW_PRECISION_F8))
+        status = mx_fail(MXW_E_ARGUMENT, "mxw_program_options: precision is %d: expected exact, f16, int8 or f8",
                          (int)read->precision);
     return status;
 }

@@ -18,8 +18,8 @@ static mxw_status check_options(const mxw_model_options *o) {
         return MXW_E_ARGUMENT;
     if (o->engine < MXW_ENGINE_CPU || o->engine > MXW_ENGINE_MAX)
         return mx_fail(MXW_E_ARGUMENT, "engine: %d is not cpu, gpu or max", (int)o->engine);
-    if (o->precision < MXW_PRECISION_EXACT || o->precision > MXW_PRECISION_INT8)
-        return mx_fail(MXW_E_ARGUMENT, "precision: %d is not exact, f16 or int8", (int)o->precision);
+    if (o->precision < MXW_PRECISION_EXACT || o->precision > MXW_PRECISION_F8)
+        return mx_fail(MXW_E_ARGUMENT, "precision: %d is not exact, f16, int8 or f8", (int)o->precision);
     return MXW_OK;
 }
 

@@ -127,8 +127,9 @@ static int same_weights(const mx_graph *g, mx_value a, const mx_graph *h, mx_val
 
 static int same_form(const mx_constant *a, const mx_constant *b) {
     const mx_packing *x = &a->tensor.packing, *y = &b->tensor.packing;
-    return a->form == b->form && (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input &&
-                                                                x->format == y->format && x->bytes == y->bytes));
+    return a->form == b->form &&
+           (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input && a->entry_rows == b->entry_rows &&
+                                          x->format == y->format && x->bytes == y->bytes));
 }
 
 /* The same constant of another plan, or NULL. */
@@ -140,11 +141,21 @@ static const mx_constant *find_like(const mx_plan *plan, const mx_constant *c, c
     return NULL;
 }
 
+/* mx_weight_use.entry_rows of a weight that the node reads beside its input 0. */
+static int64_t entry_rows_of(const mx_graph *g, const mx_node *node) {
+    const mx_type *x = &g->values[node->inputs[0]].type;
+    int64_t rows = 1;
+    for (int i = 1; i < x->rank - 1; i++)
+        if (__builtin_mul_overflow(rows, MX_MAX(x->dims[i], 1), &rows))
+            return INT64_MAX;
+    return rows;
+}
+
 /* What the device wants, without data. */
 static mx_constant describe(const mx_plan *plan, mx_value value, const mx_weight_use *use) {
     const mx_device *device = plan->device;
     const mx_type *type = &plan->graph->values[value].type;
-    mx_constant c = {.value = value, .op = use->op, .input = use->input};
+    mx_constant c = {.value = value, .op = use->op, .input = use->input, .entry_rows = use->entry_rows};
     c.form = type->dtype == MXW_F32 ? device->form(device, use) : MX_FORM_F32;
     c.tensor = mx_tensor_of(type->dtype, type->rank, type->dims, NULL);
     if (c.form == MX_FORM_PACKED) {
@@ -201,7 +212,8 @@ static mxw_status constant_for(loading *l, const mx_node *node, int input, int32
     status = find_sources(plan->graph, value, l->weights, &item->from);
     if (status < 0)
         return status;
-    item->use = (mx_weight_use){node->op, &node->attrs, input, item->from.items, item->from.n, plan->precision};
+    item->use = (mx_weight_use){node->op, &node->attrs, input, item->from.items, item->from.n, plan->precision,
+                                entry_rows_of(plan->graph, node)};
     mx_constant c = describe(plan, value, &item->use);
     for (size_t i = 0; i < plan->n_constants; i++) {
         if (plan->constants[i].value == value && same_form(&plan->constants[i], &c)) {

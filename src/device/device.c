@@ -40,7 +40,7 @@ const mx_device *mx_device_at(int index) {
 
 const char *mx_precision_name(mxw_precision precision) {
     static const char *const names[] = {[MXW_PRECISION_EXACT] = "exact", [MXW_PRECISION_F16] = "f16",
-                                        [MXW_PRECISION_INT8] = "int8"};
+                                        [MXW_PRECISION_INT8] = "int8", [MXW_PRECISION_F8] = "f8"};
     return (size_t)precision < MX_COUNT(names) ? names[precision] : "?";
 }
 

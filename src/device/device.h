@@ -46,6 +46,9 @@ typedef struct mx_weight_use {
     const mx_tensor *sources;
     int n_sources;
     mxw_precision precision;    /* of the calls that will read it */
+    /* Rows of input 0 in one entry of the batch, its first axis: the product of the sizes between that and the last. Of
+     * the graph, whatever the run: a size that only a run knows counts as 1. */
+    int64_t entry_rows;
 } mx_weight_use;
 
 /* A captured graph: calls that a device keeps and launches as one piece of work, with staging blocks for small inputs
@@ -83,8 +86,9 @@ struct mx_device {
     mxw_status (*clear)(const mx_device *device, void *to, size_t bytes);
     uint64_t (*memory_free)(const mx_device *device);   /* bytes now, over all processes; NULL, or 0: not known */
     int (*supports)(const mx_device *device, mx_op op);
-    /* Whether compiled calls can compute with this precision. Every device can with MXW_PRECISION_EXACT. The precision
-     * of a program comes with every mx_weight_use and mx_call: a new one needs no change outside of devices. */
+    /* Whether compiled calls can compute with this precision, asked once the device is open. Every device can with
+     * MXW_PRECISION_EXACT. The precision of a program comes with every mx_weight_use and mx_call: a new one needs no
+     * change outside of devices. */
     int (*supports_precision)(const mx_device *device, mxw_precision precision);
     /* Optional. What compiled calls of this precision read, or write, an f32 state at that input as: MXW_F32 or
      * narrower; state_write rounds what it writes. A state is kept narrower if all ops of a program on it say so. */

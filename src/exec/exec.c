@@ -58,6 +58,14 @@ void mx_exec_open_device(const mx_program_options *options, void (*meanwhile)(vo
         pthread_join(opener, NULL);
 }
 
+static const char *expected_device(mxw_precision precision) {
+    switch (precision) {
+    case MXW_PRECISION_INT8: return ": expected device cpu or a GPU of compute capability 9.0";
+    case MXW_PRECISION_F8: return ": expected a GPU of compute capability 9.0";
+    default: return "";
+    }
+}
+
 /* Eager engines always compute exactly; for compiled calls the device decides. */
 static mxw_status check_precision(const mx_program_options *options, const mx_device *device) {
     const char *name = mx_precision_name(options->precision);
@@ -66,10 +74,11 @@ static mxw_status check_precision(const mx_program_options *options, const mx_de
     if (options->engine != MXW_ENGINE_MAX)
         return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by engine %s: expected engine max", name,
                        options->engine == MXW_ENGINE_CPU ? "cpu" : "gpu");
-    if (!device->supports_precision(device, options->precision))
+    mxw_status status = device->open ? device->open(device) : MXW_OK;
+    if (status >= 0 && !device->supports_precision(device, options->precision))
         return mx_fail(MXW_E_UNSUPPORTED, "precision %s is not supported by device %s%s", name, device->info.id,
-                       options->precision == MXW_PRECISION_INT8 ? ": expected device cpu" : "");
-    return MXW_OK;
+                       expected_device(options->precision));
+    return status;
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */

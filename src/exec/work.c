@@ -70,7 +70,7 @@ static double value_bytes(const mx_program *p, const mx_tensor *t) {
     if (t->layout == MX_LAYOUT_PACKED)
         return (double)(t->packing.bytes + t->packing.elsewhere);
     if (t->layout != MX_LAYOUT_DENSE)
-        return count(t) * (p->precision == MXW_PRECISION_F16 ? 2 : 4);
+        return count(t) * (p->precision == MXW_PRECISION_EXACT ? 4 : 2);
     return (double)mx_tensor_bytes(t);
 }
 

@@ -51,7 +51,7 @@ static void add_flag(mx_str *out, const char *key, int value) {
 }
 
 static void add_model(mx_str *out, const mx_recognizer *r) {
-    static const char *const engines[] = {"cpu", "gpu", "max"}, *const precisions[] = {"exact", "f16", "int8"};
+    static const char *const engines[] = {"cpu", "gpu", "max"}, *const precisions[] = {"exact", "f16", "int8", "f8"};
     mxw_model_info info;
     mx_recognizer_info(r, &info);
     add_text(out, "engine", engines[info.engine]);

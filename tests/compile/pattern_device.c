@@ -92,6 +92,7 @@ static mxw_status pattern_pack(const mx_device *device, const mx_weight_use *use
         return mx_fail(MXW_E_INTERNAL, "pattern device: nothing to pack there");
     memcpy(host_of(device, to), &h, sizeof(h));
     pattern_seen.made++;
+    pattern_seen.entry_rows = use->entry_rows;
     uint32_t *last = (uint32_t *)(void *)((char *)host_of(device, to) + sizeof(h)) + count_of(&h);
     int64_t at = 0;
     for (int s = 0; s < use->n_sources; s++) {

@@ -10,11 +10,12 @@
 
 const mx_device *pattern_device(void);
 const mx_device *pattern_near_device(void);
-/* How often each op ran since the counts were last cleared, how many inputs were packed, raw halves, strided, and how
- * many weights were packed. */
+/* How often each op ran since the counts were last cleared, how many inputs were packed, raw halves, strided, how many
+ * weights were packed, and for what entries the last of them. */
 typedef struct pattern_counts {
     int ops[MX_OP_COUNT];
     int packed, raw, strided, made;
+    int64_t entry_rows;
 } pattern_counts;
 extern pattern_counts pattern_seen;
 #endif

@@ -250,7 +250,74 @@ static void test_precision(void) {
     check_refused(MXW_ENGINE_CPU, "cpu", MXW_PRECISION_INT8,
                   "precision int8 is not supported by engine cpu: expected engine max");
     check_refused(MXW_ENGINE_MAX, "pattern", MXW_PRECISION_INT8,
-                  "precision int8 is not supported by device pattern: expected device cpu");
+                  "precision int8 is not supported by device pattern: expected device cpu or a GPU of compute "
+                  "capability 9.0");
+    check_refused(MXW_ENGINE_MAX, "cpu", MXW_PRECISION_F8,
+                  "precision f8 is not supported by device cpu: expected a GPU of compute capability 9.0");
+    check_refused(MXW_ENGINE_GPU, "pattern", MXW_PRECISION_F8,
+                  "precision f8 is not supported by engine gpu: expected engine max");
+}
+
+/* ---- rows of an entry -------------------------------------------------------------------------------------------- */
+
+static mx_program *load_like(const mx_program *like) {
+    mx_program *program;
+    pattern_seen = (pattern_counts){0};
+    CHECK(mx_exec_load(G, &(mx_program_options){.engine = MXW_ENGINE_MAX, .device = "pattern", .weights = &source,
+                                                .like = like},
+                       &program) == MXW_OK);
+    return program;
+}
+
+/* A product of x, f32 [dims], of which those below 0 are open. */
+static void build_product(int rank, const int64_t *dims) {
+    int64_t sizes[MX_MAX_RANK];
+    fresh();
+    for (int i = 0; i < rank; i++)
+        sizes[i] = dims[i] < 0 ? mx_graph_size(G, "n", 64) : dims[i];
+    mx_value x = mx_graph_input(G, "x", MXW_F32, rank, sizes);
+    out(mx_graph_linear(G, x, matrix(5, 8), 0));
+}
+
+/* They follow from the graph's sizes, never from those of a run. A weight is shared between uses that agree in them. */
+static void test_entry_rows(void) {
+    static const struct {
+        int rank;
+        int64_t dims[MX_MAX_RANK], rows;
+    } cases[] = {{1, {8}, 1},           {2, {-1, 8}, 1},        {2, {7, 8}, 1},        {3, {-1, 3, 8}, 3},
+                 {3, {4, 3, 8}, 3},     {3, {-1, -1, 8}, 1},    {3, {-1, 0, 8}, 1},    {4, {-1, 2, 3, 8}, 6},
+                 {4, {-1, -1, 3, 8}, 3}, {4, {3, 2, -1, 8}, 2}};
+    for (size_t i = 0; i < MX_COUNT(cases); i++) {
+        build_product(cases[i].rank, cases[i].dims);
+        mx_exec_unload(load_like(NULL));
+        CHECK_EQ_INT(pattern_seen.made, 1);
+        CHECK_EQ_INT(pattern_seen.entry_rows, cases[i].rows);
+    }
+
+    fresh();   /* of a convolution: its positions */
+    out(mx_graph_conv1d(G, mx_graph_input(G, "x", MXW_F32, 3, DIMS(mx_graph_size(G, "n", 64), 9, 4)),
+                        weight(FLOATS(1, 5, 4, 3)), 0, 2, 1));
+    mx_exec_unload(load_like(NULL));
+    CHECK_EQ_INT(pattern_seen.entry_rows, 9);
+
+    for (int same = 0; same < 2; same++) {
+        fresh();   /* within a program */
+        mx_value w = matrix(5, 8), n = mx_graph_size(G, "n", 64);
+        out(mx_graph_linear(G, mx_graph_input(G, "x", MXW_F32, 3, DIMS(n, 3, 8)), w, 0));
+        out(mx_graph_linear(G, mx_graph_input(G, "y", MXW_F32, 3, DIMS(n, same ? 3 : 1, 8)), w, 0));
+        mx_exec_unload(load_like(NULL));
+        CHECK_EQ_INT(pattern_seen.made, same ? 1 : 2);
+
+        build_product(3, DIMS(-1, 3, 8));   /* between programs */
+        mx_program *first = load_like(NULL);
+        if (same)
+            build_product(4, DIMS(-1, 1, 3, 8));
+        else
+            build_product(2, DIMS(-1, 8));
+        mx_exec_unload(load_like(first));
+        CHECK_EQ_INT(pattern_seen.made, !same);
+        mx_exec_unload(first);
+    }
 }
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
@@ -486,6 +553,7 @@ int main(void) {
     test_taps();
     test_constants();
     test_precision();
+    test_entry_rows();
     test_views();
     test_layouts();
     test_failures();

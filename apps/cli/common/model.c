@@ -11,7 +11,7 @@
 #include "max_whisper/lab.h"
 
 const char *const engine_names[] = {"cpu", "gpu", "max", NULL};
-const char *const precision_names[] = {"exact", "f16", "int8", NULL};
+const char *const precision_names[] = {"exact", "f16", "int8", "f8", NULL};
 const char *const half_engine_names[] = {"same", "cpu", "gpu", "max", NULL};
 
 const char *const task_names[] = {"transcribe", "translate", NULL};
@@ -93,8 +93,21 @@ int check_languages(const char *value, char *message, size_t size) {
     }
 }
 
+/* Whether a GPU multiplies in 8 bits; the library says why not where one does not. */
+static int has_8_bits(const char *device) {
+    mxw_device_info info = {.struct_size = sizeof(info)};
+    for (int i = 0; i < mxw_device_count(); i++)
+        if (mxw_device_get(i, &info) >= 0 && !strcmp(info.id, device) && !strncmp(info.features, "sm_90,", 6))
+            return 1;
+    return 0;
+}
+
 int precision_for(int wanted, int engine, const char *device) {
-    int cpu = !strcmp(device, "cpu"), fits = wanted == MXW_PRECISION_INT8 ? cpu : !cpu;
+    int cpu = !strcmp(device, "cpu");
+    int fits = wanted == MXW_PRECISION_F16    ? !cpu
+               : wanted == MXW_PRECISION_INT8 ? cpu || has_8_bits(device)
+               : wanted == MXW_PRECISION_F8   ? !cpu && has_8_bits(device)
+                                              : 1;
     return engine == MXW_ENGINE_MAX && fits ? wanted : MXW_PRECISION_EXACT;
 }
 

@@ -50,8 +50,8 @@ void gpu_connection_forget(void);
 
 extern const char *const engine_names[];      /* in the order of mxw_engine */
 extern const char *const precision_names[];   /* in the order of mxw_precision */
-/* The precision that an engine runs with on a device if `wanted` was asked for everywhere: f16 is for engine max on a
- * GPU, int8 for engine max on a CPU, and whatever else is exact. */
+/* The precision that an engine runs with on a device if `wanted` was asked for everywhere: of engine max f16 is for a
+ * GPU, f8 for one of compute capability 9.0, int8 for that or a CPU, and whatever else is exact. */
 int precision_for(int wanted, int engine, const char *device);
 extern const char *const half_engine_names[]; /* "same", then engine_names */
 extern const char *const task_names[];        /* in the order of mxw_task */
@@ -92,7 +92,8 @@ int check_languages(const char *value, char *message, size_t size);
 #define PRECISION_ROW(type, member)                                                                                    \
     {.name = "precision", .kind = OPTION_CHOICE, .fallback = "exact", .placeholder = "PRECISION",                      \
      .group = "Model and device", .target = offsetof(type, member), .choices = precision_names,                        \
-     .help = "With engine max: exact; f16, faster, on a GPU; int8, faster and smaller, on a CPU."}
+     .help = "With engine max: exact; f16, faster, on a GPU; int8, faster and smaller, on a CPU; int8 or f8, faster "  \
+             "than f16, on a GPU of compute capability 9.0."}
 
 #define ENGINE_ROWS(type, engine_, device_, threads_, precision_)                                                      \
     {.name = "engine", .kind = OPTION_CHOICE, .fallback = "max", .placeholder = "ENGINE", .group = "Model and device", \

@@ -83,7 +83,13 @@ mxw_status mx_cuda_launched(const mx_cuda *gpu, const mx_call *call) {
 static int supports(const mx_device *device, mx_op op) { return op >= 0 && op < MX_OP_COUNT && mx_cuda_ops[op].run; }
 
 static int supports_precision(const mx_device *device, mxw_precision precision) {
-    return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_F16;
+    switch (precision) {
+    case MXW_PRECISION_EXACT:
+    case MXW_PRECISION_F16: return 1;
+    case MXW_PRECISION_INT8:
+    case MXW_PRECISION_F8: return mx_cuda_of(device)->has_wgmma;
+    }
+    return 0;
 }
 
 /* The caches of the decoder: half the bytes of a step, and half the memory. */

@@ -167,7 +167,7 @@ static gemm_stage product_of(const gemm_params &p) {
 
 /* Terms of x and of the weight: the same in all GEMMs. */
 static int fits_terms(builder *b, const gemm_desc &f) {
-    int half = f.precision == MXW_PRECISION_F16, x_terms = half ? 1 : 2, w_terms = half ? 1 : f.weight.terms;
+    int x_terms = x_terms_of(f), w_terms = x_terms == 1 ? 1 : f.weight.terms;
     if (b->w_terms && (b->w_terms != w_terms || b->x_terms != x_terms))
         return 0;
     b->x_terms = x_terms;
