@@ -17,7 +17,8 @@ typedef enum mxw_dtype {
     MXW_I8 = 4,
     MXW_U8 = 5,
     MXW_I64 = 6,
-    MXW_F64 = 7
+    MXW_F64 = 7,
+    MXW_F8 = 8   /* e4m3: a device may keep a state in it; no tensor that comes in or goes out has it */
 } mxw_dtype;
 
 #define MXW_MAX_RANK 6

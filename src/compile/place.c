@@ -66,22 +66,22 @@ static int is_view(const mx_plan *plan, const mx_node *node, int keep_names) {
     return node->attrs.axis == 0 || (last_axis && may_be_strided(plan, node->outputs[0], keep_names));
 }
 
-/* What a state is kept as: narrower than the graph says where every op on it, before and after writes, wants that. */
+static mxw_dtype wider(mxw_dtype a, mxw_dtype b) { return mx_dtype_bytes(a) < mx_dtype_bytes(b) ? b : a; }
+
+/* What a state is kept as: as narrow as all ops on it, before and after writes, take it. */
 static mxw_dtype dtype_of_state(const mx_plan *plan, mx_value state) {
     const mx_graph *g = plan->graph;
     const mx_device *device = plan->device;
-    mxw_dtype kept = g->values[state].type.dtype;
+    mxw_dtype own = g->values[state].type.dtype, kept = own;
     int n = 0;
-    if (kept != MXW_F32 || !device->state_dtype)
-        return kept;
+    if (own != MXW_F32 || !device->state_dtype)
+        return own;
     for (size_t i = 0; i < g->n_nodes; i++)
         for (int input = 0; input < g->nodes[i].n_inputs; input++) {
             if (g->values[g->nodes[i].inputs[input]].state != state)
                 continue;
-            mxw_dtype wanted = device->state_dtype(device, plan->precision, g->nodes[i].op, input);
-            if (n++ && wanted != kept)
-                return MXW_F32;
-            kept = wanted;
+            mxw_dtype narrowest = device->state_dtype(device, plan->precision, g->nodes[i].op, input);
+            kept = n++ ? wider(kept, narrowest) : narrowest;
         }
     return kept;
 }
@@ -104,35 +104,38 @@ static mx_placement home_of(const mx_plan *plan, mx_value value, int keep_names)
     return place;
 }
 
-/* The placement of the state whose bytes an op reads at an input, if it is kept narrower and the device wants that;
- * *wide is set where the device wants it of something that stays f32. */
-static mx_placement *narrow_input(mx_plan *plan, const mx_node *node, int input, int *wide) {
-    const mx_graph *g = plan->graph;
-    mx_value value = node->inputs[input], state = g->values[value].state;
-    if (!value || g->values[value].type.dtype != MXW_F32 ||
-        plan->device->state_dtype(plan->device, plan->precision, node->op, input) == MXW_F32)
-        return NULL;
-    if (state && plan->placements[state].dtype != MXW_F32)
-        return &plan->placements[state];
-    *wide = 1;
-    return NULL;
+/* Whether the device would have an op read this input as narrower than the graph's f32. */
+static int may_be_narrow(const mx_plan *plan, const mx_node *node, int input) {
+    mx_value value = node->inputs[input];
+    return value && plan->graph->values[value].type.dtype == MXW_F32 &&
+           plan->device->state_dtype(plan->device, plan->precision, node->op, input) != MXW_F32;
 }
 
-/* An op reads all that the device wants narrower as such, or nothing: beside an input that stays f32 (no state, or one
- * that another op reads as f32) the others stay f32, too, and so do states that are read beside those. */
+/* The widest of an op's inputs that may be narrow: f32 where one is no state. */
+static mxw_dtype widest_input(const mx_plan *plan, const mx_node *node) {
+    mxw_dtype widest = MXW_F8;
+    for (int i = 0; i < node->n_inputs; i++) {
+        mx_value state = plan->graph->values[node->inputs[i]].state;
+        if (may_be_narrow(plan, node, i))
+            widest = wider(widest, state ? plan->placements[state].dtype : MXW_F32);
+    }
+    return widest;
+}
+
+/* An op reads all that may be narrow as one type: beside an input that is wider (no state, or one that another op reads
+ * as wider) the others are so, too, and so are states that are read beside those. */
 static void widen_mixed_states(mx_plan *plan) {
     const mx_graph *g = plan->graph;
     for (int changed = plan->device->state_dtype != NULL; changed;) {
         changed = 0;
         for (size_t n = 0; n < g->n_nodes; n++) {
-            int wide = 0;
-            for (int i = 0; i < g->nodes[n].n_inputs; i++)
-                narrow_input(plan, &g->nodes[n], i, &wide);
-            for (int i = 0; i < g->nodes[n].n_inputs && wide; i++) {
-                mx_placement *state = narrow_input(plan, &g->nodes[n], i, &wide);
-                changed |= state != NULL;
-                if (state)
-                    state->dtype = MXW_F32;
+            mxw_dtype widest = widest_input(plan, &g->nodes[n]);
+            for (int i = 0; i < g->nodes[n].n_inputs; i++) {
+                mx_value state = g->values[g->nodes[n].inputs[i]].state;
+                if (!state || !may_be_narrow(plan, &g->nodes[n], i) || plan->placements[state].dtype == widest)
+                    continue;
+                plan->placements[state].dtype = widest;
+                changed = 1;
             }
         }
     }

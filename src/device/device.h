@@ -90,8 +90,9 @@ struct mx_device {
      * MXW_PRECISION_EXACT. The precision of a program comes with every mx_weight_use and mx_call: a new one needs no
      * change outside of devices. */
     int (*supports_precision)(const mx_device *device, mxw_precision precision);
-    /* Optional. What compiled calls of this precision read, or write, an f32 state at that input as: MXW_F32 or
-     * narrower; state_write rounds what it writes. A state is kept narrower if all ops of a program on it say so. */
+    /* Optional. The narrowest that compiled calls of this precision read, or write, an f32 state at that input as:
+     * MXW_F32, MXW_F16 or MXW_F8; they take the wider ones, too, all such inputs of a call alike. state_write rounds
+     * what it writes. A state is kept as the widest of what the ops of a program on it say. */
     mxw_dtype (*state_dtype)(const mx_device *device, mxw_precision precision, mx_op op, int input);
     /* Compiled calls: whether an input may have strided rows (the last axis is dense, strides[rank - 2] is at least its
      * size, and the leading axes follow from there without gaps), as a slice of the last axis has. */

@@ -26,7 +26,7 @@ const mx_tensor *mx_state_find(const mx_state *state, const char *name) {
 
 static mxw_status check_new(const mx_state *state, const char *name, mxw_dtype dtype, int rank, const int64_t *dims) {
     mx_type type = {.dtype = dtype, .rank = rank};
-    if (mx_dtype_bytes(dtype) == 0 || rank < 0 || rank > MX_MAX_RANK)
+    if (!mx_dtype_in_graphs(dtype) || rank < 0 || rank > MX_MAX_RANK)
         return mx_fail(MXW_E_ARGUMENT, "state %s: dtype %d of %d axes: expected a known dtype and 0 to %d axes", name,
                        (int)dtype, rank, MX_MAX_RANK);
     for (int i = 0; i < rank; i++) {

@@ -205,7 +205,7 @@ static const char *const kind_names[] = {"", "input", "constant", "weight", "sta
 
 static int check_type(mx_graph *g, const char *what, const char *name, mxw_dtype dtype, int rank, const int64_t *dims,
                       mx_type *type) {
-    if (mx_dtype_bytes(dtype) == 0)
+    if (!mx_dtype_in_graphs(dtype))
         return mx_graph_refuse(g, "%s %s: dtype %d is unknown", what, name, (int)dtype);
     if (rank < 0 || rank > MX_MAX_RANK || (rank && !dims))
         return mx_graph_refuse(g, "%s %s: %d axes: expected 0 to %d", what, name, rank, MX_MAX_RANK);

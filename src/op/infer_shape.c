@@ -168,7 +168,7 @@ mxw_status mx_infer_GATHER(mx_infer *f) {
 }
 
 mxw_status mx_infer_CAST(mx_infer *f) {
-    if (mx_dtype_bytes(f->attrs->dtype) == 0)
+    if (!mx_dtype_in_graphs(f->attrs->dtype))
         return mx_infer_bad(f, "dtype %d is unknown", (int)f->attrs->dtype);
     f->out[0] = *f->in[0];
     f->out[0].dtype = f->attrs->dtype;

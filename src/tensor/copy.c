@@ -43,6 +43,7 @@ static void widen_run(mxw_dtype dtype, const void *from, int64_t step, int64_t n
     case MXW_U8: WIDEN(uint8_t, (float)x); break;
     case MXW_I64: WIDEN(int64_t, (float)x); break;
     case MXW_F64: WIDEN(double, (float)x); break;
+    case MXW_F8: WIDEN(uint8_t, mx_f8_to_f32(x)); break;
     }
 }
 

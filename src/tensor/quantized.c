@@ -17,7 +17,7 @@ static float element(const mx_tensor *t, int64_t i) {
     case MXW_BF16: memcpy(&half, at, 2); return mx_bf16_to_f32(half);
     case MXW_F32: memcpy(&x, at, 4); return x;
     case MXW_F64: memcpy(&d, at, 8); return (float)d;
-    case MXW_I32: case MXW_I8: case MXW_U8: case MXW_I64: break;
+    case MXW_I32: case MXW_I8: case MXW_U8: case MXW_I64: case MXW_F8: break;
     }
     return x;
 }

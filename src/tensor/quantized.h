@@ -39,5 +39,4 @@ uint64_t mx_quantized_bytes(const mx_quantized *q);   /* codes, scales and biase
 int mx_quantized_same(const mx_quantized *a, const mx_quantized *b);   /* the same codes and scales */
 /* E_FORMAT unless every scale is finite (and positive where it divides), biases too; name: in the error. */
 mxw_status mx_quantized_check(const mx_quantized *q, const char *name);
-float mx_f8_to_f32(uint8_t code);   /* e4m3 */
 #endif

@@ -10,11 +10,14 @@ static const struct {
 } dtypes[] = {
     [MXW_F32] = {"f32", 4, 1}, [MXW_F16] = {"f16", 2, 1}, [MXW_BF16] = {"bf16", 2, 1}, [MXW_I32] = {"i32", 4, 0},
     [MXW_I8] = {"i8", 1, 0},   [MXW_U8] = {"u8", 1, 0},   [MXW_I64] = {"i64", 8, 0},   [MXW_F64] = {"f64", 8, 1},
+    [MXW_F8] = {"f8", 1, 1},
 };
 
 size_t mx_dtype_bytes(mxw_dtype dtype) { return (size_t)dtype < MX_COUNT(dtypes) ? dtypes[dtype].bytes : 0; }
 
 const char *mx_dtype_name(mxw_dtype dtype) { return (size_t)dtype < MX_COUNT(dtypes) ? dtypes[dtype].name : "?"; }
+
+int mx_dtype_in_graphs(mxw_dtype dtype) { return mx_dtype_bytes(dtype) && dtype != MXW_F8; }
 
 int mx_dtype_is_float(mxw_dtype dtype) { return (size_t)dtype < MX_COUNT(dtypes) && dtypes[dtype].is_float; }
 
@@ -125,4 +128,26 @@ uint16_t mx_f32_to_bf16(float value) {
     if ((bits & 0x7fffffff) > 0x7f800000)
         return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+uint8_t mx_f32_to_f8(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    uint8_t sign = (uint8_t)(bits >> 24 & 0x80);
+    uint32_t magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return sign | 0x7f;
+    if (magnitude >= 0x43e00000)   /* 448 or more */
+        return sign | 0x7e;
+    if (magnitude < 0x3c800000) {  /* subnormal: the unit is 2^-9 */
+        if (magnitude < 0x3a800000)
+            return sign;
+        int shift = 141 - (int)(magnitude >> 23);
+        uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
+        uint32_t code = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
+        code += rest > middle || (rest == middle && (code & 1));
+        return sign | (uint8_t)code;
+    }
+    uint32_t rounded = magnitude + 0x7ffff + (magnitude >> 20 & 1) - 0x3c000000;
+    return sign | (uint8_t)(rounded >> 20);
 }

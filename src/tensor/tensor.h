@@ -43,6 +43,7 @@ typedef struct mx_tensor {
 size_t mx_dtype_bytes(mxw_dtype dtype);
 const char *mx_dtype_name(mxw_dtype dtype);                     /* "f16" */
 int mx_dtype_is_float(mxw_dtype dtype);
+int mx_dtype_in_graphs(mxw_dtype dtype);   /* known, and not f8, which only devices have: for states */
 
 /* Row-major view of data; of data that is only read. */
 mx_tensor mx_tensor_of(mxw_dtype dtype, int rank, const int64_t *dims, void *data);
@@ -53,8 +54,8 @@ int mx_tensor_contiguous(const mx_tensor *t);                   /* row major wit
 /* "f16 [384, 80, 3]" into out. */
 void mx_tensor_describe(const mx_tensor *t, char *out, size_t n);
 
-/* Elements in row-major order, widened exactly to f32 (f32, f16, bf16, i8, u8, i32 rounded to nearest; f64 rounded).
- * A QUANTIZED tensor is widened as its format says. */
+/* Elements in row-major order, widened exactly to f32 (f32, f16, bf16, f8, i8, u8, i32 rounded to nearest; f64
+ * rounded). A QUANTIZED tensor is widened as its format says. */
 mxw_status mx_tensor_to_f32(const mx_tensor *t, float *out);
 /* Elements in row-major order, bytes as they are. */
 void mx_tensor_pack(const mx_tensor *t, void *out);
@@ -64,4 +65,7 @@ float mx_f16_to_f32(uint16_t half);
 uint16_t mx_f32_to_f16(float value);
 float mx_bf16_to_f32(uint16_t half);
 uint16_t mx_f32_to_bf16(float value);
+/* e4m3, bit for bit; to it rounds to nearest even, what is beyond the largest, 448, and infinity to that; NaN stays. */
+float mx_f8_to_f32(uint8_t code);
+uint8_t mx_f32_to_f8(float value);
 #endif

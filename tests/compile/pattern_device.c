@@ -151,20 +151,46 @@ static int lies_apart_well(const mx_tensor *t) {
     return 1;
 }
 
-/* With precision f16, caches are f16. */
+/* With precision f16, caches are f16; with f8 they are, too, and so is what scores are taken of, but what is attended
+ * to in windows may be f8. */
 static mxw_dtype pattern_state_dtype(const mx_device *device, mxw_precision precision, mx_op op, int input) {
-    int cache = (op == MX_OP_ATTENTION_CACHED && (input == 1 || input == 2)) || (op == MX_OP_STATE_WRITE && input == 0);
-    return cache && precision == MXW_PRECISION_F16 ? MXW_F16 : MXW_F32;
+    int written = op == MX_OP_STATE_WRITE && input == 0, window = op == MX_OP_ATTENTION_WINDOW;
+    int cache = op == MX_OP_ATTENTION_CACHED, pair = input == 1 || input == 2;
+    if (precision == MXW_PRECISION_F8)
+        return written || (window && pair)                                        ? MXW_F8
+               : (cache && pair) || (op == MX_OP_ATTENTION_SCORES && input == 1) ? MXW_F16
+                                                                                  : MXW_F32;
+    return precision == MXW_PRECISION_F16 && (written || (cache && pair)) ? MXW_F16 : MXW_F32;
 }
 
-static int is_kept_as_f16(const mx_call *call, int input) {
-    return pattern_state_dtype(NULL, call->precision, call->op, input) == MXW_F16;
+/* Whether a state may be kept as that for the call. */
+static int may_be_kept(const mx_call *call, int input, mxw_dtype dtype) {
+    mxw_dtype narrowest = pattern_state_dtype(NULL, call->precision, call->op, input);
+    return narrowest != MXW_F32 && mx_dtype_bytes(dtype) >= mx_dtype_bytes(narrowest);
 }
 
-/* The state, whose copy as f32 was written to, as f16 again. */
+/* All that the call has of states is of one type. */
+static int states_agree(const mx_call *call) {
+    mxw_dtype first = MXW_F64;
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (!call->compiled || !call->inputs[i].data || !may_be_kept(call, i, MXW_F32))
+            continue;
+        if (first != MXW_F64 && call->inputs[i].dtype != first)
+            return 0;
+        first = call->inputs[i].dtype;
+    }
+    return 1;
+}
+
+/* The state, whose copy as f32 was written to, as what it is kept as again. */
 static void narrow_state(const mx_tensor *wide, const mx_tensor *state) {
-    for (int64_t i = 0; i < mx_tensor_count(state); i++)
-        ((uint16_t *)state->data)[i] = mx_f32_to_f16(((const float *)wide->data)[i]);
+    for (int64_t i = 0; i < mx_tensor_count(state); i++) {
+        float value = ((const float *)wide->data)[i];
+        if (state->dtype == MXW_F8)
+            ((uint8_t *)state->data)[i] = mx_f32_to_f8(value);
+        else
+            ((uint16_t *)state->data)[i] = mx_f32_to_f16(value);
+    }
 }
 
 static mxw_status make_plain(const mx_device *device, const mx_call *call, int i, mx_tensor *out, void **owned) {
@@ -200,8 +226,12 @@ static mxw_status make_plain(const mx_device *device, const mx_call *call, int i
     }
     if (origin && mx_tensor_bytes(out) && memcmp(origin, out->data, mx_tensor_bytes(out)) != 0)
         return refuse(call, "not what it is said to have come from: input", i);
-    int halves = t.dtype == MXW_F16 || t.dtype == MXW_BF16, kept = t.dtype == MXW_F16 && is_kept_as_f16(call, i);
-    if (call->compiled && halves && (kept || (wants_raw(call->op, i) && call->outputs[0].dtype == MXW_F32))) {
+    int halves = t.dtype == MXW_F16 || t.dtype == MXW_BF16;
+    int kept = (t.dtype == MXW_F16 || t.dtype == MXW_F8) && may_be_kept(call, i, t.dtype);
+    int raw = halves && wants_raw(call->op, i) && call->outputs[0].dtype == MXW_F32;
+    if (t.dtype == MXW_F8 && !kept)
+        return refuse(call, "kept narrower than it was said: input", i);
+    if (call->compiled && (kept || raw)) {
         mx_tensor wide = mx_tensor_of(MXW_F32, t.rank, t.dims, malloc((size_t)mx_tensor_count(&t) * 4 + 1));
         if (!wide.data)
             return MXW_E_MEMORY;
@@ -338,12 +368,14 @@ static mxw_status pattern_run_op(const mx_device *device, const mx_call *call) {
     mx_tensor inputs[MX_MAX_INPUTS], outputs[MX_MAX_OUTPUTS];
     void *owned[MX_MAX_INPUTS] = {0};
     mxw_status status = check_outputs(device, call, outputs);
+    if (status >= 0 && !states_agree(call))
+        status = refuse(call, "states of more than one type", 0);
     for (int i = 0; i < call->n_inputs && status >= 0; i++)
         status = make_plain(device, call, i, &inputs[i], &owned[i]);
     if (status >= 0 && call->scratch && !is_ours(device, call->scratch))
         status = refuse(call, "scratch elsewhere than in the device's memory", 0);
     mx_tensor state = outputs[0];
-    int narrow = status >= 0 && call->op == MX_OP_STATE_WRITE && state.dtype == MXW_F16 && inputs[0].dtype == MXW_F32;
+    int narrow = status >= 0 && call->op == MX_OP_STATE_WRITE && inputs[0].dtype == MXW_F32 && state.dtype != MXW_F32;
     if (narrow)
         outputs[0] = inputs[0];
     if (status >= 0)
@@ -397,9 +429,9 @@ static size_t pattern_scratch_bytes(const mx_device *device, const mx_call *call
     return is_fused(call->op) ? 0 : cpu->scratch_bytes(cpu, &plain);
 }
 
-/* It computes with f16 as it does exactly, but refuses a weight that was packed for the other (make_plain). */
+/* It computes with f16 and f8 as it does exactly, but refuses a weight that was packed for another (make_plain). */
 static int pattern_supports_precision(const mx_device *device, mxw_precision precision) {
-    return precision == MXW_PRECISION_EXACT || precision == MXW_PRECISION_F16;
+    return precision != MXW_PRECISION_INT8;
 }
 
 #define TABLE                                                                                                          \

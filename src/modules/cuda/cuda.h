@@ -104,7 +104,7 @@ static inline int64_t mx_cuda_count(const mx_tensor *t) {
 static inline size_t mx_cuda_dtype_bytes(mxw_dtype dtype) {
     switch (dtype) {
     case MXW_F16: case MXW_BF16: return 2;
-    case MXW_I8: case MXW_U8: return 1;
+    case MXW_I8: case MXW_U8: case MXW_F8: return 1;
     case MXW_I64: case MXW_F64: return 8;
     default: return 4;
     }
@@ -322,7 +322,8 @@ const char *mx_cuda_flash_label(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_attention_rows_scratch(mx_cuda *gpu, const mx_call *call);
 /* attention/decode_paged.cu: compiled attention of decoder rows over a cache or a window, heads of 64 */
 int mx_cuda_decode_attention_takes(const mx_call *call);
-int mx_cuda_decode_attention_f16_fits(const mx_cuda *gpu);   /* whether it can read caches and windows of f16 */
+/* Whether it can read caches and windows of f16, and windows of f8. */
+int mx_cuda_decode_attention_f16_fits(const mx_cuda *gpu);
 mxw_status mx_cuda_decode_attention(mx_cuda *gpu, const mx_call *call);
 size_t mx_cuda_decode_attention_scratch(const mx_cuda *gpu, const mx_call *call);
 /* ops/gather_scatter.cu: compiled calls that move rows */

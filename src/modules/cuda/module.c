@@ -92,18 +92,20 @@ static int supports_precision(const mx_device *device, mxw_precision precision) 
     return 0;
 }
 
-/* The caches of the decoder: half the bytes of a step, and half the memory. */
+/* The caches of the decoder: half the bytes of a step, and half the memory; in F8 the keys and values of windows, most
+ * of both, are half of that. */
 static mxw_dtype state_dtype(const mx_device *device, mxw_precision precision, mx_op op, int input) {
-    int f16 = 0;
+    mxw_dtype of_f8 = MXW_F32;
     switch (op) {
-    case MX_OP_ATTENTION_CACHED:
-    case MX_OP_ATTENTION_WINDOW: f16 = input == 1 || input == 2; break;
-    case MX_OP_ATTENTION_SCORES: f16 = input == 1; break;
-    case MX_OP_STATE_WRITE: f16 = input == 0; break;
+    case MX_OP_ATTENTION_CACHED: of_f8 = input == 1 || input == 2 ? MXW_F16 : MXW_F32; break;
+    case MX_OP_ATTENTION_WINDOW: of_f8 = input == 1 || input == 2 ? MXW_F8 : MXW_F32; break;
+    case MX_OP_ATTENTION_SCORES: of_f8 = input == 1 ? MXW_F8 : MXW_F32; break;
+    case MX_OP_STATE_WRITE: of_f8 = input == 0 ? MXW_F8 : MXW_F32; break;
     default: break;
     }
-    return f16 && precision != MXW_PRECISION_EXACT && mx_cuda_decode_attention_f16_fits(mx_cuda_of(device)) ? MXW_F16
-                                                                                                          : MXW_F32;
+    if (of_f8 == MXW_F32 || precision == MXW_PRECISION_EXACT || !mx_cuda_decode_attention_f16_fits(mx_cuda_of(device)))
+        return MXW_F32;
+    return precision == MXW_PRECISION_F8 ? of_f8 : MXW_F16;
 }
 
 static int strided(const mx_device *device, mx_op op, int input) {
@@ -122,7 +124,9 @@ static const char *decode_label(const mx_call *call) {
     if (!mx_cuda_decode_attention_takes(call))
         return "plain";
     if (call->op == MX_OP_ATTENTION_WINDOW)
-        return call->inputs[1].dtype == MXW_F16 ? "decode_cross_f16" : "decode_cross";
+        return call->inputs[1].dtype == MXW_F8    ? "decode_cross_f8"
+               : call->inputs[1].dtype == MXW_F16 ? "decode_cross_f16"
+                                                  : "decode_cross";
     return call->inputs[1].dtype == MXW_F16 ? "decode_paged_f16" : "decode_paged";
 }
 

@@ -40,6 +40,7 @@ static const char *numpy_type(mxw_dtype dtype) {
     case MXW_I8: return "|i1";
     case MXW_U8: return "|u1";
     case MXW_BF16: break;   /* widened before */
+    case MXW_F8: break;     /* only of states on a device */
     }
     return "";
 }

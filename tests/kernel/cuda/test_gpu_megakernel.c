@@ -1,6 +1,7 @@
 /* test_gpu_megakernel.c - steps of a small decoder on a GPU as a captured graph, in which few rows become one
  * megakernel, against the same program run node by node: every output of every step is equal byte for byte, and so is
- * what was written to the caches. Then rows alone against the same rows together.
+ * what was written to the caches. Then rows alone against the same rows together. With windows in f8 a step stays
+ * kernel by kernel.
  * Skipped where there is no CUDA device.
  *
  * usage: test_gpu_megakernel [brief|least]    brief, least: one of the models, fewer steps, for a slow checker */
@@ -307,6 +308,10 @@ static void check_rows(const decoder *d, mx_pool *pool, int64_t rows, int steps,
 }
 
 static void check_shape(const shape *of, mx_pool *pool, int few) {
+    if (!gpu->supports_precision(gpu, of->precision)) {
+        printf("SKIP: gpu-megakernel: %s: this GPU does not multiply in 8 bits\n", of->what);
+        return;
+    }
     decoder d = open_decoder(of, pool);
     for (int64_t rows = 1; rows <= (few ? 5 : 64); rows += few ? 4 : rows < 10 ? 1 : rows < 16 ? 3 : 24) {
         int steps = (int)MX_MIN(rows > 16 ? 3 : 9, of->dims.n_text_ctx);
@@ -337,6 +342,8 @@ int main(int argc, char **argv) {
         {"two heads, f32", {80, 100, 128, 2, 2, 1001, 70, 128, 2, 2}, MXW_F32, MXW_PRECISION_EXACT, 2},
         {"two heads, half", {80, 100, 128, 2, 2, 1000, 70, 128, 2, 2}, MXW_F16, MXW_PRECISION_F16, 1},
         {"windows, half", {80, 265, 128, 2, 2, 9001, 140, 128, 2, 3}, MXW_F16, MXW_PRECISION_F16, 3},
+        {"windows, f8", {80, 265, 128, 2, 2, 9001, 140, 128, 2, 3}, MXW_F16, MXW_PRECISION_F8, 3},
+        {"windows, int8", {80, 265, 128, 2, 2, 9001, 140, 128, 2, 3}, MXW_F16, MXW_PRECISION_INT8, 3},
         {"one head", {80, 1, 64, 1, 1, 5000, 130, 64, 1, 7}, MXW_F16, MXW_PRECISION_EXACT, 1},
         {"ten heads", {80, 200, 640, 10, 1, 6000, 66, 640, 10, 2}, MXW_F16, MXW_PRECISION_EXACT, 1},
     };
@@ -351,7 +358,7 @@ int main(int argc, char **argv) {
         printf("SKIP: gpu-megakernel: %s\n", mx_error());
         return 77;
     }
-    if (!CHECK(mx_pool_open(2, &pool) >= 0))
+    if (!CHECK(mx_pool_open(2, &pool) >= 0) || !CHECK(gpu->open(gpu) >= 0))
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     make_weights();

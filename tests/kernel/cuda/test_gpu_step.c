@@ -136,13 +136,25 @@ typedef struct attention {
     float peak;
 } attention;
 
-/* f32 rounded to f16; the f32 become what the halves are. */
-static mx_tensor halved(mx_tensor *wide) {
-    mx_tensor t = blank(MXW_F16, wide->rank, wide->dims);
-    for (int64_t i = 0; i < mx_tensor_count(&t); i++)
-        ((uint16_t *)t.data)[i] = mx_f32_to_f16(((const float *)wide->data)[i]);
+/* f32 as a state keeps them: f32, or rounded to f16 or f8; the f32 become what is kept. */
+static mx_tensor kept_as(mxw_dtype dtype, mx_tensor *wide) {
+    if (dtype == MXW_F32)
+        return *wide;
+    mx_tensor t = blank(dtype, wide->rank, wide->dims);
+    for (int64_t i = 0; i < mx_tensor_count(&t); i++) {
+        float x = ((const float *)wide->data)[i];
+        if (dtype == MXW_F8)
+            ((uint8_t *)t.data)[i] = mx_f32_to_f8(x);
+        else
+            ((uint16_t *)t.data)[i] = mx_f32_to_f16(x);
+    }
     CHECK(mx_tensor_to_f32(&t, wide->data) >= 0);
     return t;
+}
+
+/* ", f8" for a line of output */
+static const char *tail_of(mxw_dtype kept) {
+    return kept == MXW_F8 ? ", f8" : kept == MXW_F16 ? ", f16" : "";
 }
 
 /* Row r of the inputs alone. */
@@ -166,17 +178,39 @@ static void let_part(const attention *a, mx_tensor *seq, mx_tensor *pos, mx_tens
     }
 }
 
-/* f16: caches and windows are kept as that, as the GPU does with precision f16. */
-static void check_attention(const attention *a, int f16) {
+/* Over keys and values of f8 a call gives the bits that it gives over f16 of the same values, by a kernel of its own
+ * where heads are 64 wide. */
+static int same_as_f16(const mx_call *f8, const mx_tensor wide[2]) {
+    mx_tensor in[6], y = blank(MXW_F32, f8->outputs[0].rank, f8->outputs[0].dims), copy;
+    memcpy(in, f8->inputs, (size_t)f8->n_inputs * sizeof(*in));
+    for (int i = 0; i < 2; i++) {
+        copy = wide[i];   /* it is f16 already */
+        in[1 + i] = kept_as(MXW_F16, &copy);
+    }
+    mx_call f16 = *f8;
+    f16.inputs = in;
+    f16.outputs = &y;
+    run(gpu, f16, 1);
+    f16.inputs = f8->inputs;
+    f16.compiled = 1;
+    const char *kernel = f8->inputs[0].dims[1] == f8->attrs->heads * 64 ? "decode_cross_f8" : "plain";
+    return memcmp(y.data, f8->outputs[0].data, mx_tensor_bytes(&y)) == 0 && !strcmp(gpu->kernel(gpu, &f16), kernel);
+}
+
+/* f16, f8: caches and windows are kept as that, as the GPU does with that precision. */
+static void check_attention(const attention *a, mxw_dtype dtype) {
     char what[128];
     int64_t d = a->heads * a->width, entries = a->cached ? 700 : 4, sequences = a->cached && a->run ? a->rows : 7;
     mx_attrs attrs = {.heads = (int)a->heads, .scale = 1 / sqrt((double)a->width)};
-    mx_tensor in[6], kept[2], y = blank(MXW_F32, 2, DIMS(a->rows, d)), want = blank(MXW_F32, 2, DIMS(a->rows, d));
+    mx_tensor in[6], kept[2], wide[2];
+    mx_tensor y = blank(MXW_F32, 2, DIMS(a->rows, d)), want = blank(MXW_F32, 2, DIMS(a->rows, d));
     in[0] = apart(a->rows, d, a->more, a->peak);
     for (int i = 1; i < 3; i++)
         in[i] = a->cached ? floats(2, DIMS(entries, d), 1) : floats(3, DIMS(entries, a->keys, d), 1);
-    for (int i = 0; i < 2 && f16; i++)
-        kept[i] = halved(&in[1 + i]);
+    for (int i = 0; i < 2; i++) {
+        wide[i] = in[1 + i];
+        kept[i] = kept_as(dtype, &wide[i]);
+    }
     in[3] = ints(1, &a->rows, a->cached ? sequences : entries);
     in[4] = ints(1, &a->rows, a->keys);
     in[5] = ints(2, DIMS(sequences, a->keys), entries);
@@ -192,12 +226,11 @@ static void check_attention(const attention *a, int f16) {
     call.outputs = &want;
     run(cpu, call, 0);
     in[0] = apart_q;
-    if (f16)
-        memcpy(in + 1, kept, sizeof(kept));
+    memcpy(in + 1, kept, sizeof(kept));
     call.outputs = &y;
     run(gpu, call, 1);
     double worst = worst_difference(&y, &want);
-    int same = 1;
+    int same = dtype != MXW_F8 || same_as_f16(&call, wide);
     for (int64_t r = 0; r < a->rows; r += 1 + a->rows / 9) {
         mx_tensor one_in[6], one = blank(MXW_F32, 2, DIMS(1, d));
         memcpy(one_in, in, sizeof(in));
@@ -212,23 +245,24 @@ static void check_attention(const attention *a, int f16) {
         same &= memcmp(one.data, (float *)y.data + r * d, (size_t)d * sizeof(float)) == 0;
     }
     snprintf(what, sizeof(what), "attention %s%s: %d rows, %d heads of %d, %d keys", a->cached ? "cached" : "window",
-             f16 ? ", f16" : "", (int)a->rows, (int)a->heads, (int)a->width, (int)a->keys);
+             tail_of(dtype), (int)a->rows, (int)a->heads, (int)a->width, (int)a->keys);
     int ok = CHECK(worst <= 4e-6) & CHECK(same);
     report(what, ok, worst);
     forget();
 }
 
 /* Few rows, and more than there are blocks for, over windows and over caches. */
-static void test_attention_briefly(int f16) {
+static void test_attention_briefly(mxw_dtype dtype) {
     static const attention cases[] = {
         {6, 2, 64, 300, 4, 0, 3, 2}, {80, 20, 64, 200, 0, 0, 5, 2},
         {6, 2, 64, 200, 4, 1, 3, 2}, {80, 8, 64, 200, 0, 1, 5, 2},
     };
     for (size_t i = 0; i < MX_COUNT(cases); i++)
-        check_attention(&cases[i], f16);
+        if (dtype != MXW_F8 || !cases[i].cached)   /* only windows are kept as f8 */
+            check_attention(&cases[i], dtype);
 }
 
-static void test_attention(int f16) {
+static void test_attention(mxw_dtype dtype) {
     static const attention cases[] = {
         {5, 6, 64, 1500, 0, 0, 5, 3},   {1, 6, 64, 1500, 0, 0, 1, 3},    {40, 6, 64, 1500, 768, 0, 5, 1},
         {13, 2, 64, 64, 128, 0, 3, 5},  {13, 2, 64, 65, 0, 0, 13, 5},    {9, 1, 64, 1, 0, 0, 9, 1},
@@ -241,11 +275,35 @@ static void test_attention(int f16) {
         {600, 8, 64, 200, 0, 1, 7, 2},
     };
     for (size_t i = 0; i < MX_COUNT(cases); i++)
-        check_attention(&cases[i], f16);
+        if (dtype != MXW_F8 || !cases[i].cached)
+            check_attention(&cases[i], dtype);
 }
 
-/* Scores alone, of which words' times are made: of any heads, over windows that are kept as f16 or f32. */
-static void check_scores(int64_t rows, int64_t heads, int64_t width, int64_t keys, int f16) {
+/* Windows of any numbers that f8 has, from 2^-9 to 448. */
+static void test_attention_codes(void) {
+    enum { N = 7, HEADS = 3, KEYS = 300, D = 64 * HEADS };
+    mx_tensor in[4], wide[2], y = blank(MXW_F32, 2, DIMS(N, D));
+    in[0] = floats(2, DIMS(N, D), 0.02f);
+    for (int i = 0; i < 2; i++) {
+        in[1 + i] = blank(MXW_F8, 3, DIMS(2, KEYS, D));
+        wide[i] = blank(MXW_F32, 3, DIMS(2, KEYS, D));
+        for (int64_t j = 0; j < mx_tensor_count(&wide[i]); j++)
+            ((uint8_t *)in[1 + i].data)[j] = (uint8_t)(below(127) + 128 * below(2));
+        CHECK(mx_tensor_to_f32(&in[1 + i], wide[i].data) >= 0);
+    }
+    in[3] = ints(1, DIMS(N), 2);
+    mx_call call = {.op = MX_OP_ATTENTION_WINDOW, .attrs = &(mx_attrs){.heads = HEADS, .scale = 0.125}, .n_inputs = 4,
+                    .n_outputs = 1, .inputs = in, .outputs = &y};
+    run(gpu, call, 1);
+    int finite = 1;
+    for (int i = 0; i < N * D; i++)
+        finite &= isfinite(((const float *)y.data)[i]) != 0;
+    report("attention window, f8: all codes", CHECK(finite) & CHECK(same_as_f16(&call, wide)), 0);
+    forget();
+}
+
+/* Scores alone, of which words' times are made: of any heads, over windows that are kept as f32, f16 or f8. */
+static void check_scores(int64_t rows, int64_t heads, int64_t width, int64_t keys, mxw_dtype dtype) {
     char what[96];
     int64_t d = heads * width, windows = 4, n = heads / 2 + 1;
     mx_attrs attrs = {.heads = (int)heads, .scale = 1 / sqrt((double)width)};
@@ -254,7 +312,7 @@ static void check_scores(int64_t rows, int64_t heads, int64_t width, int64_t key
     in[1] = floats(3, DIMS(windows, keys, d), 1);
     in[2] = ints(1, &n, heads);
     in[3] = ints(1, &rows, windows);
-    mx_tensor kept = f16 ? halved(&in[1]) : in[1];
+    mx_tensor kept = kept_as(dtype, &in[1]);
     mx_call call = {.op = MX_OP_ATTENTION_SCORES, .attrs = &attrs, .n_inputs = 4, .n_outputs = 1, .inputs = in,
                     .outputs = &want};
     run(cpu, call, 0);
@@ -272,17 +330,17 @@ static void check_scores(int64_t rows, int64_t heads, int64_t width, int64_t key
         run(gpu, alone, 1);
         same &= memcmp(one.data, (float *)y.data + r * n * keys, mx_tensor_bytes(&one)) == 0;
     }
-    snprintf(what, sizeof(what), "scores%s: %d rows, %d heads of %d, %d keys", f16 ? ", f16" : "", (int)rows, (int)n,
+    snprintf(what, sizeof(what), "scores%s: %d rows, %d heads of %d, %d keys", tail_of(dtype), (int)rows, (int)n,
              (int)width, (int)keys);
     int ok = CHECK(worst <= 4e-6) & CHECK(same);
     report(what, ok, worst);
     forget();
 }
 
-static void test_scores(int f16) {
-    check_scores(1, 6, 64, 1500, f16);
-    check_scores(37, 6, 64, 1500, f16);
-    check_scores(11, 3, 16, 65, f16);
+static void test_scores(mxw_dtype dtype) {
+    check_scores(1, 6, 64, 1500, dtype);
+    check_scores(37, 6, 64, 1500, dtype);
+    check_scores(11, 3, 16, 65, dtype);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -312,9 +370,9 @@ static void test_gather(void) {
         }
 }
 
-/* Into a cache, from rows that lie apart, of two and of three axes; the last of equal indices stays. f16: the cache is
- * kept as that. */
-static void test_write(int f16) {
+/* Into a cache, from rows that lie apart, of two and of three axes; the last of equal indices stays. f16, f8: the
+ * cache is kept as that. */
+static void test_write(mxw_dtype dtype) {
     for (int64_t width = 1; width < 900; width = width * 4 + (width == 5)) {
         for (int64_t inner = 1; inner < 40; inner = inner * 5 + 2) {
             int64_t n = 9, ld = width * 3;
@@ -322,18 +380,56 @@ static void test_write(int f16) {
             mx_tensor x = mx_tensor_of(MXW_F32, 3, DIMS(n, inner, width), rows.data);
             x.strides[1] = ld;
             x.strides[0] = ld * inner;
-            mx_tensor in[] = {f16 ? halved(&state) : state, x, ints(1, DIMS(n), 6)};
-            mx_tensor y = blank(f16 ? MXW_F16 : MXW_F32, 3, DIMS(6, inner, width));
+            mx_tensor in[] = {kept_as(dtype, &state), x, ints(1, DIMS(n), 6)};
+            mx_tensor y = blank(dtype, 3, DIMS(6, inner, width));
             run(gpu, (mx_call){.op = MX_OP_STATE_WRITE, .n_inputs = 3, .n_outputs = 1, .inputs = in, .outputs = &y}, 1);
             for (int64_t i = 0; i < n; i++)
                 for (int64_t t = 0; t < inner; t++)
                     memcpy((float *)state.data + (((int32_t *)in[2].data)[i] * inner + t) * width,
                            (float *)x.data + (i * inner + t) * ld, (size_t)width * sizeof(float));
-            mx_tensor want = f16 ? halved(&state) : state;
+            mx_tensor want = kept_as(dtype, &state);
             if (!CHECK(memcmp(want.data, y.data, mx_tensor_bytes(&y)) == 0))
-                printf("FAIL state_write%s, %d x %d\n", f16 ? ", f16" : "", (int)inner, (int)width);
+                printf("FAIL state_write%s, %d x %d\n", tail_of(dtype), (int)inner, (int)width);
             forget();
         }
+    }
+}
+
+/* The numbers around each that f8 has and around what lies between it and the next; very large and very small ones,
+ * infinity, and what is no number: as many as fit. */
+static void fill_specials(float *x, int64_t n) {
+    static const float more[] = {INFINITY, -INFINITY, NAN, -NAN, 3e38f, -3e38f, 1e-40f, -1e-40f, 464, 465, -479, 0,
+                                 -0.0f};
+    int64_t i = 0;
+    for (size_t j = 0; j < MX_COUNT(more) && i < n; j++)
+        x[i++] = more[j];
+    for (int code = 0; i < n; code++) {
+        float one = mx_f8_to_f32((uint8_t)(code % 126)), next = mx_f8_to_f32((uint8_t)(code % 126 + 1));
+        float places[] = {one, (one + next) / 2, nextafterf((one + next) / 2, one), nextafterf((one + next) / 2, next)};
+        for (size_t j = 0; j < MX_COUNT(places) && i < n; j++)
+            x[i++] = code / 126 % 2 ? -places[j] : places[j];
+    }
+}
+
+/* f8 is rounded to as the host does, whichever kernel writes. */
+static void test_write_specials(void) {
+    for (int64_t width = 1021; width <= 1024; width += 3) {
+        mx_tensor x = blank(MXW_F32, 2, DIMS(1, width)), state = blank(MXW_F8, 2, DIMS(2, width));
+        mx_tensor in[] = {state, x, ints(1, DIMS(1), 1)}, y = blank(MXW_F8, 2, DIMS(2, width));
+        int wrong = 0;
+        fill_specials(x.data, width);
+        run(gpu, (mx_call){.op = MX_OP_STATE_WRITE, .n_inputs = 3, .n_outputs = 1, .inputs = in, .outputs = &y}, 1);
+        for (int64_t i = 0; i < width; i++) {
+            float value = ((const float *)x.data)[i];
+            uint8_t got = ((const uint8_t *)y.data)[i], want = mx_f32_to_f8(value);
+            if (isnan(value) ? got % 128 != 127 : got != want) {
+                printf("FAIL state_write, f8: %a is 0x%02x, expected 0x%02x\n", (double)value, got, want);
+                wrong++;
+            }
+            CHECK(((const uint8_t *)y.data)[width + i] == 0xff);   /* the next row is as it was */
+        }
+        CHECK_EQ_INT(wrong, 0);
+        forget();
     }
 }
 
@@ -427,12 +523,32 @@ static void check_select(int64_t rows, int64_t vocab, int64_t width, int64_t k, 
     forget();
 }
 
-/* Where blocks have too little shared memory for them, no program has any. */
-static int has_f16_caches(void) {
-    int f16 = gpu->state_dtype(gpu, MXW_PRECISION_F16, MX_OP_ATTENTION_CACHED, 1) == MXW_F16;
-    if (!f16)
-        printf("SKIP: gpu-step: caches in f16: this GPU keeps f32\n");
-    return f16;
+/* Where blocks have too little shared memory for f16, no program has caches of less than f32. */
+static int keeps_less(void) {
+    int less = gpu->state_dtype(gpu, MXW_PRECISION_F16, MX_OP_ATTENTION_CACHED, 1) == MXW_F16;
+    if (!less)
+        printf("SKIP: gpu-step: caches in f16 and f8: this GPU keeps f32\n");
+    return less;
+}
+
+/* What a GPU that keeps less than f32 says of states: those of windows are f8 with that precision, all others f16. */
+static void test_state_dtypes(void) {
+    static const struct {
+        mx_op op;
+        int input;
+        mxw_dtype f16, f8;
+    } cases[] = {{MX_OP_ATTENTION_WINDOW, 1, MXW_F16, MXW_F8},  {MX_OP_ATTENTION_WINDOW, 2, MXW_F16, MXW_F8},
+                 {MX_OP_ATTENTION_WINDOW, 0, MXW_F32, MXW_F32}, {MX_OP_ATTENTION_SCORES, 1, MXW_F16, MXW_F8},
+                 {MX_OP_ATTENTION_SCORES, 0, MXW_F32, MXW_F32}, {MX_OP_ATTENTION_CACHED, 1, MXW_F16, MXW_F16},
+                 {MX_OP_ATTENTION_CACHED, 2, MXW_F16, MXW_F16}, {MX_OP_STATE_WRITE, 0, MXW_F16, MXW_F8},
+                 {MX_OP_STATE_WRITE, 1, MXW_F32, MXW_F32},      {MX_OP_GATHER, 0, MXW_F32, MXW_F32}};
+    for (size_t i = 0; i < MX_COUNT(cases); i++) {
+        mx_op op = cases[i].op;
+        CHECK_EQ_INT(gpu->state_dtype(gpu, MXW_PRECISION_EXACT, op, cases[i].input), MXW_F32);
+        CHECK_EQ_INT(gpu->state_dtype(gpu, MXW_PRECISION_F16, op, cases[i].input), cases[i].f16);
+        CHECK_EQ_INT(gpu->state_dtype(gpu, MXW_PRECISION_INT8, op, cases[i].input), cases[i].f16);
+        CHECK_EQ_INT(gpu->state_dtype(gpu, MXW_PRECISION_F8, op, cases[i].input), cases[i].f8);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -442,28 +558,39 @@ int main(int argc, char **argv) {
         return 77;
     }
     if (brief) {
-        test_attention_briefly(0);
+        test_attention_briefly(MXW_F32);
         check_select(6, 999, 64, 5, 1);
-        if (has_f16_caches())
-            test_attention_briefly(1);
-        check_scores(6, 2, 64, 300, 1);
+        if (keeps_less()) {
+            test_attention_briefly(MXW_F16);
+            test_attention_briefly(MXW_F8);
+        }
+        check_scores(6, 2, 64, 300, MXW_F16);
+        check_scores(6, 2, 64, 300, MXW_F8);
+        test_write_specials();
         CHECK_EQ_INT(mx_mem_live(), 0);
         return check_done();
     }
     test_gather();
-    test_write(0);
-    test_attention(0);
+    test_write(MXW_F32);
+    test_attention(MXW_F32);
     check_select(6, 51864, 384, 6, 1);
     check_select(6, 51865, 64, 1, 0);
     check_select(18, 5000, 96, 8, 1);
     check_select(70, 3001, 64, 5, 1);
     check_select(12, 999, 50, 9, 0);
     check_select(6, 1025, 64, 6, 1);
-    test_write(1);
-    if (has_f16_caches())
-        test_attention(1);
-    test_scores(0);
-    test_scores(1);
+    test_write(MXW_F16);
+    test_write(MXW_F8);
+    test_write_specials();
+    if (keeps_less()) {
+        test_state_dtypes();
+        test_attention(MXW_F16);
+        test_attention(MXW_F8);
+        test_attention_codes();
+    }
+    test_scores(MXW_F32);
+    test_scores(MXW_F16);
+    test_scores(MXW_F8);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();
 }

@@ -46,6 +46,61 @@ static void test_halves(void) {
     CHECK_EQ_INT(turned, 0);
 }
 
+/* The nearest code of e4m3, of two the even one, by trying them all. */
+static uint8_t nearest_f8(float value) {
+    double magnitude = fabs((double)value), least = INFINITY;
+    uint8_t best = 0x7f, sign = signbit(value) ? 0x80 : 0;
+    for (int code = 0; code < 0x7f; code++) {
+        double of = code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
+        double off = isinf(magnitude) ? 448 - of : fabs(magnitude - of);
+        if (off < least || (off == least && code % 2 == 0))
+            best = (uint8_t)code;
+        least = fmin(least, off);
+    }
+    return best | sign;
+}
+
+static float next_bits(float value, int by) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    bits += (uint32_t)by;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+/* Each code and what lies between it and the next, and what lies around that; then any numbers. */
+static void test_f8(void) {
+    int turned = 0, wrong = 0, n_bytes = 256;
+    uint8_t codes[256];
+    float wide[256];
+    for (int i = 0; i < 256; i++) {
+        float one = mx_f8_to_f32((uint8_t)i), next = mx_f8_to_f32((uint8_t)(i % 128 < 126 ? i + 1 : i));
+        codes[i] = (uint8_t)i;
+        turned += isnan(one) ? i % 128 != 127 : mx_f32_to_f8(one) != i;
+        for (int by = -2; by <= 2 && i % 128 != 127; by++) {
+            float at = next_bits(one, i % 128 ? by : 0), between = next_bits((one + next) / 2, by);
+            wrong += mx_f32_to_f8(at) != nearest_f8(at) || mx_f32_to_f8(between) != nearest_f8(between);
+        }
+    }
+    CHECK_EQ_INT(turned, 0);
+    for (int i = 0; i < 100000; i++) {
+        float value = (float)(ldexp(1 + (double)(draw() % 65536) / 65536, (int)(draw() % 30) - 18) *
+                              (draw() % 2 ? 1 : -1));
+        wrong += mx_f32_to_f8(value) != nearest_f8(value);
+    }
+    CHECK_EQ_INT(wrong, 0);
+    CHECK(mx_f32_to_f8(INFINITY) == 0x7e && mx_f32_to_f8(-INFINITY) == 0xfe && mx_f32_to_f8(464) == 0x7e);
+    CHECK(mx_f32_to_f8(3e38f) == 0x7e && mx_f32_to_f8(-1e-40f) == 0x80);
+    CHECK(mx_f32_to_f8(NAN) % 128 == 0x7f && isnan(mx_f8_to_f32(0x7f)) && isnan(mx_f8_to_f32(0xff)));
+    mx_tensor t = mx_tensor_of(MXW_F8, 1, (int64_t[]){n_bytes}, codes);
+    CHECK_EQ_INT(mx_tensor_bytes(&t), 256);
+    CHECK_EQ_INT(mx_tensor_to_f32(&t, wide), MXW_OK);
+    for (int i = 0; i < 256; i++)
+        CHECK(i % 128 == 127 ? isnan(wide[i]) : wide[i] == mx_f8_to_f32((uint8_t)i));
+    CHECK(mx_dtype_is_float(MXW_F8) && !mx_dtype_in_graphs(MXW_F8) && !strcmp(mx_dtype_name(MXW_F8), "f8"));
+    CHECK(mx_dtype_in_graphs(MXW_F64) && !mx_dtype_in_graphs((mxw_dtype)99) && !mx_dtype_in_graphs((mxw_dtype)-1));
+}
+
 static float plain_value(mxw_dtype dtype, const void *p) {
     union {
         float f32;
@@ -66,6 +121,7 @@ static float plain_value(mxw_dtype dtype, const void *p) {
     case MXW_U8: return x.u8;
     case MXW_I64: return (float)x.i64;
     case MXW_F64: return (float)x.f64;
+    case MXW_F8: return mx_f8_to_f32(x.u8);
     }
     return 0;
 }
@@ -120,7 +176,7 @@ static void test_views(void) {
     for (size_t i = 0; i < room; i++)
         bytes[i] = (char)draw();
     for (int round = 0; round < 60; round++)
-        for (int dtype = MXW_F32; dtype <= MXW_F64; dtype++) {
+        for (int dtype = MXW_F32; dtype <= MXW_F8; dtype++) {
             mx_tensor t = random_view((mxw_dtype)dtype, bytes + draw() % 64, round % 3);   /* aligned to nothing */
             check_view(&t);
         }
@@ -147,6 +203,7 @@ static void test_empty(void) {
 
 int main(void) {
     test_halves();
+    test_f8();
     test_views();
     test_open_sizes();
     test_empty();

@@ -137,20 +137,35 @@ __device__ __forceinline__ static void place_partials(const decode_params &job, 
                         : job.block_partials + (int64_t)(blockIdx.y * gridDim.x + blockIdx.x) * TILE_ROWS * one;
 }
 
+/* The columns of a warp's values: eight adjacent ones, or every second of the sixteen that two warps share. */
+enum tile_columns { ADJACENT_COLUMNS, SECOND_COLUMNS };
+
+/* Stores a lane's two columns of a head. */
+template <tile_columns columns>
+__device__ __forceinline__ static void put_columns(float *head, int warp, int lane, const float2 &v) {
+    if constexpr (columns == ADJACENT_COLUMNS) {
+        *(float2 *)(head + warp * 8 + lane % 4 * 2) = v;
+    } else {
+        float *to = head + warp / 2 * 16 + lane % 4 * 4 + warp % 2;
+        to[0] = v.x;
+        to[2] = v.y;
+    }
+}
+
 /* Stores a row's result of a tile, by the lanes that own it: to the partials, or to y if there is no other tile. */
-template <int terms>
+template <int terms, tile_columns columns = ADJACENT_COLUMNS>
 __device__ __forceinline__ static void write_tile(const decode_params &job, const row_group &p, int tile, bool mine,
                                                   const tile_result &r) {
-    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE, column = warp * 8 + lane % 4 * 2;
+    int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
     int64_t row = p.row + lane / 4;
     if (!mine)
         return;
     if (p.n_tiles == 1) {
-        *(float2 *)(job.y + row * job.d + p.head * HEAD_DIM + column) = times(r.y, share_of<terms>(r.sum));
+        put_columns<columns>(job.y + row * job.d + p.head * HEAD_DIM, warp, lane, times(r.y, share_of<terms>(r.sum)));
         return;
     }
     float *partials = p.partials + lane / 4 * p.row_step + tile * PARTIAL_FLOATS;
-    *(float2 *)(partials + column) = r.y;
+    put_columns<columns>(partials, warp, lane, r.y);
     if (warp == 0 && lane % 4 == 0)
         *(float2 *)(partials + HEAD_DIM) = make_float2(r.top, r.sum);
 }

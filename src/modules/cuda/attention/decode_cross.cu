@@ -4,11 +4,13 @@
  * once for all of them. The tiles of all groups and heads are assigned evenly to persistent blocks: a block has
  * consecutive tiles, and prefetches the next ones while it works on one. Tiles of a group and head are combined by the
  * last block that has some, in the order of the keys. Keys and values that are f32 in memory pass through registers,
- * where they become operands; those that are f16 are operands already, copied to shared memory in the background.
+ * where they become operands; those that are f16 are operands already, copied to shared memory in the background. So
+ * are those that are e4m3: they become f16 when operands are read, and give the bits that f16 of the same values give.
  * Invariants: the order of every sum follows from the number of keys alone: not from the rows that share a group, the
  * assignment of tiles to blocks, or which block is last. */
 #include "modules/cuda/attention/decode_combine.cuh"
 #include "modules/cuda/common/cp_async.cuh"
+#include "modules/cuda/common/f8.cuh"
 
 namespace mx::attention {
 
@@ -27,10 +29,13 @@ struct cross_smem_f32 : cross_smem {
     uint4 v[TILE_CHUNKS<2>];
 };
 
+/* Of keys and values that are T, __half or __nv_fp8_e4m3, 16 bytes each. */
+template <typename T> constexpr int KEY_CHUNKS = HEAD_DIM * (int)sizeof(T) / 16;   /* of a key and head */
+
 /* stages: tiles in shared memory, one that is read, the others on their way. */
-template <int stages> struct cross_smem_f16 : cross_smem {
-    alignas(128) uint4 k[stages][TILE_CHUNKS<1>];
-    uint4 v[stages][TILE_CHUNKS<1>];
+template <typename T, int stages> struct cross_smem_copied : cross_smem {
+    alignas(128) uint4 k[stages][TILE_KEYS * KEY_CHUNKS<T>];
+    uint4 v[stages][TILE_KEYS * KEY_CHUNKS<T>];
 };
 
 /* ---- which tiles ------------------------------------------------------------------------------------------------- */
@@ -95,11 +100,11 @@ __device__ __forceinline__ static unsigned blocks_of_group(const decode_params &
 }
 
 /* Stores what a tile gave. */
-template <int terms>
+template <int terms, tile_columns columns = ADJACENT_COLUMNS>
 __device__ __forceinline__ static void keep_tile(const decode_params &job, row_group &p, const tile_run &r,
                                                  const tile_result &result) {
     place_partials(job, p, blocks_of_group(job, r) > 1);
-    write_tile<terms>(job, p, r.now.tile, (int)threadIdx.x % WARP_SIZE / 4 < p.n, result);
+    write_tile<terms, columns>(job, p, r.now.tile, (int)threadIdx.x % WARP_SIZE / 4 < p.n, result);
 }
 
 /* After the block's last tile of a group and head. */
@@ -184,26 +189,74 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_ke
     }
 }
 
-/* ---- f16 in memory ----------------------------------------------------------------------------------------------- */
+/* ---- f16 and e4m3 in memory -------------------------------------------------------------------------------------- */
 
-/* Begins to copy a tile: 8 lanes a row, so that a warp reads four whole rows at a time. Zeros past the last key. */
+/* How a tile of T lies in shared memory and becomes operands. The order of the chunks of a key is such that eight keys
+ * have theirs of the same columns in different banks. */
+template <typename T> struct tile_of;
+
+template <> struct tile_of<__half> {
+    static constexpr tile_columns columns = ADJACENT_COLUMNS;
+    typedef value_loader<1> values;
+
+    __device__ __forceinline__ static int at(int key, int chunk) { return chunk_at(key, chunk); }
+    __device__ __forceinline__ static void keys(const uint4 *from, int warp, int lane, key_operand<1> &k) {
+        get_keys(from, warp, lane, k);
+    }
+};
+
+template <> struct tile_of<__nv_fp8_e4m3> {
+    static constexpr tile_columns columns = SECOND_COLUMNS;
+
+    __device__ __forceinline__ static int at(int key, int chunk) {
+        return key * KEY_CHUNKS<__nv_fp8_e4m3> + (chunk ^ key / 2 % 4);
+    }
+
+    /* As ldmatrix gives f16: a chunk is one step of 16 elements, of which the lane has 2 (lane % 4), + 1, + 8, + 9. */
+    __device__ __forceinline__ static void keys(const uint4 *from, int warp, int lane, key_operand<1> &k) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const uint16_t *pairs = (const uint16_t *)(from + at(warp * 16 + i % 2 * 8 + lane / 4, i / 2));
+            k[i] = make_uint2(f8_to_half2(pairs[lane % 4]), f8_to_half2(pairs[lane % 4 + 4]));
+        }
+    }
+
+    /* Of 32 keys from 32 of on. ldmatrix transposes pairs of bytes, so a lane gets two columns of each of two keys, and
+     * a warp sixteen columns: of them it takes every second one, and its neighbour the others. */
+    struct values {
+        __device__ __forceinline__ uint4 operator()(const uint4 *from, int of, int warp, int lane) const {
+            unsigned bytes = warp % 2 ? 0x31 : 0x20;
+            uint4 v;
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                         : "r"((unsigned)__cvta_generic_to_shared(from + at(of * 32 + lane, warp / 2)))
+                         : "memory");
+            return make_uint4(f8_to_half2(__byte_perm(v.x, 0, bytes)), f8_to_half2(__byte_perm(v.y, 0, bytes)),
+                              f8_to_half2(__byte_perm(v.z, 0, bytes)), f8_to_half2(__byte_perm(v.w, 0, bytes)));
+        }
+    };
+};
+
+/* Begins to copy a tile, whole rows of a head side by side. Zeros past the last key. */
+template <typename T>
 __device__ __forceinline__ static void copy_tile(const decode_params &job, const cross_smem &s, tile_place at, uint4 *k,
                                                  uint4 *v) {
-    int key = threadIdx.x / 8, chunk = threadIdx.x % 8, left = (int)job.keys - at.tile * TILE_KEYS;
-    int64_t from = element_of(job, s, at, key) + chunk * 8, step = (int64_t)(DECODE_THREADS / 8) * job.d;
-    const __half *of_keys = (const __half *)job.k + from, *of_values = (const __half *)job.v + from;
+    constexpr int chunks = KEY_CHUNKS<T>, keys = DECODE_THREADS / chunks;   /* keys: copied at once */
+    int key = threadIdx.x / chunks, chunk = threadIdx.x % chunks, left = (int)job.keys - at.tile * TILE_KEYS;
+    int64_t from = element_of(job, s, at, key) + chunk * (HEAD_DIM / chunks), step = (int64_t)keys * job.d;
+    const T *of_keys = (const T *)job.k + from, *of_values = (const T *)job.v + from;
 #pragma unroll
-    for (int i = 0; i < TILE_KEYS * 8 / DECODE_THREADS; i++, key += DECODE_THREADS / 8) {
+    for (int i = 0; i < TILE_KEYS / keys; i++, key += keys) {
         bool there = key < left;
-        cp_async_once_16(k + chunk_at(key, chunk), of_keys + (there ? i * step : 0), there);
-        cp_async_once_16(v + chunk_at(key, chunk), of_values + (there ? i * step : 0), there);
+        cp_async_once_16(k + tile_of<T>::at(key, chunk), of_keys + (there ? i * step : 0), there);
+        cp_async_once_16(v + tile_of<T>::at(key, chunk), of_values + (there ? i * step : 0), there);
     }
 }
 
-template <int stages>
-__global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_f16_kernel(decode_params job) {
+template <typename T, int stages>
+__global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_copied_kernel(decode_params job) {
     extern __shared__ __align__(128) unsigned char dynamic[];
-    cross_smem_f16<stages> &s = *(cross_smem_f16<stages> *)dynamic;
+    cross_smem_copied<T, stages> &s = *(cross_smem_copied<T, stages> *)dynamic;
     const int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
     const float scale = power_scale<1>(job);
     pdl_wait();
@@ -216,7 +269,7 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_f1
 #pragma unroll 1
     for (; copied < r.at + stages - 1; copied++, to++) {
         if (copied < r.end)
-            copy_tile(job, s, ahead, s.k[to], s.v[to]);
+            copy_tile<T>(job, s, ahead, s.k[to], s.v[to]);
         cp_async_commit();
         ahead = place_after(job, ahead);
     }
@@ -232,16 +285,18 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_f1
         cp_async_wait<stages - 2>();
         __syncthreads();   /* queries and tile are ready; the tile before is no longer read */
         if (copied < r.end)
-            copy_tile(job, s, ahead, s.k[to], s.v[to]);
+            copy_tile<T>(job, s, ahead, s.k[to], s.v[to]);
         cp_async_commit();
         ahead = place_after(job, ahead);
         copied++;
         to = to == stages - 1 ? 0 : to + 1;
         if (leaves && more)
             q = query_of(job, piece_at(job, s, next));
-        get_keys(s.k[stage], warp, lane, k);
+        tile_of<T>::keys(s.k[stage], warp, lane, k);
         begin_tile<1>(s.s.pad, k, (int)job.keys - r.now.tile * TILE_KEYS, scale, scores);
-        keep_tile<1>(job, p, r, finish_tile<1, false>(s.s.pad, s.v[stage], scores, block_barrier()));
+        tile_result result = finish_tile<1, false>(s.s.pad, s.v[stage], scores, block_barrier(),
+                                                   typename tile_of<T>::values());
+        keep_tile<1, tile_of<T>::columns>(job, p, r, result);
         stage = stage == stages - 1 ? 0 : stage + 1;
         if (leaves && more)
             put_queries<1>(s.s.pad, q);
@@ -251,17 +306,21 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_f1
     }
 }
 
-template <int stages> static void launch_f16(mx_cuda *gpu, dim3 grid, const decode_params &job) {
+template <typename T, int stages> static void launch_copied(mx_cuda *gpu, dim3 grid, const decode_params &job) {
     static int allowed[MX_CUDA_MAX_GPUS];
-    constexpr int bytes = (int)sizeof(cross_smem_f16<stages>);
-    mx_cuda_allow_shared(gpu, (const void *)decode_cross_f16_kernel<stages>, bytes, allowed);
-    launch_kernel(gpu, decode_cross_f16_kernel<stages>, grid, dim3(DECODE_THREADS), bytes, job);
+    constexpr int bytes = (int)sizeof(cross_smem_copied<T, stages>);
+    mx_cuda_allow_shared(gpu, (const void *)decode_cross_copied_kernel<T, stages>, bytes, allowed);
+    launch_kernel(gpu, decode_cross_copied_kernel<T, stages>, grid, dim3(DECODE_THREADS), bytes, job);
 }
+
+constexpr int F8_STAGES = 4;   /* as much as two of f16, which any GPU has that keeps f16 */
+static_assert(sizeof(cross_smem_copied<__nv_fp8_e4m3, F8_STAGES>) <= sizeof(cross_smem_copied<__half, 2>),
+              "shared memory of a block");
 
 }   /* namespace */
 
 extern "C" int mx_cuda_decode_attention_f16_fits(const mx_cuda *gpu) {
-    return gpu->shared_bytes >= (int)sizeof(cross_smem_f16<2>) && decode_paged_f16_fits(gpu);
+    return gpu->shared_bytes >= (int)sizeof(cross_smem_copied<__half, 2>) && decode_paged_f16_fits(gpu);
 }
 
 void decode_cross_attention(mx_cuda *gpu, const decode_params &job) {
@@ -270,10 +329,12 @@ void decode_cross_attention(mx_cuda *gpu, const decode_params &job) {
     dim3 grid((unsigned)blocks, (unsigned)((job.rows + ROW_CHUNK - 1) / ROW_CHUNK));
     if (job.terms == 2)
         launch_kernel(gpu, decode_cross_kernel, grid, dim3(DECODE_THREADS), 0, job);
-    else if (gpu->shared_bytes >= (int)sizeof(cross_smem_f16<3>))
-        launch_f16<3>(gpu, grid, job);
+    else if (job.f8)
+        launch_copied<__nv_fp8_e4m3, F8_STAGES>(gpu, grid, job);
+    else if (gpu->shared_bytes >= (int)sizeof(cross_smem_copied<__half, 3>))
+        launch_copied<__half, 3>(gpu, grid, job);
     else
-        launch_f16<2>(gpu, grid, job);
+        launch_copied<__half, 2>(gpu, grid, job);
 }
 
 }   /* namespace mx::attention */

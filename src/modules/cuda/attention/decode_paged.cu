@@ -90,9 +90,11 @@ static int64_t longest(const mx_call *call) {
     return call->op == MX_OP_ATTENTION_CACHED ? call->inputs[5].dims[1] : call->inputs[1].dims[1];
 }
 
-static int even(const mx_tensor *t) {
-    return (uintptr_t)t->data % 16 == 0 && (t->dtype == MXW_F32 || t->dtype == MXW_F16) &&
-           t->dims[t->rank - 1] % 4 == 0;
+static int even(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0 && t->dims[t->rank - 1] % 4 == 0; }
+
+static int is_known(const mx_call *call) {
+    mxw_dtype k = call->inputs[1].dtype, v = call->inputs[2].dtype;
+    return k == v && (k == MXW_F32 || k == MXW_F16 || (k == MXW_F8 && call->op == MX_OP_ATTENTION_WINDOW));
 }
 
 }   /* namespace */
@@ -101,7 +103,7 @@ extern "C" int mx_cuda_decode_attention_takes(const mx_call *call) {
     const mx_tensor *q = &call->inputs[0];
     return call->compiled && q->dims[1] == (int64_t)call->attrs->heads * HEAD_DIM && longest(call) < (1 << 24) &&
            q->dims[0] * call->attrs->heads <= MX_CUDA_ARRIVALS - 2 && q->dims[0] <= 65535 && even(&call->inputs[1]) &&
-           even(&call->inputs[2]) && call->inputs[1].dtype == call->inputs[2].dtype && even(&call->outputs[0]);
+           even(&call->inputs[2]) && is_known(call) && even(&call->outputs[0]);
 }
 
 static int64_t tiles_of(const mx_call *call) { return (longest(call) + TILE_KEYS - 1) / TILE_KEYS; }
@@ -119,7 +121,8 @@ decode_params decode_params_of(const mx_cuda *gpu, const mx_call *call) {
     job.q = (const float *)in[0].data;
     job.k = in[1].data;
     job.v = in[2].data;
-    job.terms = in[1].dtype == MXW_F16 ? 1 : 2;
+    job.f8 = in[1].dtype == MXW_F8;
+    job.terms = job.f8 || in[1].dtype == MXW_F16 ? 1 : 2;
     job.y = (float *)call->outputs[0].data;
     job.partials = (float *)call->scratch;
     job.block_partials = job.partials + in[0].dims[0] * call->attrs->heads * tiles_of(call) * PARTIAL_FLOATS;

@@ -22,8 +22,8 @@ constexpr float LOG2_E = 1.4426950408889634f;
 
 struct decode_params {
     const float *q;
-    const void *k, *v;               /* f32 or f16 */
-    int terms;                       /* 2 or 1 */
+    const void *k, *v;               /* f32, f16 or, over windows, e4m3 */
+    int terms, f8;                   /* terms: 2 or 1; f8: e4m3, which has one */
     float *y, *partials;             /* partials [rows][heads][tiles][PARTIAL_FLOATS]; then block_partials */
     float *block_partials;           /* [blocks][TILE_ROWS][tiles][PARTIAL_FLOATS] */
     unsigned *arrived;            /* [rows * heads], 0 before and after */
@@ -218,10 +218,18 @@ __device__ __forceinline__ static void begin_tile(tile_smem &s, const key_operan
     note_max(s, scores);
 }
 
-/* early: the operands of the values are loaded before the weights are ready, which takes registers. */
-template <int terms, bool early, typename Meet>
+/* A lane's operands of values from shared memory. */
+template <int terms> struct value_loader {
+    __device__ __forceinline__ uint4 operator()(const uint4 *values, int of, int warp, int lane) const {
+        return get_values<terms>(values, of, warp, lane);
+    }
+};
+
+/* early: the operands of the values are loaded before the weights are ready, which takes registers. load: what loads
+ * them. */
+template <int terms, bool early, typename Meet, typename Load = value_loader<terms>>
 __device__ __forceinline__ static tile_result finish_tile(tile_smem &s, const uint4 *values, const float (&scores)[4],
-                                                          const Meet &sync) {
+                                                          const Meet &sync, const Load &load = Load()) {
     constexpr int at_once = terms == 2 ? 1 : 2;   /* warps' keys that are loaded together */
     int warp = threadIdx.x / WARP_SIZE, lane = threadIdx.x % WARP_SIZE;
     float first[2][4] = {}, second[2][4] = {};
@@ -231,14 +239,14 @@ __device__ __forceinline__ static tile_result finish_tile(tile_smem &s, const ui
     r.top = largest_of_row(s.row_max[lane / 4]);
 #pragma unroll
     for (int i = 0; i < TILE_WARPS / at_once && early; i++)
-        v[i] = get_values<terms>(values, i, warp, lane);
+        v[i] = load(values, i, warp, lane);
     weigh(s, scores, r.top, warp, lane);
     sync();
 #pragma unroll
     for (int i = 0; i < TILE_WARPS; i++) {
         uint4 w = s.weights[i * WARP_SIZE + lane], &of = v[i / at_once];
         if (!early && i % at_once == 0)
-            of = get_values<terms>(values, i / at_once, warp, lane);
+            of = load(values, i / at_once, warp, lane);
         if constexpr (terms == 2) {
             mma_m16n8k16(first[i % 2], w, of.x, of.y);
             mma_m16n8k16(second[i % 2], w, of.z, of.w);

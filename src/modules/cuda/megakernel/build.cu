@@ -297,7 +297,7 @@ static size_t add_cross_attn(builder *b, const mx_cuda *gpu, const mx_call *cons
         !describe_gemm(b, calls[0], &product, &x) || !fits_rows(b, calls[1]->inputs[0].dims[0]))
         return 0;
     decode_params job = decode_params_of(gpu, calls[1]);
-    if (job.terms != b->x_terms || job.tiles > MAX_TILES || job.heads == 0 || job.q != product.plain ||
+    if (job.f8 || job.terms != b->x_terms || job.tiles > MAX_TILES || job.heads == 0 || job.q != product.plain ||
         job.ld_q != product.ldy || product.n != job.d || product.residual || product.act != MX_ACT_NONE ||
         !product.gamma || HEAD_DIM / 8 * product.slices > MAX_ITEMS || job.heads > (int)gpu->device.info.cores ||
         is_written(b, job.k) || is_written(b, job.v) || !same_or_new(&b->params.known.window, job.window))

@@ -4,7 +4,7 @@
  * follows from the number of keys and the width of a head. */
 #include <cuda_fp16.h>
 
-#include "modules/cuda/common/block.cuh"
+#include "modules/cuda/common/f8.cuh"
 
 namespace mx::ops {
 
@@ -89,7 +89,7 @@ namespace {
 
 struct row_attention {
     const float *q;               /* [rows][d] */
-    const void *k, *v;            /* of T: f32, or f16 where a state is kept as that */
+    const void *k, *v;            /* of T: f32, or f16 or e4m3 where a state is kept as that */
     float *y, *scores;            /* scores: `room` per row and head */
     const int32_t *seq, *pos, *cells, *window;   /* of a cache: seq, pos and cells; of windows: window */
     int64_t rows, heads, d, ld_q, ctx, keys, room;
@@ -199,7 +199,9 @@ static mxw_status launch(mx_cuda *gpu, const mx_call *call, const row_attention 
     if (mx_cuda_count(&call->outputs[0]) == 0)
         return MXW_OK;
     unsigned grid = grid_for(a.rows * a.heads, 1);
-    if (call->inputs[1].dtype == MXW_F16)
+    if (call->inputs[1].dtype == MXW_F8)
+        rows_attention_kernel<__nv_fp8_e4m3><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
+    else if (call->inputs[1].dtype == MXW_F16)
         rows_attention_kernel<__half><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
     else
         rows_attention_kernel<float><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
@@ -276,7 +278,9 @@ extern "C" mxw_status mx_cuda_attention_scores(mx_cuda *gpu, const mx_call *call
     if (mx_cuda_count(&call->outputs[0]) == 0)
         return MXW_OK;
     unsigned grid = grid_for(a.rows * a.n, 1);
-    if (call->inputs[1].dtype == MXW_F16)
+    if (call->inputs[1].dtype == MXW_F8)
+        rows_scores_kernel<__nv_fp8_e4m3><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
+    else if (call->inputs[1].dtype == MXW_F16)
         rows_scores_kernel<__half><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);
     else
         rows_scores_kernel<float><<<grid, BLOCK_SIZE, 0, gpu->stream>>>(a);

@@ -1,6 +1,7 @@
 /* modules/cuda/ops/gather_scatter.cu - compiled calls of a decoder step that move rows: embeddings, picked rows,
  * caches. Each writes what the plain op does, bit for bit; rows may be strided, tables may be f16 or bf16. Adjacent
  * calls that a graph capture sees together (capture.c) are one kernel, which writes what all of them would have. */
+#include "modules/cuda/common/f8.cuh"
 #include "modules/cuda/megakernel/stages.cuh"
 
 namespace mx::ops {
@@ -106,6 +107,8 @@ __device__ __forceinline__ static void store4(__half *to, const float4 &v) {
     *(uint2 *)to = make_uint2(pack_half2(v.x, v.y), pack_half2(v.z, v.w));
 }
 
+__device__ __forceinline__ static void store4(__nv_fp8_e4m3 *to, const float4 &v) { *(uint32_t *)to = pack_f8(v); }
+
 /* A block per index of each of the writes, which share their indices; each writes n elements: rows of x of `width`.
  * When an index occurs again later, the last one wins. */
 template <typename T>
@@ -139,8 +142,8 @@ static int is_even(const mx_tensor *t) { return (uintptr_t)t->data % 16 == 0; }
 
 extern "C" int mx_cuda_fast_write_takes(const mx_call *call) {
     const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1];
-    int floats = (state->dtype == MXW_F32 || state->dtype == MXW_F16) && x->dtype == MXW_F32;
-    return call->compiled && floats && x->rank > 1 && x->dims[x->rank - 1] % 4 == 0 &&
+    int known = state->dtype == MXW_F32 || state->dtype == MXW_F16 || state->dtype == MXW_F8;
+    return call->compiled && known && x->dtype == MXW_F32 && x->rank > 1 && x->dims[x->rank - 1] % 4 == 0 &&
            x->strides[x->rank - 2] % 4 == 0 && is_even(state) && is_even(x);
 }
 
@@ -157,7 +160,11 @@ static mxw_status write_rows(mx_cuda *gpu, const mx_call *const *calls, int coun
     if (rows * n == 0)
         return MXW_OK;
     dim3 grid((unsigned)rows, (unsigned)count, (unsigned)MX_MAX(1, MX_MIN(n / (STEP_BLOCK * 4), 256)));
-    launch_kernel(gpu, calls[0]->inputs[0].dtype == MXW_F16 ? write_rows_kernel<__half> : write_rows_kernel<float>,
+    mxw_dtype kept = calls[0]->inputs[0].dtype;
+    launch_kernel(gpu,
+                  kept == MXW_F8    ? write_rows_kernel<__nv_fp8_e4m3>
+                  : kept == MXW_F16 ? write_rows_kernel<__half>
+                                    : write_rows_kernel<float>,
                   grid, dim3(STEP_BLOCK), 0, w, (const int32_t *)index->data, (int)rows, n,
                   first->dims[first->rank - 1]);
     return mx_cuda_launched(gpu, calls[0]);
@@ -177,7 +184,7 @@ static int is_writes(const mx_call *const *calls, size_t n) {
 
 int cache_writes_of(const mx_call *const *calls, size_t n, const float *y, int64_t rows, int64_t ld, int64_t columns,
                     kv_cache_out *to) {
-    if (!is_writes(calls, n))
+    if (!is_writes(calls, n) || calls[0]->inputs[0].dtype == MXW_F8)   /* a GEMM writes f32 or f16 */
         return 0;
     int64_t width = calls[0]->inputs[1].dims[1];
     for (int i = 0; i < 2; i++) {

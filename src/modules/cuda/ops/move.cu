@@ -3,7 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "modules/cuda/common/block.cuh"
+#include "modules/cuda/common/f8.cuh"
 
 namespace mx::ops {
 
@@ -212,6 +212,17 @@ __global__ void state_write_kernel(S *state, const T *x, const int32_t *index, i
     }
 }
 
+/* From f32, to a state that is kept narrower than the graph says. */
+template <typename S>
+static mxw_status write_narrow(mx_cuda *gpu, const mx_call *call, int64_t width, int64_t apart) {
+    const mx_tensor *state = &call->inputs[0], *x = &call->inputs[1], *index = &call->inputs[2];
+    int64_t n = mx_cuda_count(index);
+    state_write_kernel<<<grid_for(n, 1), BLOCK_SIZE, 0, gpu->stream>>>(
+        (S *)state->data, (const float *)x->data, (const int32_t *)index->data, n,
+        (int64_t)(row_bytes(state) / sizeof(S)), width, apart);
+    return mx_cuda_launched(gpu, call);
+}
+
 }   /* namespace */
 
 extern "C" mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
@@ -223,12 +234,10 @@ extern "C" mxw_status mx_cuda_state_write(mx_cuda *gpu, const mx_call *call) {
         return MXW_OK;
     if (mx_cuda_fast_write_takes(call))
         return mx_cuda_fast_write(gpu, call);
-    if (state->dtype == MXW_F16 && x->dtype == MXW_F32) {   /* kept narrower than the graph says */
-        state_write_kernel<<<grid_for(n, 1), BLOCK_SIZE, 0, gpu->stream>>>(
-            (__half *)state->data, (const float *)x->data, (const int32_t *)index->data, n,
-            (int64_t)(bytes / sizeof(__half)), row, apart);
-        return mx_cuda_launched(gpu, call);
-    }
+    if (state->dtype == MXW_F16 && x->dtype == MXW_F32)
+        return write_narrow<__half>(gpu, call, row, apart);
+    if (state->dtype == MXW_F8)
+        return write_narrow<__nv_fp8_e4m3>(gpu, call, row, apart);
     size_t width = (size_t)row * element, ld = (size_t)apart * element;
     size_t unit = unit_of(width, ld, (size_t)((uintptr_t)x->data | (uintptr_t)state->data));
     with_unit(unit, [&](auto *type) {
