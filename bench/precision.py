@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""bench/precision.py --folder FOLDER [OPTION...] - what --precision f16 or int8 changes in the text, beside exact.
+"""bench/precision.py --folder FOLDER [OPTION...] - what --precision f16, int8 or f8 changes in the text, beside exact.
 
 In: a folder with manifest.jsonl, a line for each recording: its file, language and true transcript ("none": no speech);
-a program, for f16 with a GPU. Out: a table of word error rates of the English ones against the truth (bench/wer.py), at
-temperature 0; with --json also a line of JSON for each model and beam with the recordings whose text differs; with
---texts FILE those as a page in Markdown: the words that differ, and margins if --margins is given, too. A margin is how
-far the exact run's token was ahead, in log probability, of the one that the other precision chose instead, at the first
-token of the first window where they part.
+a program, for f16 and f8 with a GPU. Out: a table of word error rates of the English ones against the truth
+(bench/wer.py), at temperature 0; with --json also a line of JSON for each model and beam with the recordings whose text
+differs; with --texts FILE those as a page in Markdown: the words that differ, and margins if --margins is given, too. A
+margin is how far the exact run's token was ahead, in log probability, of the one that the other precision chose
+instead, at the first token of the first window where they part.
 Invariants: both precisions hear the same files in one run each, and every recording counts, those without text too.
 """
 import argparse
@@ -148,15 +148,15 @@ def main():
     parser.add_argument("--program", default="build/max-whisper")
     parser.add_argument("--folder", required=True, help="recordings, with manifest.jsonl")
     parser.add_argument("--models", default="tiny.en,base", help="names or files, comma separated [tiny.en,base]")
-    parser.add_argument("--precision", default="f16", choices=("f16", "int8"), help="beside exact [f16]")
+    parser.add_argument("--precision", default="f16", choices=("f16", "int8", "f8"), help="beside exact [f16]")
     parser.add_argument("--beams", default="5", help="beam sizes, comma separated; 1: greedy [5]")
-    parser.add_argument("--device", help="[cuda for f16, cpu for int8]")
+    parser.add_argument("--device", help="[cpu for int8, else cuda]")
     parser.add_argument("--batch", type=int, help="[32 on a GPU, 1 on a CPU]")
     parser.add_argument("--margins", action="store_true", help="find the margin of each text that differs")
     parser.add_argument("--json", action="store_true", help="also a line of JSON for each model and beam")
     parser.add_argument("--texts", metavar="FILE", help="append the words that differ, in Markdown")
     options = parser.parse_args()
-    options.device = options.device or ("cuda" if options.precision == "f16" else "cpu")
+    options.device = options.device or ("cpu" if options.precision == "int8" else "cuda")
     options.batch = options.batch or (1 if options.device == "cpu" else 32)
     with open(os.path.join(options.folder, "manifest.jsonl"), encoding="utf-8") as manifest:
         rows = [json.loads(line) for line in manifest]

@@ -19,6 +19,23 @@
 static const mx_device *gpu;
 static int power, zeros;
 
+static void *filled_f8(int64_t n) {
+    uint8_t *host = mx_alloc((size_t)n);
+    void *to = gpu->alloc(gpu, (size_t)n);
+    uint32_t state = 12345;
+    if (!host || !to) {
+        fprintf(stderr, "bench-gpu-kernels: %s\n", mx_error());
+        exit(1);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        host[i] = zeros ? 0 : (uint8_t)(state >> 24 & 0x9f);   /* up to 2^-3 */
+    }
+    gpu->upload(gpu, to, host, (size_t)n);
+    mx_free(host);
+    return to;
+}
+
 /* halves: 0: floats on the GPU; 1: halves in host memory; 2: halves on the GPU. */
 static void *filled(int64_t n, int halves) {
     size_t bytes = (size_t)n * (halves ? 2 : 4), some = (size_t)DIFFERENT * 4;
@@ -70,7 +87,7 @@ static void time_power(const char *what, mx_call *call) {
     double first = time_some(call, some);
     time_some(call, 25 * some);
     printf("%-22s %-6s %9.2f us after a rest, %9.2f us after half a second\n", what,
-           call->precision == MXW_PRECISION_F16 ? "f16" : "exact", first, time_some(call, some));
+           mx_precision_name(call->precision), first, time_some(call, some));
     fflush(stdout);
 }
 
@@ -85,7 +102,7 @@ static double time_call(const char *what, mx_call *call, double flops) {
             best = round && us < best ? us : best;
         }
         printf("%-22s %-6s %9.2f us  %7.1f TFLOP/s  %s\n", what,
-               call->precision == MXW_PRECISION_F16 ? "f16" : "exact", best, flops / best / 1e6,
+               mx_precision_name(call->precision), best, flops / best / 1e6,
                gpu->kernel(gpu, call));
         fflush(stdout);
     }
@@ -335,9 +352,11 @@ static void time_decoder_attention(int64_t windows, int64_t beams, int64_t d, in
     }
     mx_tensor out = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, d}, filled(rows * d, 0)), in[6];
     in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){rows, d}, filled(rows * d, 0));
-    for (int i = 1; i < 3; i++)
-        in[i] = cached ? mx_tensor_of(kept, 2, (int64_t[]){entries, d}, filled(entries * d, halves))
-                       : mx_tensor_of(kept, 3, (int64_t[]){windows, 1500, d}, filled(entries * d, halves));
+    for (int i = 1; i < 3; i++) {
+        void *of = kept == MXW_F8 ? filled_f8(entries * d) : filled(entries * d, halves);
+        in[i] = cached ? mx_tensor_of(kept, 2, (int64_t[]){entries, d}, of)
+                       : mx_tensor_of(kept, 3, (int64_t[]){windows, 1500, d}, of);
+    }
     in[3] = mx_tensor_of(MXW_I32, 1, &rows, ints);
     in[4] = mx_tensor_of(MXW_I32, 1, &rows, ints + rows);
     in[5] = mx_tensor_of(MXW_I32, 2, (int64_t[]){rows, ctx}, ints + rows * 2);
@@ -357,11 +376,12 @@ static void time_decoder_attention(int64_t windows, int64_t beams, int64_t d, in
     mx_free(host);
 }
 
-/* A step of so many windows. */
+/* A step of so many windows. Caches in precision f8 are those of f16. */
 static void time_attentions(int64_t windows, int64_t beams, int64_t d) {
+    static const mxw_precision precisions[] = {MXW_PRECISION_EXACT, MXW_PRECISION_F16, MXW_PRECISION_F8};
     for (int cached = 0; cached < 2; cached++)
-        for (int f16 = 0; f16 < 2; f16++)
-            time_decoder_attention(windows, beams, d, cached, f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT);
+        for (size_t i = 0; i < MX_COUNT(precisions) - (size_t)cached; i++)
+            time_decoder_attention(windows, beams, d, cached, precisions[i]);
 }
 
 static void time_windows(int64_t windows, int64_t d, int64_t mels) {

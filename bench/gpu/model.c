@@ -1,14 +1,14 @@
 /* model.c - times the encoder and the decoder's step of Whisper's shapes on a GPU, with generated weights.
  *
- * usage: bench-gpu-model [--f16] [--steps | --throughput [--beams N] [--rounds N]] SHAPE..: tiny.en, base, small,
- * medium, large-v3, turbo. With --throughput: a queue of windows, greedily and with 5 beams, or one of them; timed for
- * so many windows of every slot, by default for about 10 s (throughput.c); with --cpu [--int8] on the CPU, which has
- * one slot (an hour is --rounds 120). Else, for each, unless only steps are
- * asked for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the
- * model's own arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the
- * mean without a rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1,
- * 16 and 64 windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and the
- * bytes that it must read (weights as f16, caches as the device keeps them) per second. */
+ * usage: bench-gpu-model [--f16 | --int8 | --f8] [--steps | --throughput [--beams N] [--rounds N]] SHAPE..: tiny.en,
+ * base, small, medium, large-v3, turbo. With --throughput: a queue of windows, greedily and with 5 beams, or one of
+ * them; timed for so many windows of every slot, by default for about 10 s (throughput.c); with --cpu, which takes
+ * --int8 alone, on the CPU, which has one slot (an hour is --rounds 120). Else, for each, unless only steps are asked
+ * for, windows encoded at once (1, 16, 64) in milliseconds, windows per second and TFLOP/s of the model's own
+ * arithmetic: the best of some rounds, each after a rest, as a batch is encoded once in a while; and the mean without a
+ * rest, when a card may reach the limit of its power and take a slower clock. A step of 5 beams of 1, 16 and 64
+ * windows, 100 tokens in, in microseconds from the caller's arrays to the candidates in host memory, and the bytes that
+ * it must read (weights as f16, caches as the device keeps them) per second. */
 #include "model.h"
 #include "model/model.h"
 
@@ -176,13 +176,19 @@ mx_state *open_state(const model *m, int64_t windows, int64_t cells) {
     return failed ? NULL : state;
 }
 
+/* Of keys, as the device keeps them. */
+static double element_bytes(mx_op op) {
+    mxw_dtype kept = gpu->state_dtype ? gpu->state_dtype(gpu, precision, op, 1) : MXW_F32;
+    return (double)mx_dtype_bytes(kept);
+}
+
 /* The beams of a window share the cells that they have in common, all but the last. */
 static double step_bytes(const mxw_dims *d, int64_t windows) {
-    mxw_dtype kept = gpu->state_dtype ? gpu->state_dtype(gpu, precision, MX_OP_ATTENTION_WINDOW, 1) : MXW_F32;
     double n = (double)d->n_text_state, layers = (double)d->n_text_layer;
     double weights = (layers * 14 * n * n + (double)d->n_vocab * n) * 2;
-    double keys = (double)d->n_audio_ctx + POSITION + BEAMS;
-    return weights + (double)windows * layers * 2 * keys * n * (double)mx_dtype_bytes(kept);
+    double keys = (double)d->n_audio_ctx * element_bytes(MX_OP_ATTENTION_WINDOW) +
+                  (POSITION + BEAMS) * element_bytes(MX_OP_ATTENTION_CACHED);
+    return weights + (double)windows * layers * 2 * keys * n;
 }
 
 static void time_step(const model *m, const mxw_dims *d, int64_t windows) {

@@ -18,7 +18,7 @@ from ._transcription import Transcription
 from ._types import Result
 from ._window import FRAMES, Window, log_mel
 
-Precision = Literal["exact", "f16", "int8"]
+Precision = Literal["exact", "f16", "int8", "f8"]
 Engine = Literal["max", "cpu", "gpu"]
 
 
@@ -27,7 +27,8 @@ class Model:
 
     name_or_path: a released name ("tiny.en", "large-v3"), OWNER/NAME of the hub, a file, or a folder.
     device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1". threads: 0, all that the process may use.
-    precision: "exact"; "f16", faster on a GPU; "int8", faster and smaller on a CPU.
+    precision: "exact"; "f16", faster on a GPU; "int8", faster and smaller on a CPU; "int8" or "f8", faster than "f16",
+        on a GPU of compute capability 9.0.
     engine: "max", the compiled graph; "cpu" and "gpu" are its oracles.
     """
 

@@ -3,9 +3,9 @@
  * The bound. Both runs compute the same sums in f32 in different orders, so each stage adds a relative error of some
  * units of 2^-24 with random signs, and propagates those of earlier stages, which residuals and norms neither amplify
  * nor damp much: growth with the square root of the number of stages. We allow 128 units times that (measured: less
- * than a tenth of it, see docs/lab.md); in f16 4 units of 2^-11, in int8 8 of 2^-8. Ids, windows, tokens and text must
- * be equal, except in int8, where they are shown and not judged; candidates whose log probabilities differ by less than
- * the logits' own difference may be swapped. */
+ * than a tenth of it, see docs/lab.md); in f16 4 units of 2^-11, in int8 8 of 2^-8, in f8 one of 2^-4. Ids, windows,
+ * tokens and text must be equal, except in 8 bits, where they are shown and not judged; candidates whose log
+ * probabilities differ by less than the logits' own difference may be swapped. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +13,21 @@
 #include "base/base.h"
 #include "lab/lab.h"
 
-#define UNIT 0x1p-24
-#define UNITS_A_STAGE 128
-#define HALF_UNIT 0x1p-11       /* a factor rounded to a half */
-#define HALF_UNITS_A_STAGE 4
-#define INT8_UNIT 0x1p-8         /* a factor rounded to one of 255 or 256 steps */
-#define INT8_UNITS_A_STAGE 8
 #define MEL_BOUND 1e-4          /* error of another library's f32 log-mel */
+
+typedef struct rounding {
+    const char *precision;
+    double unit;       /* what a factor is off at most, of its value; in int8, of the largest of its row */
+    double a_stage;    /* units that a stage may add */
+    int may_differ;    /* another token may win, and all after it follows */
+} rounding;
+
+static const rounding roundings[] = {
+    {"exact", 0x1p-24, 128, 0},
+    {"f16", 0x1p-11, 4, 0},
+    {"int8", 0x1p-8, 8, 1},   /* to one of 255 or 256 steps */
+    {"f8", 0x1p-4, 1, 1},     /* e4m3 */
+};
 
 /* Of the decoder's rows; cross keys and values belong to the window. */
 static int is_decoder_stage(const char *name) {
@@ -97,20 +105,21 @@ static int candidates_differ(const mx_features *a, const mx_features *b, const m
     return 0;
 }
 
-static int has_precision(const mx_features *f, const char *name) {
+static const rounding *rounding_of(const mx_features *f) {
     const char *precision = mx_features_get_note(f, "precision");
-    return precision && strcmp(precision, name) == 0;
+    for (size_t i = 1; precision && i < MX_COUNT(roundings); i++)
+        if (strcmp(precision, roundings[i].precision) == 0)
+            return &roundings[i];
+    return &roundings[0];
 }
 
 /* The bound of a stage with that many stages before it. */
 static double bound_of(const mx_features *b, const char *name, size_t depth) {
-    double unit = has_precision(b, "f16")    ? HALF_UNIT * HALF_UNITS_A_STAGE
-                  : has_precision(b, "int8") ? INT8_UNIT * INT8_UNITS_A_STAGE
-                                             : UNIT * UNITS_A_STAGE;
-    return strcmp(name, "mel") == 0 ? MEL_BOUND : unit * sqrt((double)(depth + 1));
+    const rounding *of = rounding_of(b);
+    return strcmp(name, "mel") == 0 ? MEL_BOUND : of->unit * of->a_stage * sqrt((double)(depth + 1));
 }
 
-/* What a run decides for itself: in 8 bits another token may win, and all after it follows. */
+/* What a run decides for itself. */
 static int is_decoded(const char *name) {
     return strcmp(name, "decoder.candidates.ids") == 0 || strcmp(name, "window.tokens") == 0 ||
            strncmp(name, "recording.", 10) == 0;
@@ -135,7 +144,7 @@ static mxw_status compare_stage(mx_comparison *c, const mx_stage *x, size_t dept
         mx_tensor_describe(&y->tensor, q, sizeof(q));
         snprintf(text, sizeof(text), "%s and %s", p, q);
         d->apart = keep_text(&c->arena, text);
-        d->bad = !(has_precision(c->b, "int8") && is_decoded(x->name));
+        d->bad = !(rounding_of(c->b)->may_differ && is_decoded(x->name));
         return MXW_OK;
     }
     d->max_abs = d->mean_abs = d->l2 = 0;
@@ -145,8 +154,8 @@ static mxw_status compare_stage(mx_comparison *c, const mx_stage *x, size_t dept
     } else {
         count(x, y, d);
     }
-    d->bad = !(d->relative <= d->bound) && !(has_precision(c->b, "int8") && is_decoded(x->name));
-    if (d->bad && strcmp(x->name, "decoder.candidates.ids") == 0)   /* never in int8 */
+    d->bad = !(d->relative <= d->bound) && !(rounding_of(c->b)->may_differ && is_decoded(x->name));
+    if (d->bad && strcmp(x->name, "decoder.candidates.ids") == 0)   /* never in 8 bits */
         d->bad = candidates_differ(c->a, c->b, x, y);
     return MXW_OK;
 }
@@ -177,7 +186,7 @@ mxw_status mx_comparison_open(const mx_features *a, const mx_features *b, mx_com
         int equal = strcmp(p, q) == 0;
         c->rows[c->n++] = (mxw_difference){.name = "recording.text", .cosine = equal, .l2 = NAN, .mean_abs = NAN,
                                            .max_abs = NAN, .mean_shift = NAN, .std_ratio = 1,
-                                           .relative = !equal, .bad = !equal && !has_precision(b, "int8")};
+                                           .relative = !equal, .bad = !equal && !rounding_of(b)->may_differ};
     }
     for (size_t i = 0; i < b->n && status >= 0; i++)
         if (!mx_features_find(a, b->stages[i].name))

@@ -1,7 +1,7 @@
 /* tests/golden/test_batch.c - real speech, many files at once: what each gives alone, byte for byte, and what
  * openai-whisper gives.
  *
- *     golden_batch MODEL BATCH[,BATCH...] [CLIP...] [--engine=max] [--device=ID] [--precision=f16]
+ *     golden_batch MODEL BATCH[,BATCH...] [CLIP...] [--engine=max] [--device=ID] [--precision=NAME]
  *
  * The files are the rows of all golden sets, so that greedy, beam search, fallbacks, prompts, prefixes, clips,
  * suppressions of every kind, words and doubtful text share their runs; CLIP picks rows by the start of their clip's

@@ -1,12 +1,12 @@
 /* tests/golden/test_encoder.c - every stage of the encoder against openai-whisper's, on the first windows of three
  * clips and on the old experiment's synthetic mel.
  *
- *     golden_encoder MODEL [--engine=max] [--device=ID] [--precision=f16] [--keep-names]
+ *     golden_encoder MODEL [--engine=max] [--device=ID] [--precision=NAME] [--keep-names]
  *
  * A compiled engine has fewer stages, those that were not fused into others; with --keep-names it has them all.
  * Each stage's subsample: cosine at least 0.999999; the whole stage's mean and deviation: within 1e-4 of the
- * reference's, relative to its deviation. So a wrong stage is named, not only the end of the chain. In f16 the output
- * must have 0.99999, the stages before it 0.9999, and 1e-3. */
+ * reference's, relative to its deviation. So a wrong stage is named, not only the end of the chain. Other
+ * precisions than exact have allowances of their own, for the output and for the stages before it. */
 #include <math.h>
 
 #include "kit/check.h"
@@ -35,7 +35,7 @@ static const json_t *row_of(const json_t *rows, const char *clip, const char *st
     return NULL;
 }
 
-static void check_values(stages *s, const json_t *row, const char *name, const float *x, size_t n, double f16_cosine) {
+static void check_values(stages *s, const json_t *row, const char *name, const float *x, size_t n, double least) {
     const json_t *values = golden_array(row, "values");
     size_t stride = (size_t)golden_integer(row, "stride"), count = json_array_size(values);
     double ab = 0, aa = 0, bb = 0, sum = 0, squares = 0, worst = 0;
@@ -52,7 +52,7 @@ static void check_values(stages *s, const json_t *row, const char *name, const f
     for (size_t i = 0; i < n; i++)
         squares += (x[i] - mean) * (x[i] - mean);
     double std = sqrt(squares / (double)n), cosine = ab / sqrt(aa * bb), wanted = golden_number(row, "std");
-    double least = golden_is_f16() ? f16_cosine : 0.999999, shift = golden_is_f16() ? 1e-3 : 1e-4;
+    double shift = golden_allowed()->shift;
     int ok = CHECK(cosine >= least) & CHECK(fabs(std / wanted - 1) <= shift) &
              CHECK(fabs(mean - golden_number(row, "mean")) <= shift * fmax(1, wanted));
     if (!ok)
@@ -74,7 +74,7 @@ static void tap(void *context, const char *name, const mx_tensor *value) {
     size_t n = (size_t)mx_tensor_count(value);
     float *x = malloc(n * sizeof(float));
     if (CHECK(x != NULL) && CHECK(mx_tensor_to_f32(value, x) == MXW_OK))
-        check_values(s, row, name, x, n, 0.9999);
+        check_values(s, row, name, x, n, golden_allowed()->stage_cosine);
     free(x);
 }
 
@@ -104,7 +104,8 @@ static void check_chain(mx_session *session, const mxw_dims *dims, const json_t 
             CHECK_EQ_INT(s.seen, encoder_rows(rows, clip));
         else
             CHECK(s.seen > 2 * dims->n_audio_layer && s.seen <= encoder_rows(rows, clip));
-        check_values(&s, row_of(rows, clip, "encoder.ln_post"), "features", features, n, 0.99999);
+        check_values(&s, row_of(rows, clip, "encoder.ln_post"), "features", features, n,
+                     golden_allowed()->output_cosine);
         printf("%s: %d stages, least cosine 1 - %.2g (%s), largest difference %.2g\n", clip, s.seen - 1,
                1 - s.worst_cosine, s.worst_stage, s.worst_difference);
     }

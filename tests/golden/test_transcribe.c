@@ -1,13 +1,13 @@
 /* tests/golden/test_transcribe.c - whole files through the public API against openai-whisper's transcripts.
  *
- *     golden_transcribe MODEL MODE [CLIP...] [--engine=max] [--device=ID] [--precision=f16]
+ *     golden_transcribe MODEL MODE [CLIP...] [--engine=max] [--device=ID] [--precision=NAME]
  *
  * MODE is greedy, beam5, options or fallback; CLIP picks rows by the start of their clip's name (default: all).
  * Segments' tokens, times and text must be identical, probabilities within 1e-3; every window is then replayed from the
  * golden's state, forced on the reference's tokens, and must agree in each log probability to 1e-3; for a few clips the
  * written files are compared byte by byte. A file may part from the golden only where the reference's own margin in the
  * window of the first difference is under 1e-3: such a file is listed with the margin, anything else fails. With
- * --precision=f16 each of these is golden_tolerance(). */
+ * another precision than exact each of these is golden_tolerance(). */
 #include <math.h>
 
 #include "kit/check.h"

@@ -1,14 +1,14 @@
 /* tests/golden/test_words.c - word times through the public API against openai-whisper's.
  *
- *     golden_words MODEL words|words-options|align [CLIP...] [--engine=max] [--device=ID] [--precision=f16]
+ *     golden_words MODEL words|words-options|align [CLIP...] [--engine=max] [--device=ID] [--precision=NAME]
  *
  * Each file runs freely: segments and words must be the same, times equal to the hundredth, probabilities within 1e-3.
  * Then each of the golden's windows is aligned from the golden's own state: every boundary at the reference's frame,
  * or, counted, one beside it; farther only where the reference's own path is nearly a tie (its margin is under 1e-2):
  * such a boundary is listed, anything else fails, and so do more than one in a hundred. A file that runs away from the
  * golden may do so only where a boundary of it is such a tie. With `align` nothing runs freely: the windows are those
- * that the golden greedy run decoded, of the whole development set. With --precision=f16 times may be a frame (20 ms)
- * beside the golden's, and probabilities differ by golden_tolerance(). */
+ * that the golden greedy run decoded, of the whole development set. With another precision than exact times may be
+ * a frame (20 ms) beside the golden's, and probabilities differ by golden_tolerance(). */
 #include <math.h>
 
 #include "kit/check.h"
@@ -31,7 +31,7 @@ typedef struct test {
     totals t;
 } test;
 
-static int same_time(double a, double b) { return fabs(a - b) < (golden_is_f16() ? 0.025 : 0.005); }
+static int same_time(double a, double b) { return fabs(a - b) < golden_allowed()->seconds; }
 
 /* ---- windows from the golden's state ----------------------------------------------------------------------------- */
 

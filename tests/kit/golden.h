@@ -31,15 +31,24 @@ void golden_clip_free(golden_clip *clip);
 int golden_clip_matches(const golden_clip *clip, const json_t *row);
 
 /* The model by its released name; exits as skipped, with a line, where it is not installed or the engine has no usable
- * device. */
+ * device, or the device not the precision. */
 mxw_model *golden_model(const char *test, const char *name);
 /* The same for so many sessions at once. */
 mxw_model *golden_model_batch(const char *test, const char *name, int batch);
-/* Takes --engine=NAME, --device=ID, --precision=f16 and --keep-names out of the arguments, for golden_model. */
+/* Takes --engine=NAME, --device=ID, --precision=NAME and --keep-names out of the arguments, for golden_model. */
 void golden_take_engine(int *argc, char **argv);
-int golden_is_f16(void);
-/* How far probabilities and log probabilities may be from the reference's. */
-double golden_tolerance(void);
+
+/* How far a precision may be from the reference. */
+typedef struct golden_allowance {
+    const char *precision;
+    double log_prob;                       /* also probabilities */
+    double seconds;                        /* times of words */
+    double output_cosine, stage_cosine;    /* of the encoder's output, and of any stage before it: at least */
+    double shift;                          /* of a stage's mean and deviation, relative to its deviation */
+} golden_allowance;
+
+const golden_allowance *golden_allowed(void);
+double golden_tolerance(void);             /* its log_prob */
 int golden_all_stages(void);   /* 0: the engine may have fused some away */
 
 /* Fields of an object: exits with a line where one is missing, so that a damaged golden never passes. */

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 import warnings
+from unittest import mock
 
 import numpy as np
 import python_kit as kit
@@ -139,6 +140,24 @@ class Decoding(unittest.TestCase):
                 model = fw.WhisperModel(kit.small_model(), device="cpu", compute_type=compute_type, cpu_threads=1)
             self.assertEqual((model.model.compute_type, model.model._model.info["precision"]), ("int8_float32", "int8"))
         self.assertTrue(list(model.transcribe(SOUND)[0]))
+
+    def test_compute_type_of_gpu(self):
+        """Of GPUs only those of compute capability 9.0 multiply in 8 bits; the device of each is that of its number"""
+        cpu = mw.devices()[0]
+        gpus = [cpu._replace(id=f"cuda:{i}", kind="cuda", usable=True, features=f"sm_{arch}, driver CUDA 13.0")
+                for i, arch in enumerate((90, 80))]
+        cases = {"int8": ("int8", "exact"), "int8_float32": ("int8", "exact"), "int8_float16": ("int8", "f16"),
+                 "int8_bfloat16": ("int8", "f16"), "float16": ("f16", "f16"), "float32": ("exact", "exact")}
+        with mock.patch.object(transcribe, "devices", lambda: [cpu, *gpus]):
+            for compute_type, wanted in cases.items():
+                for device, precision in (("auto", wanted[0]), ("cuda", wanted[0]), ("cuda:0", wanted[0]),
+                                          ("cuda:1", wanted[1])):
+                    quiet = precision != "exact" or compute_type == "float32"
+                    with (self.assertNoLogs if quiet else self.assertLogs)("faster_whisper", "WARNING"):
+                        self.assertEqual(MODEL._precision(compute_type, device), precision)
+            self.assertEqual(MODEL._precision("int8", "cpu"), "int8")
+        self.assertEqual([MODEL._compute_type("int8", device) for device in ("cpu", "cuda:0")],
+                         ["int8_float32", "int8_float16"])
 
     def test_repetition(self):
         plain = dict(beam_size=1, temperature=0.0, without_timestamps=True, max_new_tokens=40)

@@ -152,8 +152,9 @@ void bench_device_of(const bench_record *record, mxw_device_info *info) {
 }
 
 /* The roof of a stage's arithmetic: that of tensor cores where engine max has them; engine gpu multiplies in f32. At
- * --precision exact, a product of f32 values is two or more of f16, so that half of this roof is the most. In
- * int8, that of products in 8 bits, although convolutions and attention stay f32. */
+ * --precision exact, a product of f32 values is two or more of f16, so that half of this roof is the most. In int8 on a
+ * CPU, that of products in 8 bits, although convolutions and attention stay f32; a GPU's products in 8 bits are the
+ * encoder's alone, and may exceed the roof of f16. */
 static double arithmetic_peak(const bench_record *record) {
     if (record->model.precision == MXW_PRECISION_INT8 && record->peak.int8_gops > 0)
         return record->peak.int8_gops;

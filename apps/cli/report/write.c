@@ -129,7 +129,7 @@ static int same_text(const report_run *r, const report_engine *e) {
 
 int report_text_holds(const report_run *r, const report_engine *e) {
     return e->record && e->record->text && e->record->steady &&
-           (e->precision == MXW_PRECISION_INT8 || same_text(r, e));
+           (e->precision == MXW_PRECISION_INT8 || e->precision == MXW_PRECISION_F8 || same_text(r, e));
 }
 
 static void write_engine(doc *d, const report_run *r, const report_engine *e) {

@@ -38,14 +38,13 @@ __all__ = [
 
 Features = npt.NDArray[np.float32]
 Fallback = tuple[WhisperGenerationResult, float, float, float]
-# compute_type: what it is on a GPU, and on a CPU
+# compute_type: what it is on a GPU of compute capability 9.0, on another, and on a CPU
 _PRECISIONS = {
-    "default": ("exact", "exact"), "auto": ("exact", "exact"), "float32": ("exact", "exact"),
-    "float16": ("f16", "exact"), "bfloat16": ("f16", "exact"), "int16": ("exact", "exact"),
-    "int8": ("exact", "int8"), "int8_float32": ("exact", "int8"),
-    "int8_float16": ("f16", "int8"), "int8_bfloat16": ("f16", "int8"),
+    "default": ("exact", "exact", "exact"), "auto": ("exact", "exact", "exact"), "float32": ("exact", "exact", "exact"),
+    "float16": ("f16", "f16", "exact"), "bfloat16": ("f16", "f16", "exact"), "int16": ("exact", "exact", "exact"),
+    "int8": ("int8", "exact", "int8"), "int8_float32": ("int8", "exact", "int8"),
+    "int8_float16": ("int8", "f16", "int8"), "int8_bfloat16": ("int8", "f16", "int8"),
 }
-_COMPUTE_TYPES = {"exact": "float32", "f16": "float16", "int8": "int8_float32"}   # what .model says of them
 default_compatibility = "openai"   # of models that are opened without saying; install_as() sets it
 
 
@@ -90,7 +89,7 @@ class WhisperModel:
             path = self._find(str(model_size_or_path), download_root, local_files_only, revision, use_auth_token)
             model = Model(path, **options)
         self.hf_tokenizer = Vocabulary(model)
-        self.model = Whisper(model, self.hf_tokenizer, _COMPUTE_TYPES[options["precision"]])
+        self.model = Whisper(model, self.hf_tokenizer, self._compute_type(options["precision"], model.info["device"]))
         self.feat_kwargs: dict[str, Any] = {"feature_size": model.dims["n_mels"]}
         self.feature_extractor = FeatureExtractor(**self.feat_kwargs)
         self.input_stride = 2
@@ -110,12 +109,21 @@ class WhisperModel:
     def _precision(self, compute_type: str, device: str) -> str:
         if compute_type not in _PRECISIONS:
             raise ValueError(f"Invalid compute type: {compute_type}")
+        gpus = [one for one in devices() if one.usable and one.kind == "cuda" and device in ("auto", "cuda", one.id)]
         if device == "auto":
-            device = "cuda" if any(one.usable and one.kind == "cuda" for one in devices()) else "cpu"
-        precision = _PRECISIONS[compute_type][0 if device.startswith("cuda") else 1]
+            device = "cuda" if gpus else "cpu"
+        has_8_bits = bool(gpus) and gpus[0].features.startswith("sm_90,")
+        precision = _PRECISIONS[compute_type][2 if device == "cpu" else 0 if has_8_bits else 1]
         if precision == "exact" and compute_type not in ("default", "auto", "float32"):
             self.logger.warning("compute_type %s: computed in float32 on %s, which is exact", compute_type, device)
         return precision
+
+    @staticmethod
+    def _compute_type(precision: str, device: str) -> str:
+        """What .model says of a precision"""
+        if precision == "int8":
+            return "int8_float32" if device == "cpu" else "int8_float16"
+        return "float16" if precision == "f16" else "float32"
 
     @staticmethod
     def _find(name: str, root: str | None, local_only: bool, revision: str | None, token: str | bool | None) -> str:

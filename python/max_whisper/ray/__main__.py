@@ -118,7 +118,7 @@ def parser() -> argparse.ArgumentParser:
                        "[tiny.en]")
     model.add_argument("--model-dir", metavar="DIR", help="where models are, on every node")
     model.add_argument("--device", default="auto", help="auto, cpu or cuda [auto]")
-    model.add_argument("--precision", choices=("exact", "f16", "int8"), default="exact", help="[exact]")
+    model.add_argument("--precision", choices=("exact", "f16", "int8", "f8"), default="exact", help="[exact]")
     model.add_argument("--batch", type=_positive, metavar="N", help="recordings that an actor computes together [4 on "
                        "a CPU, 32 on a GPU]")
     model.add_argument("--threads", type=_positive, metavar="N", help="threads of an actor [its cores]")
