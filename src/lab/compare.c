@@ -3,7 +3,7 @@
  * The bound. Both runs compute the same sums in f32 in different orders, so each stage adds a relative error of some
  * units of 2^-24 with random signs, and propagates those of earlier stages, which residuals and norms neither amplify
  * nor damp much: growth with the square root of the number of stages. We allow 128 units times that (measured: less
- * than a tenth of it, see docs/lab.md); in f16 4 units of 2^-11, in int8 8 of 2^-8, in f8 one of 2^-4. Ids, windows,
+ * than a tenth of it, see docs/lab.md); in f16 4 units of 2^-11, in int8 8 of 2^-8, in f8 2 of 2^-4. Ids, windows,
  * tokens and text must be equal, except in 8 bits, where they are shown and not judged; candidates whose log
  * probabilities differ by less than the logits' own difference may be swapped. */
 #include <math.h>
@@ -26,7 +26,7 @@ static const rounding roundings[] = {
     {"exact", 0x1p-24, 128, 0},
     {"f16", 0x1p-11, 4, 0},
     {"int8", 0x1p-8, 8, 1},   /* to one of 255 or 256 steps */
-    {"f8", 0x1p-4, 1, 1},     /* e4m3 */
+    {"f8", 0x1p-4, 2, 1},     /* e4m3 */
 };
 
 /* Of the decoder's rows; cross keys and values belong to the window. */

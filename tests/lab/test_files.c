@@ -111,6 +111,31 @@ static void test_compare(void) {
     mx_features_close(b);
 }
 
+/* Each precision has its bound; in 8 bits another text is shown and not judged. */
+static void test_precisions(void) {
+    static const struct {
+        const char *name;
+        double bound;
+        int judged;
+    } precisions[] = {{NULL, 0x1p-17, 1}, {"exact", 0x1p-17, 1}, {"f16", 0x1p-9, 1}, {"int8", 0x1p-5, 0},
+                      {"f8", 0x1p-3, 0}};
+    for (size_t i = 0; i < MX_COUNT(precisions); i++) {
+        mx_features *a = make(), *b = make();
+        mx_comparison *c = NULL;
+        mxw_difference d = {.struct_size = sizeof(d)};
+        if (precisions[i].name)
+            CHECK_EQ_INT(mx_features_set_note(b, "precision", precisions[i].name), MXW_OK);
+        b->notes[0].text = "another";   /* the one that make() set */
+        CHECK_EQ_INT(mx_comparison_open(a, b, &c), MXW_OK);
+        CHECK(mxw_comparison_get(c, 0, &d) == MXW_OK && !d.bad && fabs(d.bound / precisions[i].bound - 1) < 1e-9);
+        CHECK(mxw_comparison_get(c, 3, &d) == MXW_OK && !strcmp(d.name, "recording.text"));
+        CHECK_EQ_INT(d.bad, precisions[i].judged);
+        mx_comparison_close(c);
+        mx_features_close(a);
+        mx_features_close(b);
+    }
+}
+
 static int print(const char *path) {
     mx_features *f = NULL;
     if (mx_features_open(path, &f) < 0) {
@@ -147,6 +172,7 @@ int main(int argc, char **argv) {
     test_round_trip(folder);
     test_damage(folder);
     test_compare();
+    test_precisions();
     gen_remove(folder);
     CHECK_EQ_INT(mx_mem_live(), 0);
     return check_done();
