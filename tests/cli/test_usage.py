@@ -265,8 +265,10 @@ def test_reports():
 
 def test_graph():
     for device, unable in ((["--engine", "max", "--device", "cpu"], "device cpu"), (["--engine", "cpu"], "engine cpu")):
-        code, out, err = run("graph", "test", *device, "--precision", "f16")
-        check(code == 1 and "precision f16 is not supported by " + unable in err, "f16 on a processor", (code, err))
+        for precision, needs in (("f16", ""), ("f8", ": expected a GPU of compute capability 9.0")):
+            code, out, err = run("graph", "test", *device, "--precision", precision)
+            line = f"precision {precision} is not supported by {unable}" + (needs if unable == "device cpu" else "")
+            check(code == 1 and line in err and err.count("\n") == 1, f"{precision} on a processor", (code, err))
     code, out, err = run("graph", "test", "--engine", "cpu", "--precision", "int8")
     check(code == 1 and "precision int8 is not supported by engine cpu: expected engine max" in err, "int8",
           (code, err))

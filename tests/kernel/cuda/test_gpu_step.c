@@ -531,7 +531,8 @@ static int keeps_less(void) {
     return less;
 }
 
-/* What a GPU that keeps less than f32 says of states: those of windows are f8 with that precision, all others f16. */
+/* What a GPU that keeps less than f32 says: of int8 and f8 the same; states of windows are f8 with that precision, all
+ * others f16. */
 static void test_state_dtypes(void) {
     static const struct {
         mx_op op;
@@ -542,6 +543,9 @@ static void test_state_dtypes(void) {
                  {MX_OP_ATTENTION_SCORES, 0, MXW_F32, MXW_F32}, {MX_OP_ATTENTION_CACHED, 1, MXW_F16, MXW_F16},
                  {MX_OP_ATTENTION_CACHED, 2, MXW_F16, MXW_F16}, {MX_OP_STATE_WRITE, 0, MXW_F16, MXW_F8},
                  {MX_OP_STATE_WRITE, 1, MXW_F32, MXW_F32},      {MX_OP_GATHER, 0, MXW_F32, MXW_F32}};
+    CHECK(gpu->open(gpu) >= 0 && gpu->supports_precision(gpu, MXW_PRECISION_EXACT) &&
+          gpu->supports_precision(gpu, MXW_PRECISION_F16) && !gpu->supports_precision(gpu, (mxw_precision)9));
+    CHECK_EQ_INT(gpu->supports_precision(gpu, MXW_PRECISION_INT8), gpu->supports_precision(gpu, MXW_PRECISION_F8));
     for (size_t i = 0; i < MX_COUNT(cases); i++) {
         mx_op op = cases[i].op;
         CHECK_EQ_INT(gpu->state_dtype(gpu, MXW_PRECISION_EXACT, op, cases[i].input), MXW_F32);
