@@ -173,7 +173,7 @@ static void let_part(const attention *a, mx_tensor *seq, mx_tensor *pos, mx_tens
         int64_t first = r / a->run * a->run;
         ((int32_t *)seq->data)[r] = (int32_t)r;
         last[r] = r == first || below(9) == 0 ? last[r] : last[first];
-        int64_t same = MX_MAX(last[r] + 1 - below(40), 1);
+        int64_t late = below(40), same = MX_MAX(last[r] + 1 - late, 1);
         memcpy(at + r * a->keys, at + first * a->keys, (size_t)(below(4) ? same : last[r] + 1) * sizeof(*at));
     }
 }

@@ -248,8 +248,13 @@ __device__ __forceinline__ static void copy_tile(const decode_params &job, const
 #pragma unroll
     for (int i = 0; i < TILE_KEYS / keys; i++, key += keys) {
         bool there = key < left;
-        cp_async_once_16(k + tile_of<T>::at(key, chunk), of_keys + (there ? i * step : 0), there);
-        cp_async_once_16(v + tile_of<T>::at(key, chunk), of_values + (there ? i * step : 0), there);
+        int to = tile_of<T>::at(key, chunk);
+        if (there) {
+            cp_async_once_16(k + to, of_keys + i * step);
+            cp_async_once_16(v + to, of_values + i * step);
+        } else {
+            k[to] = v[to] = make_uint4(0, 0, 0, 0);
+        }
     }
 }
 
@@ -266,8 +271,9 @@ __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS_PER_SM) decode_cross_co
     tile_place ahead = r.now;      /* the next tile to copy ... */
     unsigned copied = r.at;        /* ... its number ... */
     int to = 0, stage = 0;         /* ... and where to; the stage that is read */
-#pragma unroll 1
-    for (; copied < r.at + stages - 1; copied++, to++) {
+    /* Unrolled: with the stage in a uniform register ptxas 13.0 makes a cp.async that the GPU refuses as illegal. */
+#pragma unroll
+    for (; to < stages - 1; copied++, to++) {
         if (copied < r.end)
             copy_tile<T>(job, s, ahead, s.k[to], s.v[to]);
         cp_async_commit();

@@ -17,16 +17,15 @@ __device__ __forceinline__ void cp_async_16(void *to, const void *from, bool the
 #endif
 }
 /* The same of bytes that are read once: evict-first in L2. */
-__device__ __forceinline__ void cp_async_once_16(void *to, const void *from, bool there) {
+__device__ __forceinline__ void cp_async_once_16(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    int bytes = there ? 16 : 0;
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(at), "l"(from), "r"(bytes),
-                 "l"(policy) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "l"(policy)
+                 : "memory");
 #else
-    cp_async_16(to, from, there);
+    cp_async_16(to, from, true);
 #endif
 }
 __device__ __forceinline__ void cp_async_commit() {
