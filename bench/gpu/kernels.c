@@ -110,7 +110,6 @@ static double time_call(const char *what, mx_call *call, double flops) {
     return best;
 }
 
-/* A product: its tensors in device memory, and the two calls of it. */
 /* A weight as the GPU packs it. */
 static mx_tensor packed(const mx_weight_use *use, const mx_tensor *source) {
     mx_tensor t = *source;
@@ -126,16 +125,28 @@ static size_t layout_bytes(const mx_call *producer, const mx_call *consumer, int
     return gpu->output_layout_bytes ? gpu->output_layout_bytes(gpu, producer, consumer, input, layout) : 0;
 }
 
+/* A product: its tensors in device memory, and the call of it. */
 typedef struct linear {
     mx_attrs attrs;
     mx_tensor in[6], out, source;
-    mx_call calls[2];      /* by precision */
+    mx_call call;
 } linear;
 
-static void open_linear(linear *l, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
+/* The precisions that the GPU has. */
+static mxw_precision next_precision(int i) {
+    static const mxw_precision all[] = {MXW_PRECISION_EXACT, MXW_PRECISION_F16, MXW_PRECISION_INT8, MXW_PRECISION_F8};
+    return all[i];
+}
+#define FOR_PRECISIONS(p)                                                                                              \
+    for (int i_##p = 0; i_##p < 4; i_##p++)                                                                            \
+        for (mxw_precision p = next_precision(i_##p), *once_##p = &p; once_##p && gpu->supports_precision(gpu, p);     \
+             once_##p = NULL)
+
+static void open_linear(linear *l, mxw_precision precision, int64_t m, int64_t n, int64_t k, int norm, int act,
+                        int residual) {
     *l = (linear){.attrs = {.act = act, .eps = 1e-5}};
     l->source = mx_tensor_of(MXW_F16, 2, (int64_t[]){n, k}, filled(n * k, 1));
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &l->attrs, 1, &l->source, 1, MXW_PRECISION_EXACT};
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &l->attrs, 1, &l->source, 1, precision, m % 1500 ? 1 : 1500};
     mx_tensor *in = l->in;
     l->out = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, n}, filled(m * n, 0));
     in[0] = mx_tensor_of(MXW_F32, 2, (int64_t[]){m, k}, filled(m * k, 0));
@@ -147,10 +158,8 @@ static void open_linear(linear *l, int64_t m, int64_t n, int64_t k, int norm, in
         in[4] = mx_tensor_of(MXW_F32, 1, &k, filled(k, 0));
         in[5] = mx_tensor_of(MXW_F32, 1, &k, filled(k, 0));
     }
-    for (int f16 = 0; f16 < 2; f16++)
-        l->calls[f16] = (mx_call){.op = MX_OP_FUSED_LINEAR, .attrs = &l->attrs, .n_inputs = 6, .n_outputs = 1,
-                                  .inputs = l->in, .outputs = &l->out, .compiled = 1,
-                                  .precision = (mxw_precision)f16};
+    l->call = (mx_call){.op = MX_OP_FUSED_LINEAR, .attrs = &l->attrs, .n_inputs = 6, .n_outputs = 1, .inputs = l->in,
+                        .outputs = &l->out, .compiled = 1, .precision = precision};
 }
 
 static void close_linear(linear *l) {
@@ -165,37 +174,36 @@ static double flops_of(const linear *l) {
 }
 
 static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
-    linear l;
-    open_linear(&l, m, n, k, norm, act, residual);
-    for (int f16 = 0; f16 < 2; f16++)
-        time_call(what, &l.calls[f16], flops_of(&l));
-    close_linear(&l);
+    FOR_PRECISIONS(precision) {
+        linear l;
+        open_linear(&l, precision, m, n, k, norm, act, residual);
+        time_call(what, &l.call, flops_of(&l));
+        close_linear(&l);
+    }
 }
 
 /* Both halves of a feed-forward with what the device hands from one to the other, where it does. */
 static void time_operand_gemm(int64_t windows, int64_t d) {
-    linear one, two;
-    mx_tensor plain;
     char what[64];
-    open_linear(&one, windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
-    open_linear(&two, windows * 1500, d, 4 * d, 0, 0, 1);
-    plain = two.in[0];
-    for (int f16 = 0; f16 < 2; f16++) {
+    FOR_PRECISIONS(precision) {
+        linear one, two;
         mx_layout layout = MX_LAYOUT_DENSE;
-        one.out.layout = MX_LAYOUT_DENSE;
+        open_linear(&one, precision, windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
+        open_linear(&two, precision, windows * 1500, d, 4 * d, 0, 0, 1);
+        mx_tensor plain = two.in[0];
         two.in[0] = one.out;
-        if (!layout_bytes(&one.calls[f16], &two.calls[f16], 0, &layout))
-            continue;
-        one.out.layout = layout;   /* not more bytes than as f32 */
-        snprintf(what, sizeof(what), "fc1, operands x%d", (int)windows);
-        time_call(what, &one.calls[f16], flops_of(&one));
-        snprintf(what, sizeof(what), "fc2, operands x%d", (int)windows);
-        two.in[0] = one.out;
-        time_call(what, &two.calls[f16], flops_of(&two));
+        if (layout_bytes(&one.call, &two.call, 0, &layout)) {
+            one.out.layout = layout;   /* not more bytes than as f32 */
+            snprintf(what, sizeof(what), "fc1, operands x%d", (int)windows);
+            time_call(what, &one.call, flops_of(&one));
+            snprintf(what, sizeof(what), "fc2, operands x%d", (int)windows);
+            two.in[0] = one.out;
+            time_call(what, &two.call, flops_of(&two));
+        }
+        two.in[0] = plain;
+        close_linear(&one);
+        close_linear(&two);
     }
-    two.in[0] = plain;
-    close_linear(&one);
-    close_linear(&two);
 }
 
 /* A convolution: its tensors in device memory, and the two calls of it. */
@@ -281,53 +289,52 @@ static void time_attention(const char *what, int64_t windows, int64_t t, int64_t
 /* Attention between its products, likewise; of all three or of the last two. */
 static void time_operand_attention(int64_t windows, int64_t t, int64_t d) {
     mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
-    linear qkv, out;
     char what[64];
-    open_linear(&qkv, windows * t, 3 * d, d, 1, 0, 0);
-    open_linear(&out, windows * t, d, d, 0, 0, 1);
-    mx_tensor in[3], y = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, filled(windows * t * d, 0));
-    mx_tensor plain = out.in[0];
-    qkv.out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, 3 * d}, qkv.out.data);
-    for (int f16 = 0; f16 < 2; f16++) {
+    FOR_PRECISIONS(precision) {
+        linear qkv, out;
+        open_linear(&qkv, precision, windows * t, 3 * d, d, 1, 0, 0);
+        open_linear(&out, precision, windows * t, d, d, 0, 0, 1);
+        mx_tensor in[3], y = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, filled(windows * t * d, 0));
+        mx_tensor plain = out.in[0];
+        qkv.out = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, 3 * d}, qkv.out.data);
         mx_call call = {.op = MX_OP_ATTENTION, .attrs = &attrs, .n_inputs = 3, .n_outputs = 1, .inputs = in,
-                        .outputs = &y, .compiled = 1, .precision = (mxw_precision)f16};
+                        .outputs = &y, .compiled = 1, .precision = precision};
         mx_layout layout = MX_LAYOUT_DENSE;
         size_t bytes = 0;
-        y.layout = qkv.out.layout = MX_LAYOUT_DENSE;
         for (int i = 0; i < 3; i++) {
             in[i] = mx_tensor_of(MXW_F32, 3, (int64_t[]){windows, t, d}, NULL);
             in[i].strides[1] = 3 * d;
             in[i].strides[0] = t * 3 * d;
             in[i].offset = i * d;
-            bytes = layout_bytes(&qkv.calls[f16], &call, i, &layout);
+            bytes = layout_bytes(&qkv.call, &call, i, &layout);
         }
-        if (!layout_bytes(&call, &out.calls[f16], 0, &layout))
-            continue;
+        int taken = layout_bytes(&call, &out.call, 0, &layout) > 0;
         void *stack = bytes ? gpu->alloc(gpu, bytes) : NULL, *rows = qkv.out.data;
         if (stack) {
             qkv.out.data = stack;
             qkv.out.layout = MX_LAYOUT_QKV;
             snprintf(what, sizeof(what), "qkv, operands x%d", (int)windows);
-            time_call(what, &qkv.calls[f16], 2.0 * (double)(windows * t * 3 * d) * (double)d);
+            time_call(what, &qkv.call, 2.0 * (double)(windows * t * 3 * d) * (double)d);
         }
         for (int i = 0; i < 3; i++) {
             in[i].layout = qkv.out.layout;
             in[i].data = (float *)qkv.out.data + (stack ? 0 : i * d);
         }
-        y.layout = out.in[0].layout = layout;
-        out.in[0].data = y.data;
-        snprintf(what, sizeof(what), "attention, operands x%d", (int)windows);
-        time_call(what, &call, 4.0 * (double)windows * (double)t * (double)t * (double)d);
-        snprintf(what, sizeof(what), "out, operands x%d", (int)windows);
-        time_call(what, &out.calls[f16], flops_of(&out));
+        if (taken) {
+            y.layout = out.in[0].layout = layout;
+            out.in[0].data = y.data;
+            snprintf(what, sizeof(what), "attention, operands x%d", (int)windows);
+            time_call(what, &call, 4.0 * (double)windows * (double)t * (double)t * (double)d);
+            snprintf(what, sizeof(what), "out, operands x%d", (int)windows);
+            time_call(what, &out.call, flops_of(&out));
+        }
         out.in[0] = plain;
         gpu->free(gpu, stack);
         qkv.out.data = rows;
-        qkv.out.dtype = MXW_F32;
+        close_linear(&qkv);
+        close_linear(&out);
+        gpu->free(gpu, y.data);
     }
-    close_linear(&qkv);
-    close_linear(&out);
-    gpu->free(gpu, y.data);
 }
 
 /* `beams` rows per window, over its 1500 keys or over 101 keys of a cache, of which rows of a window share 100; kept as

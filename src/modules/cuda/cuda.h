@@ -162,16 +162,26 @@ mxw_status mx_cuda_sgemm_run(mx_cuda *gpu, const mx_call *call, const mx_cuda_sg
 
 /* ---- gemm/pack.cu, gemm/select.cu: compiled GEMMs, on tensor cores -------------------------------------------- */
 
+/* What tensor cores multiply. */
+typedef enum mx_cuda_element { MX_CUDA_F16, MX_CUDA_S8, MX_CUDA_E4M3 } mx_cuda_element;
+
 /* A packed weight [n][k], the B operand: blocks of 64 of k, each of tiles of 8 columns of y, each of 8 pieces of 128
  * bytes, 4 bytes for each lane: two f16 of column lane / 4. Pieces 2 s and 2 s + 1 are k step s of 16: 4 t and 4 t + 1,
  * then 4 t + 2 and 4 t + 3, t = lane % 4. Zeros past n and k. A second term is all of that again, with the remainder of
- * each element times 2^11. */
+ * each element times 2^11.
+ * In 8 bits, n and k multiples of 128: blocks of 128 of k, tiles of 8 columns, 8 pieces, each 16 of k of 8 columns, in
+ * the order of order8 (gemm/gemm.cuh); then f32 [n], by which a column's numbers are multiplied, and of S8 i32 [n],
+ * their sums. */
 typedef struct mx_cuda_weight {
     const void *bytes;   /* of the packed tensor, on the GPU */
     int64_t n, k;
-    int terms;           /* 1: every element is an f16; 2: an element is the sum of two */
+    int terms;           /* 1: every element is one number; 2: an element is the sum of two f16 */
     int fresh;           /* packed by the kernel right before, which the GEMM must wait for */
+    mx_cuda_element element;
 } mx_cuda_weight;
+#define MX_CUDA_BLOCK8 128   /* of k, in 8 bits */
+#define MX_CUDA_MOST_K8 16384   /* sums of k products of 8 bits are far below 2^31 */
+#define MX_CUDA_FORMAT_8 2   /* the format of a packed tensor: its terms of f16, or this plus mx_cuda_element */
 
 static inline int64_t mx_cuda_tiles_of(int64_t n) { return (n + 7) / 8; }
 static inline int64_t mx_cuda_blocks_of(int64_t k) { return (k + 63) / 64; }
@@ -179,13 +189,18 @@ static inline size_t mx_cuda_weight_bytes(int64_t n, int64_t k, int terms) {
     return (size_t)(mx_cuda_tiles_of(n) * mx_cuda_blocks_of(k) * terms) * 1024;
 }
 
+/* In 8 bits. */
+static inline size_t mx_cuda_weight8_bytes(int64_t n, int64_t k) { return (size_t)(n * k) + (size_t)n * 8; }
+
 mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use);
 mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, const mx_tensor *from);
-mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use);   /* its format: the terms */
+mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use);
 mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use *use, void *to, mx_pool *pool);
 /* A PACKED tensor as GEMMs read it. */
 static inline mx_cuda_weight mx_cuda_weight_of(const mx_tensor *packed) {
-    mx_cuda_weight w = {packed->data, packed->dims[0], 1, packed->packing.format, 0};
+    int format = packed->packing.format, is_8 = format > MX_CUDA_FORMAT_8;
+    mx_cuda_weight w = {packed->data, packed->dims[0], 1, is_8 ? 1 : format, 0,
+                        is_8 ? (mx_cuda_element)(format - MX_CUDA_FORMAT_8) : MX_CUDA_F16};
     for (int i = 1; i < packed->rank; i++)
         w.k *= packed->dims[i];
     return w;
@@ -195,7 +210,8 @@ mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_w
                               int64_t taps);
 
 /* The layouts that compiled calls leave to each other (mx_layout):
- * OPERAND: rows as the operand of a GEMM: [64 rows][64 of k][term][8 rows], each 1024 bytes as in weights.
+ * OPERAND: rows as the operand of a GEMM: [64 rows][64 of k][term][8 rows], each 1024 bytes as in weights. With
+ * precision F8 [64 rows][128 of k][8 rows], each 1024 bytes as in weights of 8 bits.
  * IM2COL: the result of a convolution as such rows of the next one, which has 3 taps, stride 2 and padding 1.
  * QKV: queries, keys and values, heads 64 wide, as operands of attention: [entry][head][q, k, v][64 rows][term], each
  * MX_CUDA_QKV_TILE bytes: rows of 128 bytes, in row r the 16-byte piece p at p ^ (r % 8); a row for each query or key,
@@ -218,7 +234,7 @@ typedef struct gemm_desc {
     const float *residual;           /* rows ld_residual apart; row r is r % residual_rows */
     int64_t residual_rows, ld_residual;
     int act;                         /* mx_act */
-    mxw_precision precision;
+    mxw_precision precision;         /* EXACT or F16 */
     float *y;                        /* rows ldy apart */
     int64_t ldy;
     void *scratch;                   /* mx_cuda_gemm_scratch() bytes */
@@ -226,9 +242,17 @@ typedef struct gemm_desc {
     int64_t entry_rows;              /* rows of an entry of y; 1 if it has no entries */
 } gemm_desc;
 
+/* Of GEMMs whose weights are f16: 8 bits are for those that were packed so. */
+static inline mxw_precision gemm_precision_of(mxw_precision precision) {
+    return precision == MXW_PRECISION_EXACT ? MXW_PRECISION_EXACT : MXW_PRECISION_F16;
+}
+static inline int gemm_is_8(const gemm_desc *p) { return p->weight.element != MX_CUDA_F16; }
+
 /* Whether a kernel before the GEMM prepares its rows: their statistics, or the rows themselves as operands where that
- * is cheaper than to convert them for every tile of columns. */
+ * is cheaper than to convert them for every tile of columns, or must be, as in 8 bits. */
 static inline int gemm_needs_scratch(const gemm_desc *p) {
+    if (gemm_is_8(p))
+        return p->x_layout == MX_LAYOUT_DENSE || p->weight.element == MX_CUDA_S8;
     int many = p->precision == MXW_PRECISION_F16 && p->k >= 1024 ? p->m >= 256 && p->m < 8192 : 0;
     return p->x_layout == MX_LAYOUT_DENSE && (p->gamma || many || (p->m >= 8192 && 3 * p->n >= p->k));
 }
@@ -240,13 +264,22 @@ static inline size_t gemm_scratch_bytes(int64_t m, int64_t k) {
 static inline int64_t gemm_operand_rows(const gemm_desc *p) {
     return p->entry_rows > 1 ? p->m / p->entry_rows * ((p->entry_rows + 63) / 64 * 64) : p->m;
 }
-/* Bytes of MX_LAYOUT_OPERAND. */
-static inline size_t gemm_operand_bytes(int64_t m, int64_t k, mxw_precision precision) {
-    return gemm_scratch_bytes(m, k) / (precision == MXW_PRECISION_F16 ? 2 : 1);
+/* In 8 bits: one number each, and of S8 what stands for each row. */
+typedef struct gemm_row_range {
+    float scale;     /* an element is scale times (its number + shift) */
+    int32_t shift;
+} gemm_row_range;
+static inline size_t gemm_scratch8_bytes(int64_t m, int64_t k) {
+    return (size_t)((m + 63) / 64 * 64) * ((size_t)k + sizeof(gemm_row_range));
+}
+/* Bytes of the x of a GEMM in MX_LAYOUT_OPERAND. */
+static inline size_t gemm_operand_bytes(const gemm_desc *p) {
+    size_t exact = gemm_scratch_bytes(p->m, p->k);
+    return p->weight.element == MX_CUDA_E4M3 ? exact / 4 : p->precision == MXW_PRECISION_F16 ? exact / 2 : exact;
 }
 /* Bytes of MX_LAYOUT_QKV. */
 static inline size_t gemm_qkv_bytes(int64_t entries, int64_t rows, int64_t heads, mxw_precision precision) {
-    return (size_t)(entries * heads * ((rows + 63) / 64) * 3 * (precision == MXW_PRECISION_F16 ? 1 : 2)) *
+    return (size_t)(entries * heads * ((rows + 63) / 64) * 3 * (precision == MXW_PRECISION_EXACT ? 2 : 1)) *
            MX_CUDA_QKV_TILE;
 }
 /* What follows the GEMM in its label. */

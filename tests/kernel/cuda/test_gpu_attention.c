@@ -182,7 +182,7 @@ static void check_output_layout(const attention *a) {
     for (int64_t i = 0; i < columns * g.d; i++)
         halves[i] = mx_f32_to_f16((float)word() / 1073741824.0f - 1);
     mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){columns, g.d}, halves), weight = source;
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1, a->precision};
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &attrs, 1, &source, 1, a->precision, a->t};
     weight.layout = MX_LAYOUT_PACKED;
     weight.packing = gpu->packing(gpu, &use);
     weight.data = gpu->alloc(gpu, weight.packing.bytes);
@@ -213,7 +213,8 @@ static void check_output_layout(const attention *a) {
             printf("FAIL %s: the device layout gives other bits\n", a->what);
         mx_free(laid_out);
     }
-    printf("%s, and a product: %s\n", a->what, bytes ? "device layout" : "f32 between them");
+    printf("%s, and a product, %s: %s\n", a->what, mx_precision_name(a->precision),
+           bytes ? "device layout" : "f32 between them");
     gpu->free(gpu, out.data);
     gpu->free(gpu, call.scratch);
     gpu->free(gpu, weight.data);
@@ -265,7 +266,7 @@ static void open_stack(stacked *s, mxw_precision precision) {
     for (int64_t i = 0; i < columns * k; i++)
         halves[i] = mx_f32_to_f16(0.1f * ((float)word() / 1073741824.0f - 1));
     mx_tensor source = mx_tensor_of(MXW_F16, 2, (int64_t[]){columns, k}, halves);
-    mx_weight_use use = {MX_OP_FUSED_LINEAR, &s->plain, 1, &source, 1, precision};
+    mx_weight_use use = {MX_OP_FUSED_LINEAR, &s->plain, 1, &source, 1, precision, s->t};
     s->weight = source;
     s->weight.layout = MX_LAYOUT_PACKED;
     s->weight.packing = gpu->packing(gpu, &use);
@@ -324,7 +325,7 @@ static void check_stacked(int64_t n, int64_t t, int64_t heads, mxw_precision pre
         mx_free(laid_out);
     }
     printf("a product, and attention, %lld x %lld %s: %s\n", (long long)n, (long long)t,
-           precision == MXW_PRECISION_F16 ? "f16" : "exact", bytes ? "device layout" : "f32 between them");
+           mx_precision_name(precision), bytes ? "device layout" : "f32 between them");
     gpu->free(gpu, s.x.data);
     gpu->free(gpu, s.weight.data);
     gpu->free(gpu, s.product_in[2].data);
@@ -362,14 +363,15 @@ static void check_alone(void) {
 
 int main(int argc, char **argv) {
     int brief = argc > 1 && strcmp(argv[1], "brief") == 0;
-    if (mx_device_find("cuda", &gpu) < 0) {
+    if (mx_device_find("cuda", &gpu) < 0 || gpu->open(gpu) < 0) {
         printf("SKIP: gpu-attention: %s\n", mx_error());
         return 77;
     }
     if (!brief)
         check_alone();
-    for (int f16 = 0; f16 < 2; f16++) {
-        mxw_precision precision = f16 ? MXW_PRECISION_F16 : MXW_PRECISION_EXACT;
+    for (mxw_precision precision = MXW_PRECISION_EXACT; precision <= MXW_PRECISION_F8; precision++) {
+        if (!gpu->supports_precision(gpu, precision))
+            continue;
         attention few = {"two windows", .n = 2, .t = 1500, .s = 70, .heads = 2, .width = 64},
                   many = {"six windows", .n = 6, .t = 1500, .s = 70, .heads = 2, .width = 64};
         few.precision = many.precision = precision;

@@ -2,7 +2,8 @@
  * every optional input present and absent, strided rows, stacked weights of several types, both precisions, sizes from
  * one to those of released models. Then the bits: a row's are the same alone, among few and among many, and whether it
  * passes from GEMM to GEMM as f32 or in the MMA operand layout. A weight packs to the same bytes however it lies in
- * memory.
+ * memory. In 8 bits: integers against the CPU, to the bit where both have the same rows; 8-bit floats against f64 sums
+ * of factors rounded here.
  * usage: test_gpu_gemm [brief]: only sizes that reach each kernel once, for tools that take much longer.
  * Skipped where there is no CUDA device. */
 #include "base/base.h"
@@ -10,9 +11,11 @@
 
 #include <math.h>
 
+#include "gemm_products.h"
 #include "kit/check.h"
 
-static const mx_device *gpu;
+static const mx_device *gpu, *cpu;
+static mx_pool *pool;
 static int brief;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -44,6 +47,12 @@ static void done(void) {
         mx_free(host_blocks[--n_host]);
 }
 
+/* Memory as the CPU device wants it. */
+static void *cpu_block(size_t bytes) {
+    float *block = on_host((int64_t)(bytes / sizeof(float)) + 32);
+    return (char *)block + (64 - (uintptr_t)block % 64) % 64;
+}
+
 static uint64_t state = 7;
 static uint32_t word(void) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -66,29 +75,49 @@ static void *uploaded(const void *from, size_t bytes) {
 
 /* ---- a product --------------------------------------------------------------------------------------------------- */
 
-typedef struct product {
-    const char *what;
-    mx_op op;
-    int64_t m, n, k;            /* of a convolution: m positions of an entry; k channels */
-    int64_t entries;            /* of a convolution; of others 0, or entries of m rows each */
-    int64_t taps, stride;
-    int64_t dilation;           /* 0: 1 */
-    int64_t apart;              /* elements between the rows of x and of the residual */
-    int bias, residual, norm, act, plain_weight, sources;
-    int64_t residual_rows;      /* 0: as many as there are */
-    int typed;                  /* 0: weights are f16; 1: of these types */
-    mxw_dtype dtypes[4];
-    mxw_precision precision;
-    float scale;                /* of x */
-} product;
-
 typedef struct given {
     int64_t rows, k, ldx, ld_residual, residual_rows, positions;
     float *x, *bias, *residual, *gamma, *beta;
     float *w;                   /* [n][k]: what the packed weight stands for */
     mx_tensor weight;           /* on the GPU */
+    mx_tensor on_cpu;           /* the same weight as the CPU packs it, in integers */
+    int64_t n;
     void *gpu_x, *gpu_bias, *gpu_residual, *gpu_gamma, *gpu_beta;
 } given;
+
+/* ---- 8 bits ------------------------------------------------------------------------------------------------------ */
+
+/* The nearest 8-bit float (4 bits of exponent, 3 of fraction), ties to even, at most 448. */
+static double rounded_e4m3(double x) {
+    int exponent;
+    double size = fabs(x);
+    if (size == 0 || isnan(x))
+        return x;
+    frexp(size, &exponent);
+    double step = ldexp(1, MX_MAX(exponent - 4, -9));
+    return copysign(MX_MIN(nearbyint(size / step) * step, 448), x);
+}
+
+/* As it is packed: a column scaled by its largest element. */
+static void round_weight(const product *p, given *g) {
+    for (int64_t column = 0; column < p->n; column++) {
+        float *w = g->w + column * g->k, largest = 0;
+        for (int64_t i = 0; i < g->k; i++)
+            largest = MX_MAX(largest, fabsf(w[i]));
+        float step = 448 / largest, scale = largest / 448;
+        for (int64_t i = 0; i < g->k && largest > 0; i++)
+            w[i] = (float)rounded_e4m3(w[i] * step) * scale;
+    }
+}
+
+static void pack_on_cpu(const mx_weight_use *use, given *g) {
+    CHECK(mx_device_find("cpu", &cpu) >= 0 && cpu->form(cpu, use) == MX_FORM_PACKED);
+    g->on_cpu = mx_tensor_of(MXW_F32, 2, (int64_t[]){g->n, g->k}, NULL);
+    g->on_cpu.layout = MX_LAYOUT_PACKED;
+    g->on_cpu.packing = cpu->packing(cpu, use);
+    g->on_cpu.data = cpu_block(g->on_cpu.packing.bytes);
+    CHECK(cpu->pack(cpu, use, g->on_cpu.data, pool) >= 0);
+}
 
 static mxw_dtype dtype_of(const product *p, int i) { return p->typed ? p->dtypes[i] : MXW_F16; }
 
@@ -115,12 +144,17 @@ static void pack_weight(const product *p, given *g) {
                                   dtype == MXW_F32 ? (void *)values : halves);
         done_rows += rows;
     }
-    mx_weight_use use = {p->op, &attrs, 1, sources, n_sources, p->precision};
+    attrs.act = p->act;
+    mx_weight_use use = {p->op, &attrs, 1, sources, n_sources, p->precision, 1500};
     g->weight = mx_tensor_of(MXW_F32, p->op == MX_OP_FUSED_CONV1D ? 3 : 2, all, NULL);
     if (p->plain_weight) {
         g->weight = mx_tensor_of(MXW_F32, g->weight.rank, all, uploaded(sources[0].data, mx_tensor_bytes(&sources[0])));
         return;
     }
+    if (p->precision == MXW_PRECISION_INT8)
+        pack_on_cpu(&use, g);
+    if (p->precision == MXW_PRECISION_F8)
+        round_weight(p, g);
     CHECK(gpu->form(gpu, &use) == MX_FORM_PACKED);
     g->weight.layout = MX_LAYOUT_PACKED;
     g->weight.packing = gpu->packing(gpu, &use);
@@ -135,13 +169,15 @@ static int64_t count_of(const product *p) { return p->entries ? p->entries : p->
 static int64_t apart(const product *p) { return MX_MAX(p->dilation, 1); }
 
 static given make(const product *p) {
-    given g = {.rows = p->m * MX_MAX(p->entries, 1), .k = p->k * MX_MAX(p->taps, 1)};
+    given g = {.rows = p->m * MX_MAX(p->entries, 1), .k = p->k * MX_MAX(p->taps, 1), .n = p->n};
     int conv = p->op == MX_OP_FUSED_CONV1D;
     float scale = p->scale != 0 ? p->scale : 1;
     g.ldx = p->k + p->apart;
     g.positions = conv ? (p->m - 1) * p->stride + (p->taps - 1) * apart(p) + 1 - 2 * (p->taps / 2) : 0;
     int64_t x_count = (conv ? p->entries * g.positions * p->k : g.rows * g.ldx) + 1;
     g.x = random_floats(x_count, scale);
+    for (int64_t i = 0; i < x_count && p->precision == MXW_PRECISION_INT8; i++)   /* what passes from call to call */
+        g.x[i] = mx_f16_to_f32(mx_f32_to_f16(g.x[i] / 16)) * 16;
     g.gpu_x = uploaded(g.x, (size_t)x_count * sizeof(float));
     if (p->bias)
         g.gpu_bias = uploaded(g.bias = random_floats(p->n, 1), (size_t)p->n * sizeof(float));
@@ -260,7 +296,8 @@ static double element(const product *p, const given *g, int64_t row, int64_t col
     if (p->norm)
         norm_of(p, g, row, norm);
     for (int64_t k = 0; k < g->k; k++) {
-        double term = x_at(p, g, row, k, norm) * g->w[column * g->k + k];
+        double x = x_at(p, g, row, k, norm);
+        double term = (p->precision == MXW_PRECISION_F8 ? rounded_e4m3((float)x) : x) * g->w[column * g->k + k];
         sum += term;
         *amount += fabs(term);
     }
@@ -277,7 +314,14 @@ static double element(const product *p, const given *g, int64_t row, int64_t col
 }
 
 /* Of what the terms amount to. Exact: 22 bits of each factor, and sums that round towards zero in chains of steps. */
-static double bound_of(const product *p) { return p->precision == MXW_PRECISION_F16 ? 6e-4 : 6e-7; }
+static double bound_of(const product *p) {
+    switch (p->precision) {
+    case MXW_PRECISION_EXACT: return 6e-7;
+    case MXW_PRECISION_F16: return 6e-4;
+    case MXW_PRECISION_INT8: return 2e-2;   /* rows and columns rounded to 1 part in 255 of their largest */
+    default: return 1e-3;                   /* f8: of rounded factors; sums of 14 bits */
+    }
+}
 
 static void check_values(const product *p, const given *g, const float *y) {
     int64_t count = g->rows * p->n, unwritten = 0, samples = MX_MIN(count, 3000);
@@ -291,7 +335,36 @@ static void check_values(const product *p, const given *g, const float *y) {
     }
     int ok = CHECK(unwritten == 0) & CHECK(worst <= bound_of(p));
     printf("%s %-34s %s: worst %.2g of the terms%s\n", ok ? "ok  " : "FAIL", p->what,
-           p->precision == MXW_PRECISION_F16 ? "f16  " : "exact", worst, unwritten ? ", NOT ALL WRITTEN" : "");
+           mx_precision_name(p->precision), worst, unwritten ? ", NOT ALL WRITTEN" : "");
+}
+
+/* The same call on the CPU: the same bits, but where a norm or an activation was computed before or after, by other
+ * code: there few rows have other numbers, and those next to the same. */
+static void check_cpu(const product *p, const given *g, const float *y) {
+    asked a;
+    int64_t count = p->entries ? 1 : MX_MIN(g->rows, 200), rows = p->entries ? p->m : count, others = 0;
+    double worst = 0;
+    ask(p, g, 0, count, &a);
+    const float *host[] = {g->x, NULL, g->bias, g->residual, g->gamma, g->beta};
+    for (int i = 0; i < 6; i++)
+        if (a.in[i].data)
+            a.in[i].data = (void *)(uintptr_t)host[i];
+    a.in[1] = g->on_cpu;
+    a.out.data = cpu_block((size_t)(rows * p->n) * sizeof(float));
+    a.call.pool = pool;
+    a.call.scratch = cpu_block(cpu->scratch_bytes(cpu, &a.call));
+    if (!CHECK(cpu->run_op(cpu, &a.call) >= 0))
+        printf("    %s: %s\n", p->what, mx_error());
+    const float *want = a.out.data;
+    for (int64_t i = 0; i < rows * p->n; i++) {
+        double error = fabs(y[i] - want[i]);
+        others += y[i] != want[i];
+        worst = error <= worst ? worst : error;
+    }
+    int same = !p->norm && !p->act;
+    int ok = same ? CHECK(others == 0) : CHECK(worst <= 2e-3 * sqrt((double)p->k)) & CHECK(!isnan(worst));
+    printf("%s %-34s as on the CPU: %lld of %lld differ, by at most %.2g\n", ok ? "ok  " : "FAIL", p->what,
+           (long long)others, (long long)(rows * p->n), worst);
 }
 
 /* Parts of the rows give the bits that they have in the whole. */
@@ -316,6 +389,8 @@ static void check(const product *p) {
     given g = make(p);
     float *y = run(p, &g, 0, count_of(p));
     check_values(p, &g, y);
+    if (p->precision == MXW_PRECISION_INT8)
+        check_cpu(p, &g, y);
     check_bits(p, &g, y);
     done();
 }
@@ -341,130 +416,29 @@ static void check_output_layout(const product *one, const product *two) {
         if (!CHECK(memcmp(plain, laid_out, mx_tensor_bytes(&b.out)) == 0))
             printf("FAIL %s, %s: the device layout gives other bits\n", one->what, two->what);
     }
-    printf("%s, %s %s: %s\n", one->what, two->what, one->precision == MXW_PRECISION_F16 ? "f16" : "exact",
+    printf("%s, %s %s: %s\n", one->what, two->what, mx_precision_name(one->precision),
            bytes ? "device layout" : "f32 between them");
     done();
 }
 
-#define LINEAR .op = MX_OP_FUSED_LINEAR
-#define CONV .op = MX_OP_FUSED_CONV1D
-
-static const product products[] = {
-    {"1 x 1 x 1", LINEAR, .m = 1, .n = 1, .k = 1},
-    {"odd, everything", LINEAR, .m = 7, .n = 13, .k = 37, .bias = 1, .residual = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-    {"odd, many rows, everything", LINEAR, .m = 201, .n = 77, .k = 131, .apart = 3, .bias = 1, .residual = 1, .norm = 1,
-     .act = MX_ACT_GELU_TANH},
-    {"few rows", LINEAR, .m = 40, .n = 384, .k = 384, .bias = 1, .norm = 1},
-    {"few rows, strided, two more", LINEAR, .m = 33, .n = 384, .k = 1536, .apart = 2, .residual = 1},
-    {"few rows, in phases", LINEAR, .m = 64, .n = 200, .k = 5120, .bias = 1},
-    {"few rows, short, of many columns", LINEAR, .m = 40, .n = 20000, .k = 256, .bias = 1},
-    {"weights of f32", LINEAR, .m = 150, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_F32}, .bias = 1},
-    {"weights of bf16", LINEAR, .m = 20, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_BF16}, .bias = 1},
-    {"weights stacked", LINEAR, .m = 150, .n = 130, .k = 96, .sources = 3},
-    {"weights stacked, of several types", LINEAR, .m = 99, .n = 131, .k = 96, .sources = 3,
-     .typed = 1, .dtypes = {MXW_F16, MXW_F32, MXW_BF16}},
-    {"a weight that is not packed", LINEAR, .m = 99, .n = 64, .k = 100, .plain_weight = 1},
-    {"a residual for all", LINEAR, .m = 300, .n = 96, .k = 64, .residual = 1, .residual_rows = 50},
-    {"large values", LINEAR, .m = 100, .n = 64, .k = 200, .scale = 2e5f},
-    {"small values", LINEAR, .m = 100, .n = 64, .k = 200, .scale = 1e-3f},
-    {"convolution, odd", CONV, .m = 50, .n = 30, .k = 7, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"convolution, 5 wide, by 2, few rows", CONV, .m = 10, .n = 30, .k = 16, .entries = 2, .taps = 5, .stride = 2},
-    {"convolution, taps 2 apart", CONV, .m = 50, .n = 30, .k = 7, .entries = 3, .taps = 3, .stride = 1, .dilation = 2,
-     .bias = 1},
-    {"convolution, taps 5 apart, by 2", CONV, .m = 400, .n = 130, .k = 64, .entries = 4, .taps = 3, .stride = 2,
-     .dilation = 5, .bias = 1, .act = MX_ACT_GELU_ERF},
-    {"convolution, taps 3 apart, plain", CONV, .m = 40, .n = 33, .k = 16, .entries = 2, .taps = 4, .stride = 1,
-     .dilation = 3, .plain_weight = 1},
-    {"conv1 of tiny", CONV, .m = 3000, .n = 384, .k = 80, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"conv2 of tiny", CONV, .m = 1500, .n = 384, .k = 384, .entries = 2, .taps = 3, .stride = 2, .bias = 1,
-     .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500},
-    {"qkv of tiny", LINEAR, .m = 3000, .n = 1152, .k = 384, .bias = 1, .norm = 1, .sources = 3},
-    {"out of tiny", LINEAR, .m = 3000, .n = 384, .k = 384, .bias = 1, .residual = 1},
-    {"out of tiny, many windows", LINEAR, .m = 9000, .n = 384, .k = 384, .bias = 1, .residual = 1},
-    {"fc1 of tiny", LINEAR, .m = 3000, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-    {"fc2 of tiny", LINEAR, .m = 3000, .n = 384, .k = 1536, .bias = 1, .residual = 1},
-    {"vocabulary of tiny", LINEAR, .m = 70, .n = 51864, .k = 384, .norm = 1},
-    {"normed, all but even", LINEAR, .m = 333, .n = 132, .k = 100, .bias = 1, .norm = 1, .residual = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"normed, a residual for all", LINEAR, .m = 300, .n = 160, .k = 64, .norm = 1, .residual = 1, .residual_rows = 50},
-    {"normed, very long", LINEAR, .m = 130, .n = 96, .k = 1664, .norm = 1},
-    {"qkv of large", LINEAR, .m = 450, .n = 3840, .k = 1280, .bias = 1, .norm = 1, .sources = 3},
-    {"out of large", LINEAR, .m = 1501, .n = 1280, .k = 1280, .bias = 1, .residual = 1},
-    {"fc2 of large", LINEAR, .m = 150, .n = 1280, .k = 5120, .bias = 1, .residual = 1},
-    {"fc2 of small", LINEAR, .m = 150, .n = 768, .k = 3072, .bias = 1, .residual = 1},
-};
-
-/* As many rows as fill every multiprocessor: kernels of their own. */
-static const product huge[] = {
-    {"qkv of tiny, 17 windows", LINEAR, .m = 25499, .n = 1152, .k = 384, .bias = 1, .norm = 1, .sources = 3},
-    {"out of tiny, 17 windows", LINEAR, .m = 25499, .n = 384, .k = 384, .bias = 1, .residual = 1},
-    {"fc1 of tiny, 17 windows", LINEAR, .m = 25499, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-    {"qkv of base, 17 windows", LINEAR, .m = 25499, .n = 1536, .k = 512, .bias = 1, .norm = 1},
-    {"out of small, 17 windows", LINEAR, .m = 25499, .n = 768, .k = 768, .bias = 1, .residual = 1},
-    {"fc1 of large, 3 windows", LINEAR, .m = 4500, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"conv1 of tiny, 9 windows", CONV, .m = 3000, .n = 384, .k = 80, .entries = 9, .taps = 3, .stride = 1, .bias = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"conv2 of tiny, 8 windows", CONV, .m = 1500, .n = 384, .k = 384, .entries = 8, .taps = 3, .stride = 2, .bias = 1,
-     .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500},
-    {"qkv of small, 17 windows", LINEAR, .m = 25499, .n = 2304, .k = 768, .bias = 1, .norm = 1},
-    {"qkv of tiny, windows", LINEAR, .m = 1500, .entries = 18, .n = 1152, .k = 384, .bias = 1, .norm = 1, .sources = 3},
-    {"fc1 of small, windows", LINEAR, .m = 1500, .entries = 13, .n = 3072, .k = 768, .bias = 1, .norm = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"qkv of large, windows", LINEAR, .m = 1500, .entries = 9, .n = 3840, .k = 1280, .bias = 1, .norm = 1,
-     .sources = 3},
-    {"out of large, windows", LINEAR, .m = 1500, .entries = 18, .n = 1280, .k = 1280, .bias = 1, .residual = 1},
-    {"fc1 of large, windows", LINEAR, .m = 1500, .entries = 6, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"fc2 of large, windows", LINEAR, .m = 1500, .entries = 7, .n = 1280, .k = 5120, .bias = 1, .residual = 1},
-    {"large values", LINEAR, .m = 25499, .n = 512, .k = 384, .scale = 2e5f},
-};
-
-static const product pairs[][2] = {
-    {{"fc1 of tiny", LINEAR, .m = 25499, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-     {"fc2 of tiny", LINEAR, .m = 25499, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
-    {{"fc1 of base", LINEAR, .m = 25499, .n = 2048, .k = 512, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-     {"fc2 of base", LINEAR, .m = 25499, .n = 512, .k = 2048, .bias = 1, .residual = 1}},
-    {{"fc1 of large", LINEAR, .m = 1500, .entries = 7, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
-      .act = MX_ACT_GELU_ERF},
-     {"fc2 of large", LINEAR, .m = 1500, .entries = 7, .n = 1280, .k = 5120, .bias = 1, .residual = 1}},
-    {{"conv1 of tiny", CONV, .m = 3000, .n = 384, .k = 80, .entries = 9, .taps = 3, .stride = 1, .bias = 1,
-      .act = MX_ACT_GELU_ERF},
-     {"conv2 of tiny", CONV, .m = 1500, .n = 384, .k = 384, .entries = 9, .taps = 3, .stride = 2, .bias = 1,
-      .act = MX_ACT_GELU_ERF, .residual = 1, .residual_rows = 1500}},
-    {{"short convolutions", CONV, .m = 22, .n = 384, .k = 80, .entries = 1201, .taps = 3, .stride = 1, .bias = 1,
-      .act = MX_ACT_GELU_ERF},
-     {"the next", CONV, .m = 11, .n = 128, .k = 384, .entries = 1201, .taps = 3, .stride = 2, .bias = 1}},
-    {{"few rows", LINEAR, .m = 40, .n = 1536, .k = 384, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-     {"few rows", LINEAR, .m = 40, .n = 384, .k = 1536, .bias = 1, .residual = 1}},
-};
-
-static const product brief_products[] = {
-    {"odd, everything", LINEAR, .m = 7, .n = 13, .k = 37, .bias = 1, .residual = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-    {"few rows", LINEAR, .m = 40, .n = 128, .k = 128, .bias = 1, .norm = 1},
-    {"few rows, long", LINEAR, .m = 40, .n = 64, .k = 3072, .bias = 1},
-    {"weights of f32", LINEAR, .m = 150, .n = 130, .k = 300, .typed = 1, .dtypes = {MXW_F32}, .bias = 1},
-    {"a weight that is not packed", LINEAR, .m = 99, .n = 64, .k = 100, .plain_weight = 1},
-    {"wide", LINEAR, .m = 400, .n = 128, .k = 320, .bias = 1, .residual = 1},
-    {"ready", LINEAR, .m = 400, .n = 160, .k = 320, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-    {"convolution", CONV, .m = 50, .n = 32, .k = 16, .entries = 3, .taps = 3, .stride = 1, .bias = 1,
-     .act = MX_ACT_GELU_ERF},
-    {"very many rows, short", LINEAR, .m = 25499, .n = 512, .k = 384, .bias = 1, .norm = 1},
-    {"very many rows, long", LINEAR, .m = 25499, .n = 384, .k = 832, .bias = 1, .residual = 1},
-};
-
-static const product brief_pairs[][2] = {
-    {{"conv1", CONV, .m = 22, .n = 384, .k = 80, .entries = 1201, .taps = 3, .stride = 1, .bias = 1,
-      .act = MX_ACT_GELU_ERF},
-     {"conv2", CONV, .m = 11, .n = 128, .k = 384, .entries = 1201, .taps = 3, .stride = 2, .bias = 1}},
-    {{"first", LINEAR, .m = 25499, .n = 384, .k = 256, .bias = 1, .norm = 1, .act = MX_ACT_GELU_ERF},
-     {"second", LINEAR, .m = 25499, .n = 128, .k = 384, .bias = 1, .residual = 1}},
-    /* what the first would hand on is for attention: not to be taken by a product */
-    {{"without activation", LINEAR, .m = 25499, .n = 384, .k = 256, .bias = 1, .norm = 1},
-     {"behind it", LINEAR, .m = 25499, .n = 128, .k = 384, .bias = 1}},
-};
+static void check_8(void) {
+    for (mxw_precision precision = MXW_PRECISION_INT8; precision <= MXW_PRECISION_F8; precision++) {
+        if (!gpu->supports_precision(gpu, precision)) {
+            printf("%s: not on this GPU\n", mx_precision_name(precision));
+            continue;
+        }
+        for (size_t i = 0; i < (brief ? 5 : MX_COUNT(products8)); i++) {
+            product p = products8[i];
+            p.precision = precision;
+            check(&p);
+        }
+        for (size_t i = brief ? 2 : 0; i < MX_COUNT(pairs8); i++) {
+            product one = pairs8[i][0], two = pairs8[i][1];
+            one.precision = two.precision = precision;
+            check_output_layout(&one, &two);
+        }
+    }
+}
 
 static void check_all(const product *list, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -545,11 +519,15 @@ static void check_packings(void) {
 
 int main(int argc, char **argv) {
     brief = argc > 1 && strcmp(argv[1], "brief") == 0;
-    if (mx_device_find("cuda", &gpu) < 0) {
+    if (mx_device_find("cuda", &gpu) < 0 || gpu->open(gpu) < 0) {
         printf("SKIP: gpu-gemm: %s\n", mx_error());
         return 77;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (mx_pool_open(0, &pool) < 0)
+        return 1;
     check_packings();
+    check_8();
     if (brief) {
         check_all(brief_products, MX_COUNT(brief_products));
         check_pairs(brief_pairs, MX_COUNT(brief_pairs));
@@ -558,5 +536,6 @@ int main(int argc, char **argv) {
         check_all(huge, MX_COUNT(huge));
         check_pairs(pairs, MX_COUNT(pairs));
     }
+    mx_pool_close(pool);
     return check_done();
 }

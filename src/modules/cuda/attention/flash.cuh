@@ -3,6 +3,7 @@
 #ifndef MX_CUDA_ATTENTION_FLASH_CUH
 #define MX_CUDA_ATTENTION_FLASH_CUH
 #include "modules/cuda/attention/head.cuh"
+#include "modules/cuda/common/f8.cuh"
 #include "modules/cuda/common/mma.cuh"
 
 namespace mx::attention {
@@ -20,7 +21,7 @@ struct flash_params {
     int whole;              /* the items before those that are half an item */
     int quads;              /* float4s of queries, keys and values are aligned */
     int qkv_operands;       /* queries, keys and values came as operands (MX_LAYOUT_QKV) */
-    int y_operands;         /* y is not f32 rows, but operands of the next GEMM */
+    int y_operands;         /* 1: y is not f32 rows, but operands of the next GEMM; 2: of one in 8-bit floats */
     float scale;            /* from scores to powers of 2 */
 };
 
@@ -177,6 +178,37 @@ __device__ __forceinline__ void store_output_operand(const flash_params &f, cons
                     *(uint2 *)(to + term * 8192 + j * 256) = both;
             }
         }
+    }
+}
+
+/* The same in 8-bit floats: a lane has two of each 8 elements, and gets a row's 16 from the other three. */
+__device__ __forceinline__ void store_output_e4m3(const flash_params &f, const head_index &of, int row,
+                                                  const float (&o)[32], const softmax_state &r) {
+    int t = threadIdx.x % 4;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float share = inverse_sum(r.sum[i]);
+        int64_t at = of.entry * f.t + row + i * 8, blocks = f.heads / 2;
+        char *to = (char *)f.y + ((at / 64 * blocks + of.head / 2) * 8 + at % 64 / 8) * 1024 +
+                   (of.head % 2 * 4 + t) * 128 + at % 8 * 16;
+        uint32_t mine[4], all[4];   /* of 16 elements: 2 t and 8 further, 2 t + 1 and 8 further */
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const float *low = &o[j * 8 + i * 2], *high = low + 4;
+            mine[j] = pack_f8(__fmul_rn(low[0], share), __fmul_rn(high[0], share), __fmul_rn(low[1], share),
+                                __fmul_rn(high[1], share));
+        }
+        /* lane t collects sixteen t: in round j it gets those of lane t ^ j, and gives it its sixteen t ^ j */
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint32_t given = (t ^ j) == 0 ? mine[0] : (t ^ j) == 1 ? mine[1] : (t ^ j) == 2 ? mine[2] : mine[3];
+            uint32_t got = __shfl_xor_sync(0xffffffffu, given, j);
+#pragma unroll
+            for (int lane = 0; lane < 4; lane++)
+                all[lane] = (t ^ j) == lane ? got : j == 0 ? 0 : all[lane];
+        }
+        if (row + i * 8 < f.t)
+            *(uint4 *)to = make_uint4(all[0], all[1], all[2], all[3]);
     }
 }
 

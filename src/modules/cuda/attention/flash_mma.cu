@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(FLASH_THREADS, terms == 1 ? 4 : 3) flash_mma_k
 
 /* ---- op ---------------------------------------------------------------------------------------------------------- */
 
-static int terms_of(const mx_call *call) { return call->precision == MXW_PRECISION_F16 ? 1 : 2; }
+static int terms_of(const mx_call *call) { return call->precision == MXW_PRECISION_EXACT ? 2 : 1; }
 
 }   /* namespace */
 
@@ -186,7 +186,7 @@ extern "C" mxw_status mx_cuda_flash(mx_cuda *gpu, const mx_call *call) {
     f.s = (int)k->dims[1];
     f.heads = call->attrs->heads;
     f.tiles = (int)tiles_of(call);
-    f.y_operands = y->layout == MX_LAYOUT_OPERAND;
+    f.y_operands = y->layout != MX_LAYOUT_OPERAND ? 0 : call->precision == MXW_PRECISION_F8 ? 2 : 1;
     f.quads = is_quad(q) && is_quad(k) && is_quad(v);
     if (f.qkv_operands)
         f.operands = q->data;

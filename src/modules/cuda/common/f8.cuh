@@ -1,4 +1,5 @@
-/* modules/cuda/common/f8.cuh - 8-bit floats, e4m3: what keys and values of windows are kept as with precision f8.
+/* modules/cuda/common/f8.cuh - 8-bit floats, e4m3: what the encoder multiplies with precision f8, and what keys and
+ * values of windows are kept as.
  * Invariants: an e4m3 is an f16 and an f32 exactly; what is rounded to e4m3 is rounded once, to nearest even, at most
  * 448 and at least -448; a NaN stays one. */
 #ifndef MX_CUDA_COMMON_F8_CUH
@@ -16,9 +17,9 @@ __device__ __forceinline__ uint32_t f8_to_half2(uint32_t pair) {
 }
 
 /* Four values as e4m3, the first in the lowest byte. */
-__device__ __forceinline__ uint32_t pack_f8(const float4 &v) {
-    uint32_t low = __nv_cvt_float2_to_fp8x2(make_float2(v.x, v.y), __NV_SATFINITE, __NV_E4M3);
-    uint32_t high = __nv_cvt_float2_to_fp8x2(make_float2(v.z, v.w), __NV_SATFINITE, __NV_E4M3);
+__device__ __forceinline__ uint32_t pack_f8(float a, float b, float c, float d) {
+    uint32_t low = __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3);
+    uint32_t high = __nv_cvt_float2_to_fp8x2(make_float2(c, d), __NV_SATFINITE, __NV_E4M3);
     return low | high << 16;
 }
 

@@ -1,5 +1,5 @@
-/* modules/cuda/common/wgmma.cuh - Hopper's warpgroup MMA (wgmma): 64 rows by many columns by 16 of K, by the four warps
- * of a warpgroup, asynchronously. A (the rows) is in registers, as common/mma.cuh has it for
+/* modules/cuda/common/wgmma.cuh - Hopper's warpgroup MMA (wgmma): 64 rows by many columns by 16 of K (32 in
+ * 8 bits), by the four warps of a warpgroup, asynchronously. A (the rows) is in registers, as common/mma.cuh has it for
  * 16 rows (a warp's own), or in shared memory; accumulators are in registers; B (the columns) is in shared memory, 64
  * of K (128 bytes) per row, eight rows per 1024 aligned bytes, and in row r the 16-byte chunk p at p ^ (r % 8)
  * (128-byte swizzle).
@@ -36,6 +36,11 @@ template <int n> __device__ __forceinline__ void wgmma_fence_operand(float (&d)[
     for (int i = 0; i < n; i++)
         asm volatile("" : "+f"(d[i])::"memory");
 }
+template <int n> __device__ __forceinline__ void wgmma_fence_operand(int (&d)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        asm volatile("" : "+r"(d[i])::"memory");
+}
 
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
@@ -47,6 +52,9 @@ template <int left> __device__ __forceinline__ void wgmma_wait() {
 #define MX_WGMMA_ACC_4(d, i) "+f"((d)[i]), "+f"((d)[(i) + 1]), "+f"((d)[(i) + 2]), "+f"((d)[(i) + 3])
 #define MX_WGMMA_ACC_16(d, i)                                                                                          \
     MX_WGMMA_ACC_4(d, i), MX_WGMMA_ACC_4(d, (i) + 4), MX_WGMMA_ACC_4(d, (i) + 8), MX_WGMMA_ACC_4(d, (i) + 12)
+#define MX_WGMMA_INT_4(d, i) "+r"((d)[i]), "+r"((d)[(i) + 1]), "+r"((d)[(i) + 2]), "+r"((d)[(i) + 3])
+#define MX_WGMMA_INT_16(d, i)                                                                                          \
+    MX_WGMMA_INT_4(d, i), MX_WGMMA_INT_4(d, (i) + 4), MX_WGMMA_INT_4(d, (i) + 8), MX_WGMMA_INT_4(d, (i) + 12)
 #define MX_WGMMA_REGS_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define MX_WGMMA_REGS_16 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define MX_WGMMA_REGS_32 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
@@ -134,6 +142,51 @@ __device__ __forceinline__ void wgmma(float (&d)[96], uint64_t a, uint64_t b, in
         : "l"(a), "l"(b), "r"(add));
 }
 
+/* 192 columns in 8 bits: 32 of k, the bytes of 16 in f16. Integers. */
+__device__ __forceinline__ void wgmma_s8(int (&d)[96], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %98, 0; wgmma.mma_async.sync.aligned.m64n192k32.s32.s8.s8 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", "
+        MX_WGMMA_REGS_48 ", " MX_WGMMA_REGS_64 ", " MX_WGMMA_REGS_80 "}, "
+        "%96, %97, add; }"
+        : MX_WGMMA_INT_16(d, 0), MX_WGMMA_INT_16(d, 16), MX_WGMMA_INT_16(d, 32),
+          MX_WGMMA_INT_16(d, 48), MX_WGMMA_INT_16(d, 64), MX_WGMMA_INT_16(d, 80)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+/* 128 columns. */
+__device__ __forceinline__ void wgmma_s8(int (&d)[64], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %66, 0; wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", " MX_WGMMA_REGS_48 "}, "
+        "%64, %65, add; }"
+        : MX_WGMMA_INT_16(d, 0), MX_WGMMA_INT_16(d, 16), MX_WGMMA_INT_16(d, 32), MX_WGMMA_INT_16(d, 48)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+/* 8-bit floats; 192 and 128 columns. What is added up has 14 bits or so: sums of many steps belong in f32. */
+__device__ __forceinline__ void wgmma_e4m3(float (&d)[96], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %98, 0; wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", "
+        MX_WGMMA_REGS_48 ", " MX_WGMMA_REGS_64 ", " MX_WGMMA_REGS_80 "}, "
+        "%96, %97, add, 1, 1; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16), MX_WGMMA_ACC_16(d, 32),
+          MX_WGMMA_ACC_16(d, 48), MX_WGMMA_ACC_16(d, 64), MX_WGMMA_ACC_16(d, 80)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+__device__ __forceinline__ void wgmma_e4m3(float (&d)[64], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{ .reg .pred add; setp.ne.b32 add, %66, 0; wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
+        "{" MX_WGMMA_REGS_0 ", " MX_WGMMA_REGS_16 ", " MX_WGMMA_REGS_32 ", " MX_WGMMA_REGS_48 "}, "
+        "%64, %65, add, 1, 1; }"
+        : MX_WGMMA_ACC_16(d, 0), MX_WGMMA_ACC_16(d, 16), MX_WGMMA_ACC_16(d, 32), MX_WGMMA_ACC_16(d, 48)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+#undef MX_WGMMA_INT_4
+#undef MX_WGMMA_INT_16
 #undef MX_WGMMA_ACC_4
 #undef MX_WGMMA_ACC_16
 #undef MX_WGMMA_REGS_0

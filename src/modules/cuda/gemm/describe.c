@@ -32,8 +32,8 @@ static gemm_desc describe(const mx_call *call) {
     const mx_tensor *x = &call->inputs[0], *weight = &call->inputs[1], *out = &call->outputs[0];
     const mx_tensor *residual = input(call, 3);
     gemm_desc p = {.m = rows_of(out), .n = weight->dims[0], .k = weight->dims[1], .x = x->data,
-                       .ldx = row_stride(x), .act = call->attrs->act, .precision = call->precision, .y = out->data,
-                       .ldy = weight->dims[0], .scratch = call->scratch};
+                       .ldx = row_stride(x), .act = call->attrs->act, .precision = gemm_precision_of(call->precision),
+                       .y = out->data, .ldy = weight->dims[0], .scratch = call->scratch};
     /* the rows of IM2COL are the operand itself */
     p.x_layout = x->layout == MX_LAYOUT_DENSE ? MX_LAYOUT_DENSE : MX_LAYOUT_OPERAND;
     p.y_layout = out->layout;
@@ -98,7 +98,7 @@ static mxw_status run(mx_cuda *gpu, const mx_call *call, int64_t taps) {
     if (weight->layout == MX_LAYOUT_PACKED) {
         p.weight = mx_cuda_weight_of(weight);
     } else {
-        p.weight = (mx_cuda_weight){NULL, p.n, p.k, 2, 1};
+        p.weight = (mx_cuda_weight){NULL, p.n, p.k, 2, 1, MX_CUDA_F16};
         p.weight.bytes = (char *)call->scratch + scratch_of(gpu, &p);
         status = mx_cuda_pack_plain(gpu, call, &p.weight, weight->data, taps);
     }
@@ -136,8 +136,13 @@ static size_t bytes_for_gemm(mx_cuda *gpu, const mx_call *producer, const gemm_d
         return 0;
     if (attention ? !mx_cuda_flash_takes(producer) : !mx_cuda_gemm_writes_layout(gpu, from))
         return 0;
+    /* S8 reads f16, E4M3 what a producer of this precision writes: 8 bits. Whether it does must not depend on the
+     * number of rows. */
+    if (attention ? producer->precision == MXW_PRECISION_F8 && to->weight.element != MX_CUDA_E4M3
+                  : from->weight.element != to->weight.element)
+        return 0;
     to->x_layout = MX_LAYOUT_OPERAND;
-    return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to->m, to->k, producer->precision) : 0;
+    return mx_cuda_gemm_reads_operand(gpu, to) ? gemm_operand_bytes(to) : 0;
 }
 
 /* Bytes of what a stacked projection leaves to attention: queries, keys and values side by side in its rows. */

@@ -2,7 +2,8 @@
  * points (select.cu chooses between them). What the kernels compute with is in norm.cuh, operand.cuh and epilogue.cuh.
  * Invariants: K is cut into slices by its length alone. An element is the sum of its slices' sums, reduced in a fixed
  * order (deterministic split-K); a slice's sum is one chain of mma steps of 16 of k. So every kernel gives the same
- * bits, and a row's bits do not depend on the rows around it. */
+ * bits, and a row's bits do not depend on the rows around it. In 8 bits integer sums are exact; those of e4m3 are
+ * slices in order, or one chain where K is short, of steps of 32 of k. */
 #ifndef MX_CUDA_GEMM_GEMM_CUH
 #define MX_CUDA_GEMM_GEMM_CUH
 #include "modules/cuda/common/mma.cuh"
@@ -17,8 +18,13 @@ struct gemm_params {
     int quad_x;             /* rows of x, gamma and beta are aligned for float4 loads */
     int even_y, quad_y;     /* y, bias and residual are aligned for float2, for float4 */
     int tiles;              /* of 8 columns */
-    int blocks, slices;     /* of K: blocks of 64, slices of blocks */
+    int blocks, slices;     /* of K: blocks of 64 (in 8 bits of 128), slices of blocks */
     int64_t w_term_bytes;   /* from a term of the weight to the next */
+    /* In 8 bits: of each column its scale, and of S8 the sum of its numbers; of S8 what its rows stand for. */
+    const float *w_scales;
+    const int32_t *w_sums;
+    const gemm_row_range *x_ranges;
+    int64_t x_rows;
 };
 
 __device__ __forceinline__ int slice_start(const gemm_params &p, int slice) {
@@ -32,6 +38,10 @@ static inline void slice_starts(const gemm_params &p, uint8_t (&starts)[MAX_SLIC
 }
 
 gemm_params make_gemm_params(const gemm_desc *f);
+
+/* In 8 bits: where a number lies in its piece of 16. Each is followed by the one 8 further, since a lane of
+ * tensor cores has sums of two columns that are 8 apart. */
+__host__ __device__ __forceinline__ int order8(int k) { return k % 8 * 2 + k / 8; }
 
 /* f16 terms of an activation: one if the precision is f16, else two (mma.cuh). */
 static inline int x_terms_of(const gemm_desc &f) { return f.precision == MXW_PRECISION_F16 ? 1 : 2; }
@@ -95,9 +105,15 @@ void wgmma_ss_gemm(mx_cuda *gpu, const gemm_params &p);
 int persistent_can_implement(mx_cuda *gpu, const gemm_params &p);
 void persistent_gemm(mx_cuda *gpu, const gemm_params &p);
 
+/* 8 bits, on Hopper: any number of rows. quantize_rows makes x the operand of persistent_gemm, into f.scratch. */
+int persistent8_can_implement(const gemm_params &p);
+gemm_params quantize_rows(mx_cuda *gpu, const gemm_params &p);   /* launches it; the GEMM that is left to do */
+
 /* Very many short rows on Hopper: the A operand stays in shared memory. */
 int pingpong_can_implement(mx_cuda *gpu, const gemm_params &p);
 void pingpong_gemm(mx_cuda *gpu, const gemm_params &p);
+int pingpong8_can_implement(mx_cuda *gpu, const gemm_params &p);   /* in 8 bits */
+void pingpong8_gemm(mx_cuda *gpu, const gemm_params &p);
 
 }   /* namespace mx::gemm */
 #endif

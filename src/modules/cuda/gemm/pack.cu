@@ -1,12 +1,14 @@
 /* modules/cuda/gemm/pack.cu - weights of compiled GEMMs: the form that each input wants, and the packing.
  * In: views of the checkpoint. Out: the bytes that mx_cuda_weight describes, on the GPU.
- * Invariants: an f16 keeps its value; of any other element the two terms keep 22 bits. The bytes are uploaded as they
- * are in the file and packed on the GPU. The number of terms is the format of the packed tensor (mx_packing), so that a
- * call knows its weight without reading GPU memory. */
+ * Invariants: an f16 keeps its value; of any other element the two terms keep 22 bits. In 8 bits a column is scaled by
+ * its largest element, with the numbers that the CPU has (ref/logits_int8.c, int8_pack). The bytes are uploaded as they
+ * are in the file and packed on the GPU, in 8 bits twice: largest elements first. What an element is follows from the
+ * format of the packed tensor (mx_packing), so that a call knows its weight without reading GPU memory. */
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 #include <string.h>
 
-#include "modules/cuda/common/mma.cuh"
+#include "modules/cuda/gemm/gemm.cuh"
 
 namespace mx::gemm {
 
@@ -21,9 +23,25 @@ extern "C" mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_
     }
 }
 
+/* 8 bits are for linear layers of which every entry of a batch has many rows, as those of the encoder: a step of the
+ * decoder waits for more than its weights. It follows from what never changes, so a row's bits don't depend on the
+ * batch. */
+#define ROWS_FOR_8 64
+
+static mx_cuda_element element_of(const mx_weight_use *use, const mx_cuda_weight *w) {
+    int act = use->attrs->act;
+    if (use->op != MX_OP_FUSED_LINEAR || use->entry_rows < ROWS_FOR_8 || use->sources[0].rank != 2 ||
+        w->n % MX_CUDA_BLOCK8 || w->k % MX_CUDA_BLOCK8 || w->n == 0 || w->k == 0 || w->k > MX_CUDA_MOST_K8 ||
+        (act != MX_ACT_NONE && act != MX_ACT_GELU_ERF))
+        return MX_CUDA_F16;
+    return use->precision == MXW_PRECISION_INT8 ? MX_CUDA_S8
+           : use->precision == MXW_PRECISION_F8 ? MX_CUDA_E4M3
+                                                : MX_CUDA_F16;
+}
+
 static mx_cuda_weight weight_size(const mx_weight_use *use) {
     const mx_tensor *first = &use->sources[0];
-    mx_cuda_weight w = {NULL, 0, 1, 1};
+    mx_cuda_weight w = {NULL, 0, 1, 1, 0, MX_CUDA_F16};
     for (int i = 0; i < use->n_sources; i++) {
         w.n += use->sources[i].dims[0];
         if (use->sources[i].dtype != MXW_F16)
@@ -31,11 +49,16 @@ static mx_cuda_weight weight_size(const mx_weight_use *use) {
     }
     for (int i = 1; i < first->rank; i++)
         w.k *= first->dims[i];
+    w.element = element_of(use, &w);
+    if (w.element != MX_CUDA_F16)
+        w.terms = 1;
     return w;
 }
 
 extern "C" mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use) {
     mx_cuda_weight w = weight_size(use);
+    if (w.element != MX_CUDA_F16)
+        return mx_packing{mx_cuda_weight8_bytes(w.n, w.k), MX_CUDA_FORMAT_8 + (int)w.element};
     mx_packing packing = {mx_cuda_weight_bytes(w.n, w.k, w.terms), w.terms};
     return packing;
 }
@@ -51,6 +74,10 @@ struct packing_job {
     mxw_dtype dtype;
     int64_t size[3], stride[3], first[3];   /* of the box in elements of the source; first: output, input, tap */
     int64_t inputs, tiles;                  /* of the whole weight */
+    mx_cuda_element element;
+    enum { PACK, FIND_LARGEST } phase;      /* in 8 bits the largest elements are found first */
+    float *scales;                          /* in 8 bits: of each column, the largest element before they are done */
+    int32_t *sums;
 };
 
 __device__ static float element_at(const void *from, mxw_dtype dtype, int64_t i) {
@@ -77,6 +104,70 @@ __global__ void pack_kernel(packing_job l) {
     }
 }
 
+/* ---- packing in 8 bits ------------------------------------------------------------------------------------------- */
+
+/* The largest finite number of each. */
+__device__ __forceinline__ static float most_of(mx_cuda_element element) { return element == MX_CUDA_S8 ? 127 : 448; }
+
+/* What elements of a column are multiplied by; 0 where they are too small or too large. */
+__device__ __forceinline__ static float step_of(float largest, float most) {
+    float step = __fdiv_rn(most, largest);
+    return isfinite(largest) && isfinite(step) ? step : 0;
+}
+
+/* A lane whose warp is in one column has the warp's result. */
+template <typename Join, typename Add>
+__device__ __forceinline__ static void for_column(int64_t column, int32_t value, Join join, Add add) {
+    unsigned lanes = __activemask();
+    int same = 0;
+#if __CUDA_ARCH__ >= 700
+    __match_all_sync(lanes, (unsigned long long)column, &same);
+#endif
+    if (same && lanes == 0xffffffffu) {
+        value = warp_reduce(value, join);
+        if (threadIdx.x % WARP_SIZE == 0)
+            add(value);
+    } else {
+        add(value);
+    }
+}
+
+struct op_max_int {
+    __device__ int32_t operator()(int32_t a, int32_t b) const { return max(a, b); }
+};
+
+__global__ void pack8_kernel(packing_job l) {
+    int64_t column_size = l.size[1], n = l.size[0] * column_size, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        int64_t row = i / column_size, input = i % column_size, column = l.first[0] + row, d = l.first[1] + input;
+        float value = element_at(l.from, l.dtype, row * l.stride[0] + input * l.stride[1]);
+        int *largest = (int *)l.scales + column;
+        if (l.phase == packing_job::FIND_LARGEST) {   /* floats that are not negative are ordered like their bits */
+            for_column(column, __float_as_int(fabsf(value)), op_max_int(), [&](int32_t v) { atomicMax(largest, v); });
+            continue;
+        }
+        float scaled = __fmul_rn(value, step_of(__int_as_float(*largest), most_of(l.element)));
+        int64_t tile = d / MX_CUDA_BLOCK8 * l.tiles + column / 8, piece = d % MX_CUDA_BLOCK8 / 16;
+        uint8_t *to = (uint8_t *)l.hi + (tile * 8 + piece) * 128 + column % 8 * 16 + order8((int)(d % 16));
+        if (l.element == MX_CUDA_E4M3) {
+            *to = __nv_cvt_float_to_fp8(scaled, __NV_SATFINITE, __NV_E4M3);
+            continue;
+        }
+        int32_t number = __float2int_rn(scaled);
+        *to = (uint8_t)number;
+        for_column(column, number, op_sum(), [&](int32_t v) { atomicAdd(l.sums + column, v); });
+    }
+}
+
+/* Largest elements into scales, not finite if one of them is not. */
+__global__ void finish8_kernel(float *scales, int64_t n, mx_cuda_element element) {
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    float largest = scales[i], most = most_of(element);
+    scales[i] = step_of(largest, most) > 0 ? __fdiv_rn(largest, most) : __fmul_rn(2.0f, largest);
+}
+
 __global__ void widen_kernel(float *to, const void *from, mxw_dtype dtype, int64_t n) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
@@ -89,6 +180,11 @@ static packing_job job_of(const mx_cuda_weight *w, mxw_dtype dtype, int64_t outp
     l.hi = (uint16_t *)(uintptr_t)w->bytes;
     l.lo = w->terms == 2 ? l.hi + mx_cuda_weight_bytes(w->n, w->k, 1) / sizeof(*l.hi) : NULL;
     l.dtype = dtype;
+    l.element = w->element;
+    if (w->element != MX_CUDA_F16) {
+        l.scales = (float *)((char *)l.hi + w->n * w->k);
+        l.sums = (int32_t *)(l.scales + w->n);
+    }
     l.inputs = w->k / taps;
     l.tiles = mx_cuda_tiles_of(w->n);
     l.size[0] = outputs;
@@ -105,7 +201,10 @@ static mxw_status launch_pack(mx_cuda *gpu, const packing_job *l, const char *wh
     int64_t n = l->size[0] * l->size[1] * l->size[2];
     if (n == 0)
         return MXW_OK;
-    pack_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(*l);
+    if (l->element == MX_CUDA_F16)
+        pack_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(*l);
+    else
+        pack8_kernel<<<grid_for(n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(*l);
     return mx_cuda_check(gpu, cudaGetLastError(), what);
 }
 
@@ -195,9 +294,10 @@ static mxw_status pack_uploaded(mx_cuda *gpu, packing_job l, size_t bytes, const
 }
 
 static mxw_status pack_source(mx_cuda *gpu, const mx_cuda_weight *w, const mx_tensor *source, int64_t first,
-                              const char *what) {
+                              int phase, const char *what) {
     size_t bytes = mx_cuda_bytes(source);
     packing_job dense = job_of(w, source->dtype, source->dims[0], source->rank == 3 ? source->dims[2] : 1, first);
+    dense.phase = phase ? packing_job::FIND_LARGEST : packing_job::PACK;
     packing_job l = dense;
     char *copy = NULL;
     mxw_status status;
@@ -259,10 +359,17 @@ extern "C" mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use 
     w.bytes = to;
     if (mx_cuda_weight_form(device, use) != MX_FORM_PACKED)
         return mx_cuda_host->fail(MXW_E_INTERNAL, "%s: input %d has no packed form", what, use->input);
-    mxw_status status = mx_cuda_clear(device, to, mx_cuda_weight_bytes(w.n, w.k, w.terms));
-    for (int i = 0; i < use->n_sources && status >= 0; i++) {
-        status = pack_source(gpu, &w, &use->sources[i], first, what);
-        first += use->sources[i].dims[0];
+    int is_8 = w.element != MX_CUDA_F16;
+    mxw_status status = mx_cuda_clear(device, to, mx_cuda_packing(device, use).bytes);
+    for (int phase = is_8; phase >= 0; phase--, first = 0)
+        for (int i = 0; i < use->n_sources && status >= 0; i++) {
+            status = pack_source(gpu, &w, &use->sources[i], first, phase, what);
+            first += use->sources[i].dims[0];
+        }
+    if (is_8 && status >= 0) {
+        float *scales = (float *)((char *)to + w.n * w.k);
+        finish8_kernel<<<grid_for(w.n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(scales, w.n, w.element);
+        status = mx_cuda_check(gpu, cudaGetLastError(), what);
     }
     return status;
 }

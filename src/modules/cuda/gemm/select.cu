@@ -24,9 +24,13 @@ gemm_params make_gemm_params(const gemm_desc *f) {
     p.quad_y = f->n >= 4 && is_aligned(f->y, f->ldy, 4) && is_aligned(f->bias, 0, 4) &&
                is_aligned(f->residual, f->ld_residual, 4);
     p.tiles = (int)mx_cuda_tiles_of(f->n);
-    p.blocks = (int)mx_cuda_blocks_of(f->k);
+    p.blocks = (int)(gemm_is_8(f) ? f->k / MX_CUDA_BLOCK8 : mx_cuda_blocks_of(f->k));
     p.slices = (p.blocks + SLICE_BLOCKS - 1) / SLICE_BLOCKS;
     p.w_term_bytes = (int64_t)mx_cuda_weight_bytes(f->n, f->k, 1);
+    if (gemm_is_8(f)) {
+        p.w_scales = (const float *)((const char *)f->weight.bytes + f->n * f->k);
+        p.w_sums = (const int32_t *)(p.w_scales + f->n);
+    }
     return p;
 }
 
@@ -88,6 +92,8 @@ static int can_persistent(mx_cuda *gpu, const gemm_params &p) {
     return is_wgmma(gpu, p) && wgmma_ss_can_implement(p) && persistent_can_implement(gpu, p);
 }
 
+static int can_8(mx_cuda *gpu, const gemm_params &p) { return persistent8_can_implement(p); }
+
 static int can_wgmma_rs(mx_cuda *gpu, const gemm_params &p) { return is_f32(p) && is_wgmma(gpu, p); }
 
 static int can_mma_sync(mx_cuda *gpu, const gemm_params &p) { return is_f32(p); }
@@ -97,6 +103,12 @@ static int can_mma_sync(mx_cuda *gpu, const gemm_params &p) { return is_f32(p); 
 static void run_skinny_cluster(mx_cuda *gpu, const gemm_params &p) { skinny_cluster_gemm(gpu, p, kv_cache_out{}); }
 
 static void run_persistent(mx_cuda *gpu, const gemm_params &p) { persistent_gemm(gpu, prepack_a(gpu, p)); }
+
+static int can_8_resident(mx_cuda *gpu, const gemm_params &p) { return pingpong8_can_implement(gpu, p); }
+
+static void run_8_resident(mx_cuda *gpu, const gemm_params &p) { pingpong8_gemm(gpu, quantize_rows(gpu, p)); }
+
+static void run_8(mx_cuda *gpu, const gemm_params &p) { persistent_gemm(gpu, quantize_rows(gpu, p)); }
 
 static void run_wgmma_ss(mx_cuda *gpu, const gemm_params &p) { wgmma_ss_gemm(gpu, prepack_a(gpu, p)); }
 
@@ -130,11 +142,30 @@ static const gemm_variant variants[] = {
     {ALL_LABELS("mma_sync"), can_mma_sync, run_mma_sync, 1, 0},
 };
 
-const gemm_variant *gemm_select(mx_cuda *gpu, const gemm_params &p) {
-    for (const gemm_variant &v : variants)
+/* The same in 8 bits, of integers and floats. */
+static const gemm_variant variants_s8[] = {
+    {{{"pingpong_a_resident, s8 x s8"}}, can_8_resident, run_8_resident, 1, 1},
+    {{{"persistent_epilogue_warps, s8 x s8"}}, can_8, run_8, 1, 1},
+};
+static const gemm_variant variants_e4m3[] = {
+    {{{"pingpong_a_resident, e4m3 x e4m3"}}, can_8_resident, run_8_resident, 1, 1},
+    {{{"persistent_epilogue_warps, e4m3 x e4m3"}}, can_8, run_8, 1, 1},
+};
+
+template <int n>
+static const gemm_variant *first_of(const gemm_variant (&list)[n], mx_cuda *gpu, const gemm_params &p) {
+    for (const gemm_variant &v : list)
         if (v.can_implement(gpu, p))
             return &v;
     return NULL;
+}
+
+const gemm_variant *gemm_select(mx_cuda *gpu, const gemm_params &p) {
+    switch (p.f.weight.element) {
+    case MX_CUDA_S8: return first_of(variants_s8, gpu, p);
+    case MX_CUDA_E4M3: return first_of(variants_e4m3, gpu, p);
+    default: return first_of(variants, gpu, p);
+    }
 }
 
 extern "C" int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *f) {
@@ -143,7 +174,7 @@ extern "C" int mx_cuda_gemm_writes_layout(mx_cuda *gpu, const gemm_desc *f) {
 }
 
 extern "C" int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
-    return f->m >= 8192 && f->x_layout == MX_LAYOUT_OPERAND && gemm_select(gpu, make_gemm_params(f));
+    return (f->m >= 8192 || gemm_is_8(f)) && f->x_layout == MX_LAYOUT_OPERAND && gemm_select(gpu, make_gemm_params(f));
 }
 
 /* The kernels that use scratch share one size: which of them runs may change with the alignment of the operands, which
@@ -151,6 +182,8 @@ extern "C" int mx_cuda_gemm_reads_operand(mx_cuda *gpu, const gemm_desc *f) {
 extern "C" size_t mx_cuda_gemm_scratch(mx_cuda *gpu, const gemm_desc *f) {
     int needed = gemm_needs_scratch(f) && (gpu->has_wgmma || f->gamma);
     const gemm_variant *v = needed ? gemm_select(gpu, make_gemm_params(f)) : NULL;
+    if (v && gemm_is_8(f))
+        return gemm_scratch8_bytes(gemm_operand_rows(f), f->k);
     return v && v->uses_scratch ? gemm_scratch_bytes(gemm_operand_rows(f), f->k) : 0;
 }
 

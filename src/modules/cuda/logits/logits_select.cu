@@ -144,7 +144,7 @@ static gemm_desc describe_logits(const mx_call *call, const fused_layout &l) {
     p.gamma = (const float *)mx_cuda_input(call, 4);
     p.beta = (const float *)mx_cuda_input(call, 5);
     p.eps = call->attrs->eps;
-    p.precision = call->precision;
+    p.precision = gemm_precision_of(call->precision);
     p.y = (float *)(scratch + l.logits);
     p.ldy = l.ld;
     p.scratch = scratch + l.statistics;

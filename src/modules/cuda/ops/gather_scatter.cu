@@ -107,7 +107,9 @@ __device__ __forceinline__ static void store4(__half *to, const float4 &v) {
     *(uint2 *)to = make_uint2(pack_half2(v.x, v.y), pack_half2(v.z, v.w));
 }
 
-__device__ __forceinline__ static void store4(__nv_fp8_e4m3 *to, const float4 &v) { *(uint32_t *)to = pack_f8(v); }
+__device__ __forceinline__ static void store4(__nv_fp8_e4m3 *to, const float4 &v) {
+    *(uint32_t *)to = pack_f8(v.x, v.y, v.z, v.w);
+}
 
 /* A block per index of each of the writes, which share their indices; each writes n elements: rows of x of `width`.
  * When an index occurs again later, the last one wins. */

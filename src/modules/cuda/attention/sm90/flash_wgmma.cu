@@ -485,7 +485,9 @@ __device__ __forceinline__ void attend(const flash_params &f, const flash_smem<t
         }
         s.end(at, keys);
         int row = first + threadIdx.x % WARPGROUP / WARP_SIZE * 16 + threadIdx.x % WARP_SIZE / 4;
-        if (f.y_operands)
+        if (terms == 1 && f.y_operands == 2)
+            store_output_e4m3(f, of, row, s.o, s.r);
+        else if (f.y_operands)
             store_output_operand<terms>(f, of, row, s.o, s.r);
         else
             store_output(f, of, row, s.o, s.r);

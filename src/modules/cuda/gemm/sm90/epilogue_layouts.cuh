@@ -191,6 +191,37 @@ __device__ __forceinline__ void store_operand(const gemm_params &p, unsigned fir
     }
 }
 
+/* The same as 8-bit floats, 64 columns of a block of 128: a column and the one 8 further are neighbours (order8), so
+ * that a warp's 16 columns of 8 rows are eight 16-bit elements of 8 rows: a piece. */
+template <typename S>
+__device__ __forceinline__ void store_operand_e4m3(const gemm_params &p, unsigned first, int column, unsigned staging,
+                                                   float2 bias, const float (&total)[S::sums]) {
+    constexpr int up = (int)X_UNSCALE;
+    float2 addend = bias_addend(bias, X_SCALE);
+    int lane = threadIdx.x % WARP_SIZE, warp = threadIdx.x % WARPGROUP / WARP_SIZE;
+    unsigned end = ((unsigned)p.f.m + 63) / 64 * 64;
+    int64_t unit = p.f.n / MX_CUDA_BLOCK8 * OPERAND_TILE_BYTES;
+    char *to = (char *)p.f.y + first / 64 * unit + column / MX_CUDA_BLOCK8 * OPERAND_TILE_BYTES +
+               (column / 64 % 2 * 4 + warp) * 128 + lane % 8 * 16;
+#pragma unroll
+    for (int i = 0; i < S::rows / 8; i += 4) {
+        uint32_t pairs[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float v[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                v[k] = gelu_short<up>(__fadd_rn(total[(i + j) * 4 + k], k < 2 ? addend.x : addend.y)) * X_UNSCALE;
+            pairs[j] = pack_f8(v[0], v[2], v[1], v[3]);
+        }
+        __syncwarp();   /* every lane has read what was there */
+        store_slab<true>(staging + lane * 16, pairs);
+        __syncwarp();
+        int eight = i + lane / 8;
+        store_if(first + eight * 8 < end, to + eight / 8 * unit + eight % 8 * 1024, load_smem16(staging + lane * 16));
+    }
+}
+
 /* ---- im2col ------------------------------------------------------------------------------------------------------ */
 
 /* MX_LAYOUT_IM2COL: rows of the next convolution (3 wide, stride 2, pad 1). Position 2 r is the middle tap of its row
@@ -346,9 +377,11 @@ __device__ __forceinline__ void epilogue(const gemm_params &p, const row_tile &o
     unsigned first = (unsigned)of.row;
     row_tile here = of;
     asm volatile("" : "+r"(here.in), "+r"(here.left), "+r"(first), "+r"(staging));   /* as in out_place_of */
-    if (p.f.y_layout == MX_LAYOUT_OPERAND)
+    if (S::element == MX_CUDA_E4M3 && p.f.y_layout == MX_LAYOUT_OPERAND)
+        store_operand_e4m3<S>(p, first, column, staging, bias, total);
+    else if (p.f.y_layout == MX_LAYOUT_OPERAND)
         store_operand<S>(p, first, column, staging, bias, total);
-    else if (p.f.y_layout == MX_LAYOUT_IM2COL)
+    else if (S::element == MX_CUDA_F16 && p.f.y_layout == MX_LAYOUT_IM2COL)
         store_im2col<S>(p, first, column, staging, bias, total);
     else if (p.f.y_layout == MX_LAYOUT_QKV)
         store_qkv<S>(p, here, column, staging, bias, total);

@@ -6,6 +6,7 @@
  * epilogue_layouts.cuh. */
 #ifndef MX_CUDA_GEMM_SM90_SWAP_AB_CUH
 #define MX_CUDA_GEMM_SM90_SWAP_AB_CUH
+#include "modules/cuda/common/f8.cuh"
 #include "modules/cuda/common/pipeline.cuh"
 #include "modules/cuda/common/wgmma.cuh"
 #include "modules/cuda/gemm/operand.cuh"
@@ -19,9 +20,16 @@ constexpr int SWAP_AB_SMEM = 227 << 10;   /* bytes of shared memory of a block *
 constexpr int SWAP_AB_THREADS = 384;   /* two consumer warpgroups and a producer warpgroup */
 constexpr int STAGING_BYTES = 1024;   /* of a consumer warp, for its results (epilogue_layouts.cuh) */
 
+/* What tensor cores add up products of such elements in. */
+template <mx_cuda_element element> struct sum_of { typedef float type; };
+template <> struct sum_of<MX_CUDA_S8> { typedef int type; };
+
 /* A tile of rows, K as `slices` of `blocks` blocks each; a block of weights is a pipeline stage. The operands of 8 rows
  * by 16 of k take 256 bytes plus `pad`; 16 bytes of it make a warp that writes a row bank-conflict free. */
-template <int rows_, int terms_, int chunks_, int blocks_, int pad_ = 16> struct swap_ab {
+template <int rows_, int terms_, int chunks_, int blocks_, int pad_ = 16, mx_cuda_element element_ = MX_CUDA_F16>
+struct swap_ab {
+    static constexpr mx_cuda_element element = element_;
+    typedef typename sum_of<element>::type sum;
     static constexpr int rows = rows_, terms = terms_, slices = chunks_, blocks = blocks_;
     static constexpr int sums = rows * terms / 2, totals = rows / 2;   /* accumulators of a lane */
     static constexpr int step = 256 + pad_, eight = 4 * step;          /* bytes of 8 rows by 16 of k, and by 64 */
@@ -42,6 +50,17 @@ template <typename S> __host__ __device__ __forceinline__ int64_t swap_ab_tiles(
 }
 
 #if MX_HAS_WGMMA
+/* 32 bytes of k. */
+template <typename S, int n>
+__device__ __forceinline__ void mma_step(typename S::sum (&sums)[n], uint64_t w, uint64_t x, int add) {
+    if constexpr (S::element == MX_CUDA_S8)
+        wgmma_s8(sums, w, x, add);
+    else if constexpr (S::element == MX_CUDA_E4M3)
+        wgmma_e4m3(sums, w, x, add);
+    else
+        wgmma(sums, w, x, add);
+}
+
 /* Merges the terms of the first slice; the totals are the first half of `sums`. */
 template <typename S> __device__ __forceinline__ void merge_terms(float (&sums)[S::sums]) {
     if (S::terms == 2)
