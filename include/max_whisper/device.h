@@ -23,10 +23,10 @@ typedef enum mxw_precision {
     MXW_PRECISION_F16 = 1,     /* GPU: operands rounded to f16, sums f32: faster */
     MXW_PRECISION_INT8 = 2,    /* CPU: operands of linear layers rounded to 8 bits, a scale for each row, integer sums:
                                 * faster, smaller, and the same bits on every processor. GPU of compute capability 9.0:
-                                * so the encoder's; everything else as with F16 */
-    MXW_PRECISION_F8 = 3       /* GPU of compute capability 9.0: operands of the encoder's linear layers rounded to 8
-                                * bits (e4m3), a scale for each row of weights; the decoder as with F16, the keys and
-                                * values of its cross-attention kept in e4m3 */
+                                * so those of the encoder and of its keys and values; everything else as with F16 */
+    MXW_PRECISION_F8 = 3       /* GPU of compute capability 9.0: operands of these layers rounded to 8 bits (e4m3), a
+                                * scale for each row of weights, and those keys and values kept in e4m3; everything
+                                * else as with F16 */
 } mxw_precision;
 
 typedef struct mxw_device_info {

@@ -47,7 +47,7 @@ typedef struct mxw_model_options {
     /* NULL; called after every op of every run, on the thread that ran it (concurrently if sessions are). */
     void (*on_trace)(void *user, const mxw_trace_event *event);
     void *trace_user;
-    mxw_precision precision; /* EXACT; for engine max, F16 on a GPU, INT8 on a CPU */
+    mxw_precision precision; /* EXACT; for engine max others (device.h) */
 } mxw_model_options;
 
 typedef struct mxw_model_info {

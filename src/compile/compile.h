@@ -34,7 +34,6 @@ typedef struct mx_constant {
     mx_form form;
     mx_op op;             /* of a packed one: whose input it is */
     int input;
-    int64_t entry_rows;   /* of its use */
     mx_tensor tensor;     /* on the device, once loaded */
     void *block;          /* within the plan's block, or NULL when the tensor is used in place or another plan's */
 } mx_constant;

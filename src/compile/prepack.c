@@ -127,9 +127,8 @@ static int same_weights(const mx_graph *g, mx_value a, const mx_graph *h, mx_val
 
 static int same_form(const mx_constant *a, const mx_constant *b) {
     const mx_packing *x = &a->tensor.packing, *y = &b->tensor.packing;
-    return a->form == b->form &&
-           (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input && a->entry_rows == b->entry_rows &&
-                                          x->format == y->format && x->bytes == y->bytes));
+    return a->form == b->form && (a->form != MX_FORM_PACKED || (a->op == b->op && a->input == b->input &&
+                                                                x->format == y->format && x->bytes == y->bytes));
 }
 
 /* The same constant of another plan, or NULL. */
@@ -155,7 +154,7 @@ static int64_t entry_rows_of(const mx_graph *g, const mx_node *node) {
 static mx_constant describe(const mx_plan *plan, mx_value value, const mx_weight_use *use) {
     const mx_device *device = plan->device;
     const mx_type *type = &plan->graph->values[value].type;
-    mx_constant c = {.value = value, .op = use->op, .input = use->input, .entry_rows = use->entry_rows};
+    mx_constant c = {.value = value, .op = use->op, .input = use->input};
     c.form = type->dtype == MXW_F32 ? device->form(device, use) : MX_FORM_F32;
     c.tensor = mx_tensor_of(type->dtype, type->rank, type->dims, NULL);
     if (c.form == MX_FORM_PACKED) {

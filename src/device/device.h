@@ -47,7 +47,8 @@ typedef struct mx_weight_use {
     int n_sources;
     mxw_precision precision;    /* of the calls that will read it */
     /* Rows of input 0 in one entry of the batch, its first axis: the product of the sizes between that and the last. Of
-     * the graph, whatever the run: a size that only a run knows counts as 1. */
+     * the graph, whatever the run: a size that only a run knows counts as 1. Uses that differ in it share what was
+     * packed where packing() says the same format: so it must have all that follows from this. */
     int64_t entry_rows;
 } mx_weight_use;
 

@@ -257,6 +257,8 @@ static void choose_layouts(mx_run *run) {
         mx_value value = g->nodes[n].outputs[0];
         mx_layout layout = MX_LAYOUT_DENSE;
         size_t bytes = 0;
+        if (mx_compiled_runs(plan, &g->nodes[n]))
+            set_call(run, n);   /* its inputs may have a layout by now */
         if (plan->placements[value].inner && mx_compiled_runs(plan, &g->nodes[n]))
             bytes = find_output_layout(run, n, &layout);
         if (bytes == 0)

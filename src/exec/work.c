@@ -65,7 +65,8 @@ static double flops_of(const mx_program *p, const mx_call *call) {
     }
 }
 
-/* An activation in a device layout counts as GEMMs read it: one f16, or two where they are exact. */
+/* An activation in a device layout counts as f16, or two of them where the precision is exact; what passes between
+ * GEMMs of f8 is half of that. */
 static double value_bytes(const mx_program *p, const mx_tensor *t) {
     if (t->layout == MX_LAYOUT_PACKED)
         return (double)(t->packing.bytes + t->packing.elsewhere);

@@ -279,7 +279,7 @@ static void build_product(int rank, const int64_t *dims) {
     out(mx_graph_linear(G, x, matrix(5, 8), 0));
 }
 
-/* They follow from the graph's sizes, never from those of a run. A weight is shared between uses that agree in them. */
+/* They follow from the graph's sizes, never from those of a run. A weight is shared whatever they are. */
 static void test_entry_rows(void) {
     static const struct {
         int rank;
@@ -306,7 +306,7 @@ static void test_entry_rows(void) {
         out(mx_graph_linear(G, mx_graph_input(G, "x", MXW_F32, 3, DIMS(n, 3, 8)), w, 0));
         out(mx_graph_linear(G, mx_graph_input(G, "y", MXW_F32, 3, DIMS(n, same ? 3 : 1, 8)), w, 0));
         mx_exec_unload(load_like(NULL));
-        CHECK_EQ_INT(pattern_seen.made, same ? 1 : 2);
+        CHECK_EQ_INT(pattern_seen.made, 1);
 
         build_product(3, DIMS(-1, 3, 8));   /* between programs */
         mx_program *first = load_like(NULL);
@@ -315,7 +315,7 @@ static void test_entry_rows(void) {
         else
             build_product(2, DIMS(-1, 8));
         mx_exec_unload(load_like(first));
-        CHECK_EQ_INT(pattern_seen.made, !same);
+        CHECK_EQ_INT(pattern_seen.made, 0);
         mx_exec_unload(first);
     }
 }

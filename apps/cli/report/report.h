@@ -69,7 +69,7 @@ void report_trace(const report_run *r, report_engine *e);
 mxw_status report_open(const report_run *r, const report_engine *e, int names,
                        void (*on_trace)(void *, const mxw_trace_event *), void *user, mxw_model **model);
 
-/* Whether every run of it gave the same text and, except in int8, where that is not judged, engine cpu's. */
+/* Whether every run of it gave the same text and, except in 8 bits, where that is not judged, engine cpu's. */
 int report_text_holds(const report_run *r, const report_engine *e);
 /* The whole report, into DIR/COMPLETE_RESULTS.md, .html and its pictures; the exit status. */
 int report_write(const report_run *r);

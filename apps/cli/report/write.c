@@ -166,7 +166,7 @@ static void write_engines(doc *d, const report_run *r) {
         write_engine(d, r, &r->engines[i]);
     doc_table_end(d);
     doc_paragraph(d, "Median, least, mean: of whole transcriptions with everything warm. Cold: load, compile and the "
-                     "first run. Text: equal to engine cpu's, in every run; in int8 it may differ, and is then not "
+                     "first run. Text: equal to engine cpu's, in every run; in 8 bits it may differ, and is then not "
                      "judged. Memory: the process at its peak in these runs, one engine after the other.");
 }
 

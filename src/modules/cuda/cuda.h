@@ -210,8 +210,8 @@ mxw_status mx_cuda_pack_plain(mx_cuda *gpu, const mx_call *call, const mx_cuda_w
                               int64_t taps);
 
 /* The layouts that compiled calls leave to each other (mx_layout):
- * OPERAND: rows as the operand of a GEMM: [64 rows][64 of k][term][8 rows], each 1024 bytes as in weights. With
- * precision F8 [64 rows][128 of k][8 rows], each 1024 bytes as in weights of 8 bits.
+ * OPERAND: rows as the operand of a GEMM: [64 rows][64 of k][term][8 rows], each 1024 bytes as in weights. Of one whose
+ * weight is E4M3 [64 rows][128 of k][8 rows], each 1024 bytes as in that.
  * IM2COL: the result of a convolution as such rows of the next one, which has 3 taps, stride 2 and padding 1.
  * QKV: queries, keys and values, heads 64 wide, as operands of attention: [entry][head][q, k, v][64 rows][term], each
  * MX_CUDA_QKV_TILE bytes: rows of 128 bytes, in row r the 16-byte piece p at p ^ (r % 8); a row for each query or key,

@@ -153,6 +153,8 @@ static const product products8[] = {
     {"large values", LINEAR, .m = 100, .n = 128, .k = 256, .scale = 2e2f},
     {"small values", LINEAR, .m = 100, .n = 128, .k = 256, .scale = 3e-2f},
     {"normed, long, rows apart", LINEAR, .m = 130, .n = 128, .k = 1664, .apart = 1, .norm = 1},
+    {"fc1 of medium", LINEAR, .m = 1500, .entries = 7, .n = 4096, .k = 1024, .bias = 1, .norm = 1,
+     .act = MX_ACT_GELU_ERF},
     {"fc1 of large", LINEAR, .m = 1500, .entries = 6, .n = 5120, .k = 1280, .bias = 1, .norm = 1,
      .act = MX_ACT_GELU_ERF},
     {"fc2 of large", LINEAR, .m = 1500, .entries = 7, .n = 1280, .k = 5120, .bias = 1, .residual = 1},

@@ -120,9 +120,7 @@ template <typename Join, typename Add>
 __device__ __forceinline__ static void for_column(int64_t column, int32_t value, Join join, Add add) {
     unsigned lanes = __activemask();
     int same = 0;
-#if __CUDA_ARCH__ >= 700
     __match_all_sync(lanes, (unsigned long long)column, &same);
-#endif
     if (same && lanes == 0xffffffffu) {
         value = warp_reduce(value, join);
         if (threadIdx.x % WARP_SIZE == 0)

@@ -92,6 +92,8 @@ static int can_persistent(mx_cuda *gpu, const gemm_params &p) {
     return is_wgmma(gpu, p) && wgmma_ss_can_implement(p) && persistent_can_implement(gpu, p);
 }
 
+static int can_8_resident(mx_cuda *gpu, const gemm_params &p) { return pingpong8_can_implement(gpu, p); }
+
 static int can_8(mx_cuda *gpu, const gemm_params &p) { return persistent8_can_implement(p); }
 
 static int can_wgmma_rs(mx_cuda *gpu, const gemm_params &p) { return is_f32(p) && is_wgmma(gpu, p); }
@@ -103,8 +105,6 @@ static int can_mma_sync(mx_cuda *gpu, const gemm_params &p) { return is_f32(p); 
 static void run_skinny_cluster(mx_cuda *gpu, const gemm_params &p) { skinny_cluster_gemm(gpu, p, kv_cache_out{}); }
 
 static void run_persistent(mx_cuda *gpu, const gemm_params &p) { persistent_gemm(gpu, prepack_a(gpu, p)); }
-
-static int can_8_resident(mx_cuda *gpu, const gemm_params &p) { return pingpong8_can_implement(gpu, p); }
 
 static void run_8_resident(mx_cuda *gpu, const gemm_params &p) { pingpong8_gemm(gpu, quantize_rows(gpu, p)); }
 

@@ -5,7 +5,8 @@
  * one runs its main loop while the other runs its epilogue; at the start of a tile both norm its rows and make
  * operands of them. One thread of the producer warpgroup issues the bulk copies of the weights. In 8 bits rows are
  * operands already (quantize_rows.cu), and the producer copies them, too.
- * Invariants: norm, operands and the order of the sums are those of gemm/skinny.cu. */
+ * Invariants: norm, operands and the order of the sums are those of gemm/skinny.cu; in 8 bits those of
+ * persistent_epilogue_warps.cu. */
 #include "modules/cuda/gemm/sm90/epilogue_layouts.cuh"
 
 namespace mx::gemm {
@@ -114,7 +115,7 @@ template <typename S> __device__ __forceinline__ void prefetch_x(const gemm_para
 }
 
 /* In 8 bits: the rows of a tile, two units of 64 (past the last unit it is copied again, for rows that are not stored),
- * and what their numbers stand for. Those of the tile after are prefetched into L2. */
+ * and what their numbers stand for. The first unit of the tile after is prefetched into L2. */
 template <typename S>
 __device__ __forceinline__ void load_operands(const gemm_params &p, const pingpong_smem<S> &h,
                                               const tile_walk<S> &at) {
@@ -280,7 +281,7 @@ __device__ __forceinline__ void load_x(const gemm_params &p, const pingpong_smem
 }
 
 /* In 8 bits: sums as the epilogue has them of f16, at X_SCALE of their size, with the bits of end_sum
- * (persistent_epilogue_warps.cu), since that is a power of 2. */
+ * (epilogue_warps.cuh), since that is a power of 2. */
 template <typename S>
 __device__ __forceinline__ void end_sums(const gemm_params &p, const pingpong_smem<S> &h, int column,
                                          const typename S::sum (&sums)[S::sums], float (&ended)[S::sums]) {
@@ -319,7 +320,8 @@ __device__ __forceinline__ void multiply_all(const gemm_params &p, const pingpon
             float2 bias = load_bias(p, column);
             typename S::sum sums[S::sums] = {};   /* dead while rows are loaded, which frees their registers */
             multiply_tile<S>(h, c, sums);
-            if (pair + 1 == at.to)
+            bool done = pair + 1 == at.to;
+            if (done && S::element != MX_CUDA_S8)   /* else rows are still needed, for what their numbers stand for */
                 arrive(h.x_empty());
             unsigned staging = h.staging(threadIdx.x / WARP_SIZE);
             if constexpr (S::element == MX_CUDA_F16) {
@@ -327,6 +329,8 @@ __device__ __forceinline__ void multiply_all(const gemm_params &p, const pingpon
             } else {
                 float ended[S::sums];
                 end_sums<S>(p, h, column, sums, ended);
+                if (done && S::element == MX_CUDA_S8)
+                    arrive(h.x_empty());
                 epilogue<S>(p, of, column, staging, bias, ended);
             }
         }
@@ -412,7 +416,8 @@ int pingpong_can_implement(mx_cuda *gpu, const gemm_params &p) {
 /* Where a block has enough to do with rows to be worth their copy. */
 int pingpong8_can_implement(mx_cuda *gpu, const gemm_params &p) {
     int64_t pairs = swap_ab_tiles<swap_ab<128, 1, 1, 8>>(p) * (p.f.n / 128);
-    return shape8_of(p) && epilogue_can_write(p) && p.f.n > p.f.k && p.f.n % 128 == 0 &&
+    bool padded = p.f.y_layout != MX_LAYOUT_QKV || p.f.x_layout == MX_LAYOUT_DENSE;   /* entries, by quantize_rows */
+    return shape8_of(p) && epilogue_can_write(p) && padded && p.f.n > p.f.k &&
            pairs >= 16 * (int64_t)gpu->device.info.cores;
 }
 

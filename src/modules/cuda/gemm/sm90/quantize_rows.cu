@@ -1,6 +1,7 @@
 /* modules/cuda/gemm/sm90/quantize_rows.cu - activations as operands of 8 bits, normed on the way: one kernel before a
  * GEMM of 8 bits. Integers stand for scale times (number + shift), with the numbers of the CPU (ref/w8a8.c), so that a
- * row's smallest and largest element are among 256; 8-bit floats are elements as they are, at most 448.
+ * row's smallest and largest element are among 256; without a norm they are of elements rounded to f16, as other calls
+ * leave them. 8-bit floats are elements as they are, at most 448.
  * Out: [64 rows][block of 128 of k][8 rows], each 1024 bytes: eight pieces of 16 of k in the order of order8, a row of
  * it 16 bytes; zeros past the last row. Then, of integers, a gemm_row_range for each row.
  * Invariant: a row's numbers follow from its elements alone. */
