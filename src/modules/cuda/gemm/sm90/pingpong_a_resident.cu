@@ -377,18 +377,9 @@ static const struct shape {
     {12, 128, {launch<swap_ab<128, 1, 3, 4, 0>>, launch<swap_ab<64, 2, 3, 4, 0>>}},   /* small */
 };
 
-/* In 8 bits: integers; floats. Shorter rows leave too little to do between two epilogues. */
-static const shape shapes8[] = {
-    {8, 128, {launch<swap_ab<128, 1, 1, 8, 0, MX_CUDA_S8>>, launch<swap_ab<128, 1, 1, 8, 0, MX_CUDA_E4M3>>}},
-    {10, 128, {launch<swap_ab<128, 1, 1, 10, 0, MX_CUDA_S8>>, launch<swap_ab<128, 1, 1, 10, 0, MX_CUDA_E4M3>>}},
-};
-
-static const shape *shape8_of(const gemm_params &p) {
-    for (const shape &s : shapes8)
-        if (s.blocks == p.blocks)
-            return &s;
-    return NULL;
-}
+/* In 8 bits, of integers and floats: the rows of large and turbo. */
+typedef swap_ab<128, 1, 1, 10, 0, MX_CUDA_S8> shape_s8;
+typedef swap_ab<128, 1, 1, 10, 0, MX_CUDA_E4M3> shape_e4m3;
 
 static const shape *shape_of(const gemm_params &p) {
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
@@ -415,14 +406,17 @@ int pingpong_can_implement(mx_cuda *gpu, const gemm_params &p) {
 
 /* Where a block has enough to do with rows to be worth their copy. */
 int pingpong8_can_implement(mx_cuda *gpu, const gemm_params &p) {
-    int64_t pairs = swap_ab_tiles<swap_ab<128, 1, 1, 8>>(p) * (p.f.n / 128);
+    int64_t pairs = swap_ab_tiles<shape_s8>(p) * (p.f.n / 128);
     bool padded = p.f.y_layout != MX_LAYOUT_QKV || p.f.x_layout == MX_LAYOUT_DENSE;   /* entries, by quantize_rows */
-    return shape8_of(p) && epilogue_can_write(p) && padded && p.f.n > p.f.k &&
+    return p.blocks == shape_s8::turn && epilogue_can_write(p) && padded && p.f.n > p.f.k &&
            pairs >= 16 * (int64_t)gpu->device.info.cores;
 }
 
 void pingpong8_gemm(mx_cuda *gpu, const gemm_params &p) {
-    shape8_of(p)->launch[p.f.weight.element == MX_CUDA_E4M3](gpu, p);
+    if (p.f.weight.element == MX_CUDA_S8)
+        launch<shape_s8>(gpu, p);
+    else
+        launch<shape_e4m3>(gpu, p);
 }
 
 void pingpong_gemm(mx_cuda *gpu, const gemm_params &p) { shape_of(p)->launch[x_terms_of(p.f) - 1](gpu, p); }
