@@ -132,16 +132,6 @@ typedef struct linear {
     mx_call call;
 } linear;
 
-/* The precisions that the GPU has. */
-static mxw_precision next_precision(int i) {
-    static const mxw_precision all[] = {MXW_PRECISION_EXACT, MXW_PRECISION_F16, MXW_PRECISION_INT8, MXW_PRECISION_F8};
-    return all[i];
-}
-#define FOR_PRECISIONS(p)                                                                                              \
-    for (int i_##p = 0; i_##p < 4; i_##p++)                                                                            \
-        for (mxw_precision p = next_precision(i_##p), *once_##p = &p; once_##p && gpu->supports_precision(gpu, p);     \
-             once_##p = NULL)
-
 static void open_linear(linear *l, mxw_precision precision, int64_t m, int64_t n, int64_t k, int norm, int act,
                         int residual) {
     *l = (linear){.attrs = {.act = act, .eps = 1e-5}};
@@ -174,7 +164,9 @@ static double flops_of(const linear *l) {
 }
 
 static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int norm, int act, int residual) {
-    FOR_PRECISIONS(precision) {
+    for (mxw_precision precision = MXW_PRECISION_EXACT; precision <= MXW_PRECISION_F8; precision++) {
+        if (!gpu->supports_precision(gpu, precision))
+            continue;
         linear l;
         open_linear(&l, precision, m, n, k, norm, act, residual);
         time_call(what, &l.call, flops_of(&l));
@@ -185,7 +177,9 @@ static void time_linear(const char *what, int64_t m, int64_t n, int64_t k, int n
 /* Both halves of a feed-forward with what the device hands from one to the other, where it does. */
 static void time_operand_gemm(int64_t windows, int64_t d) {
     char what[64];
-    FOR_PRECISIONS(precision) {
+    for (mxw_precision precision = MXW_PRECISION_EXACT; precision <= MXW_PRECISION_F8; precision++) {
+        if (!gpu->supports_precision(gpu, precision))
+            continue;
         linear one, two;
         mx_layout layout = MX_LAYOUT_DENSE;
         open_linear(&one, precision, windows * 1500, 4 * d, d, 1, MX_ACT_GELU_ERF, 0);
@@ -290,7 +284,9 @@ static void time_attention(const char *what, int64_t windows, int64_t t, int64_t
 static void time_operand_attention(int64_t windows, int64_t t, int64_t d) {
     mx_attrs attrs = {.heads = (int)(d / 64), .scale = 0.125};
     char what[64];
-    FOR_PRECISIONS(precision) {
+    for (mxw_precision precision = MXW_PRECISION_EXACT; precision <= MXW_PRECISION_F8; precision++) {
+        if (!gpu->supports_precision(gpu, precision))
+            continue;
         linear qkv, out;
         open_linear(&qkv, precision, windows * t, 3 * d, d, 1, 0, 0);
         open_linear(&out, precision, windows * t, d, d, 0, 0, 1);

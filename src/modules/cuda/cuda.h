@@ -192,6 +192,14 @@ static inline size_t mx_cuda_weight_bytes(int64_t n, int64_t k, int terms) {
 /* In 8 bits. */
 static inline size_t mx_cuda_weight8_bytes(int64_t n, int64_t k) { return (size_t)(n * k) + (size_t)n * 8; }
 
+/* What lies behind the numbers of one. */
+static inline float *mx_cuda_weight8_scales(const mx_cuda_weight *w) {
+    return (float *)((char *)(uintptr_t)w->bytes + w->n * w->k);
+}
+static inline int32_t *mx_cuda_weight8_sums(const mx_cuda_weight *w) {
+    return (int32_t *)(mx_cuda_weight8_scales(w) + w->n);
+}
+
 mx_form mx_cuda_weight_form(const mx_device *device, const mx_weight_use *use);
 mxw_status mx_cuda_upload_f32(const mx_device *device, float *to, const mx_tensor *from);
 mx_packing mx_cuda_packing(const mx_device *device, const mx_weight_use *use);

@@ -87,16 +87,7 @@ typedef struct given {
 
 /* ---- 8 bits ------------------------------------------------------------------------------------------------------ */
 
-/* The nearest 8-bit float (4 bits of exponent, 3 of fraction), ties to even, at most 448. */
-static double rounded_e4m3(double x) {
-    int exponent;
-    double size = fabs(x);
-    if (size == 0 || isnan(x))
-        return x;
-    frexp(size, &exponent);
-    double step = ldexp(1, MX_MAX(exponent - 4, -9));
-    return copysign(MX_MIN(nearbyint(size / step) * step, 448), x);
-}
+static float rounded_e4m3(float x) { return mx_f8_to_f32(mx_f32_to_f8(x)); }
 
 /* As it is packed: a column scaled by its largest element. */
 static void round_weight(const product *p, given *g) {
@@ -106,7 +97,7 @@ static void round_weight(const product *p, given *g) {
             largest = MX_MAX(largest, fabsf(w[i]));
         float step = 448 / largest, scale = largest / 448;
         for (int64_t i = 0; i < g->k && largest > 0; i++)
-            w[i] = (float)rounded_e4m3(w[i] * step) * scale;
+            w[i] = rounded_e4m3(w[i] * step) * scale;
     }
 }
 

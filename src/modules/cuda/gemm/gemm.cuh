@@ -24,7 +24,7 @@ struct gemm_params {
     const float *w_scales;
     const int32_t *w_sums;
     const gemm_row_range *x_ranges;
-    int64_t x_rows;
+    int64_t x_rows;         /* of x as operands: up to the end of the last 64 */
 };
 
 __device__ __forceinline__ int slice_start(const gemm_params &p, int slice) {

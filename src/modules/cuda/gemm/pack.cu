@@ -180,8 +180,8 @@ static packing_job job_of(const mx_cuda_weight *w, mxw_dtype dtype, int64_t outp
     l.dtype = dtype;
     l.element = w->element;
     if (w->element != MX_CUDA_F16) {
-        l.scales = (float *)((char *)l.hi + w->n * w->k);
-        l.sums = (int32_t *)(l.scales + w->n);
+        l.scales = mx_cuda_weight8_scales(w);
+        l.sums = mx_cuda_weight8_sums(w);
     }
     l.inputs = w->k / taps;
     l.tiles = mx_cuda_tiles_of(w->n);
@@ -365,7 +365,7 @@ extern "C" mxw_status mx_cuda_pack(const mx_device *device, const mx_weight_use 
             first += use->sources[i].dims[0];
         }
     if (is_8 && status >= 0) {
-        float *scales = (float *)((char *)to + w.n * w.k);
+        float *scales = mx_cuda_weight8_scales(&w);
         finish8_kernel<<<grid_for(w.n, BLOCK_SIZE), BLOCK_SIZE, 0, gpu->stream>>>(scales, w.n, w.element);
         status = mx_cuda_check(gpu, cudaGetLastError(), what);
     }

@@ -28,8 +28,8 @@ gemm_params make_gemm_params(const gemm_desc *f) {
     p.slices = (p.blocks + SLICE_BLOCKS - 1) / SLICE_BLOCKS;
     p.w_term_bytes = (int64_t)mx_cuda_weight_bytes(f->n, f->k, 1);
     if (gemm_is_8(f)) {
-        p.w_scales = (const float *)((const char *)f->weight.bytes + f->n * f->k);
-        p.w_sums = (const int32_t *)(p.w_scales + f->n);
+        p.w_scales = mx_cuda_weight8_scales(&f->weight);
+        p.w_sums = mx_cuda_weight8_sums(&f->weight);
     }
     return p;
 }
@@ -92,8 +92,6 @@ static int can_persistent(mx_cuda *gpu, const gemm_params &p) {
     return is_wgmma(gpu, p) && wgmma_ss_can_implement(p) && persistent_can_implement(gpu, p);
 }
 
-static int can_8_resident(mx_cuda *gpu, const gemm_params &p) { return pingpong8_can_implement(gpu, p); }
-
 static int can_8(mx_cuda *gpu, const gemm_params &p) { return persistent8_can_implement(p); }
 
 static int can_wgmma_rs(mx_cuda *gpu, const gemm_params &p) { return is_f32(p) && is_wgmma(gpu, p); }
@@ -144,11 +142,11 @@ static const gemm_variant variants[] = {
 
 /* The same in 8 bits, of integers and floats. */
 static const gemm_variant variants_s8[] = {
-    {{{"pingpong_a_resident, s8 x s8"}}, can_8_resident, run_8_resident, 1, 1},
+    {{{"pingpong_a_resident, s8 x s8"}}, pingpong8_can_implement, run_8_resident, 1, 1},
     {{{"persistent_epilogue_warps, s8 x s8"}}, can_8, run_8, 1, 1},
 };
 static const gemm_variant variants_e4m3[] = {
-    {{{"pingpong_a_resident, e4m3 x e4m3"}}, can_8_resident, run_8_resident, 1, 1},
+    {{{"pingpong_a_resident, e4m3 x e4m3"}}, pingpong8_can_implement, run_8_resident, 1, 1},
     {{{"persistent_epilogue_warps, e4m3 x e4m3"}}, can_8, run_8, 1, 1},
 };
 
